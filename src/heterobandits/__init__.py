@@ -1,0 +1,59 @@
+"""Send agents of unequal sensitivity to the right places, and learn from what they all see.
+
+The public names are loaded when first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from heterobandits.bounds import ln_G, regret_bound, widths
+    from heterobandits.errors import InvalidInput, UnsupportedVersion
+    from heterobandits.planner import Planner
+    from heterobandits.plans import Explanation, Plan
+    from heterobandits.policies import CATALOGUE, PAPER, Policy, policy
+    from heterobandits.problem import Problem
+    from heterobandits.results import Results
+    from heterobandits.simulation import Coverage, coverage, simulate
+
+_HOME = {
+    "bounds": ("ln_G", "regret_bound", "widths"),
+    "errors": ("InvalidInput", "UnsupportedVersion"),
+    "planner": ("Planner",),
+    "plans": ("Explanation", "Plan"),
+    "policies": ("CATALOGUE", "PAPER", "Policy", "policy"),
+    "problem": ("Problem",),
+    "results": ("Results",),
+    "simulation": ("Coverage", "coverage", "simulate"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "CATALOGUE",
+    "PAPER",
+    "Coverage",
+    "Explanation",
+    "InvalidInput",
+    "Plan",
+    "Planner",
+    "Policy",
+    "Problem",
+    "Results",
+    "UnsupportedVersion",
+    "coverage",
+    "ln_G",
+    "policy",
+    "regret_bound",
+    "simulate",
+    "widths",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'heterobandits' has no attribute {name!r}")
+    return getattr(import_module(f"heterobandits.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

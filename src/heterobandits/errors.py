@@ -1,0 +1,134 @@
+"""The errors of the library, and the checks that raise them.
+
+Every message says what is wrong, what was given and what is allowed, in one line, for the
+person who made the mistake.
+"""
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Counts = npt.NDArray[np.int32]
+
+MOST = 2**31 - 1  # the kernels count in 32 bits
+
+__all__ = ["InvalidInput", "UnsupportedVersion"]
+
+
+class InvalidInput(ValueError):
+    """An argument, file or answer that cannot be used; the message names the culprit."""
+
+
+class UnsupportedVersion(InvalidInput):
+    """A saved state written by a newer version of heterobandits than this one."""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """`value` as it appears in an error message: one line, never a page."""
+    text = repr(value).replace("\n", " ")
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def whole_number(value: Any, name: str, least: int, most: int | None = None) -> int:
+    """`value` as an int within [least, most]; booleans and fractions are refused."""
+    allowed = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidInput(f"{name} is {shown(value)}: a whole number {allowed}") from None
+    if number < least or (most is not None and number > most):
+        raise InvalidInput(f"{name} is {number}: a whole number {allowed}")
+    return number
+
+
+def real_number(value: Any, name: str, allowed: str) -> float:
+    """`value` as a finite float; `allowed` completes the message."""
+    try:
+        if isinstance(value, (str, bytes, bool)):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} is {shown(value)}: {allowed}") from None
+    if not math.isfinite(number):
+        raise InvalidInput(f"{name} is {number}: {allowed}")
+    return number
+
+
+def fraction(value: Any, name: str) -> float:
+    """`value` as a float strictly between 0 and 1."""
+    allowed = "a probability strictly between 0 and 1"
+    number = real_number(value, name, allowed)
+    if not 0.0 < number < 1.0:
+        raise InvalidInput(f"{name} is {number:g}: {allowed}")
+    return number
+
+
+def listed(values: Any, name: str, what: str) -> list[Any]:
+    """`values` as a list; a text or a single number is not a list of them."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{name} is {shown(values)}: a list of {what}")
+    return list(values)
+
+
+def probabilities(values: Any, name: str, what: str, zero: bool) -> tuple[float, ...]:
+    """`values` as a tuple of probabilities, in [0, 1] if `zero` is allowed and in (0, 1] if not."""
+    items = listed(values, name, "numbers")
+    if not items:
+        raise InvalidInput(f"{name} is empty: at least one {what}")
+    interval = "[0, 1]" if zero else "(0, 1]"
+    allowed = f"a {what} is a probability in {interval}"
+    checked = []
+    for i, item in enumerate(items):
+        number = real_number(item, f"{name}[{i}]", allowed)
+        if number > 1.0 or number < 0.0 or (number == 0.0 and not zero):
+            raise InvalidInput(f"{name}[{i}] is {number:g}: {allowed}")
+        checked.append(number)
+    return tuple(checked)
+
+
+def counts(values: Any, name: str, agents: int, arms: int | None = None) -> Counts:
+    """`values` as a table of counts with a row for each agent and a column for each arm."""
+    shape = f"{agents} agents by {'some' if arms is None else arms} arms"
+    allowed = f"a table of whole numbers from 0 to {MOST:,}, {shape}"
+    try:
+        table = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} is {shown(values)}: {allowed}") from None
+    if table.ndim != 2 or table.shape[0] != agents or (arms or table.shape[1]) != table.shape[1]:
+        raise InvalidInput(f"{name} has the shape {table.shape}: {allowed}")
+    wrong = np.argwhere(~((table >= 0) & (table <= MOST) & (table == np.floor(table))))
+    if len(wrong):
+        a, n = (int(i) for i in wrong[0])
+        raise InvalidInput(f"{name}[{a}][{n}] is {table[a, n]:g}: {allowed}")
+    return table.astype(np.int32)
+
+
+def names(values: Any, name: str, count: int, prefix: str) -> tuple[str, ...]:
+    """`values` as `count` distinct, non-empty names; `prefix 1`, `prefix 2`, ... if not given."""
+    if values is None:
+        return tuple(f"{prefix} {i + 1}" for i in range(count))
+    items = listed(values, name, "names")
+    if len(items) != count:
+        raise InvalidInput(f"{name} has {len(items)} names: there are {count} {prefix}s to name")
+    seen: set[str] = set()
+    for i, item in enumerate(items):
+        if not isinstance(item, str) or not item.strip():
+            raise InvalidInput(f"{name}[{i}] is {shown(item)}: a name is a text that is not blank")
+        if item in seen:
+            raise InvalidInput(f"{name}[{i}] is {shown(item)}: names must differ from each other")
+        seen.add(item)
+    return tuple(items)
+
+
+def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:
+    """The error for a name that is not `known`, with the nearest one that is."""
+    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    return InvalidInput(f"unknown {kind} {shown(value)}: {hint}")

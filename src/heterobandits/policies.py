@@ -1,0 +1,298 @@
+"""The catalogue: every policy's name, equation, who picks first and what the agents share.
+
+A policy is a function from the two tables of learning, pulls and successes, to an index;
+agents then go to the arms of the highest index. The equations stand in `core/indices.py`,
+one small compiled function each, in the paper's symbols; here stands everything else that
+is known of a policy. A policy of your own is an entry with a NumPy function:
+
+>>> import numpy as np
+>>> def optimism(pulls, successes, sensitivities, rounds):
+...     s = sensitivities[:, None, None]
+...     information = (s**2 * pulls).sum(axis=0)
+...     weighted = (s * successes).sum(axis=0)
+...     with np.errstate(divide="ignore", invalid="ignore"):
+...         index = weighted / information + 0.3 / np.sqrt(information)
+...     return np.where(information > 0, index, np.inf)
+>>> Policy("optimism", index=optimism).label
+'optimism'
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.core.indices import RULES, fill_indices, fill_log_terms, log_term
+from heterobandits.errors import InvalidInput, fraction, shown, unknown, whole_number
+
+Table = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+MAX_ASSIGNMENTS = 200_000
+DEFAULT_DELTA = 0.05
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How agents are sent to arms.
+
+    Parameters
+    ----------
+    name
+        What it is called in tables, files and on the command line.
+    index
+        Your own rule: `index(pulls, successes, sensitivities, rounds)`, where both tables have
+        the shape (agents, arms, trials), `sensitivities` the believed ones of the agents and
+        `rounds` the number of rounds elapsed. It returns the index of every arm in every
+        trial, shape (arms, trials), or (agents, arms, trials) with `index_per="agent"`.
+        It must not change the tables. The catalogue's policies have compiled rules instead.
+    index_per
+        What an index belongs to: an arm, shared by all agents; an agent and an arm; or a
+        whole assignment.
+    first
+        Who picks first: the most sensitive agent, or a random one in each round.
+    delta
+        The probability with which the policy's bounds may fail.
+    horizon
+        "anytime" puts the rounds elapsed into the logarithm, as in the paper's experiments;
+        a number of rounds puts that there, as in its theory.
+    equation, guarantee, cost, summary
+        What `heterobandits policies` shows.
+    needs_means
+        The policy knows the true means and can only be simulated.
+    """
+
+    name: str
+    index: Callable[[Table, Table, Table, int], Table] | None = None
+    index_per: Literal["arm", "agent", "assignment"] = "arm"
+    first: Literal["most sensitive", "random"] = "most sensitive"
+    delta: float = DEFAULT_DELTA
+    horizon: int | Literal["anytime"] = "anytime"
+    equation: str = ""
+    guarantee: str = "none claimed"
+    cost: str = "A·N"
+    summary: str = ""
+    needs_means: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidInput(f"name is {shown(self.name)}: a policy's name is a text")
+        fraction(self.delta, "delta")
+        if self.horizon != "anytime":
+            whole_number(self.horizon, "a policy's horizon", 1)
+        if self.index is None and self.name not in RULES:
+            raise unknown("policy", self.name, RULES)
+        if self.index is not None:
+            if not callable(self.index):
+                raise InvalidInput(f"index is {shown(self.index)}: a function of the two tables")
+            if self.name in RULES:
+                raise InvalidInput(f"name is {self.name!r}: that policy is in the catalogue")
+            if self.index_per not in ("arm", "agent"):
+                raise InvalidInput(f"index_per is {shown(self.index_per)}: 'arm' or 'agent'")
+            if self.first not in ("most sensitive", "random"):
+                raise InvalidInput(f"first is {shown(self.first)}: 'most sensitive' or 'random'")
+            if self.index_per == "agent" and self.first == "random":
+                raise InvalidInput("an index per agent needs first='most sensitive'")
+
+    @property
+    def label(self) -> str:
+        """The name, with the parameters that are not the default ones."""
+        changed = []
+        if self.delta != DEFAULT_DELTA:
+            changed.append(f"delta={self.delta:g}")
+        if self.horizon != "anytime":
+            changed.append(f"horizon={self.horizon}")
+        return self.name + (f"({', '.join(changed)})" if changed else "")
+
+    def check_size(self, agents: int, arms: int) -> None:
+        """Refuse a policy that ranks whole assignments when there are too many of them."""
+        count = math.perm(arms, agents)
+        if self.index_per == "assignment" and count > MAX_ASSIGNMENTS:
+            amount = f"{count:,}" if count < 10**15 else f"about 1e{math.log10(count):.0f}"
+            raise InvalidInput(
+                f"{self.name} would have to rank {amount} assignments of {agents} agents to "
+                f"{arms} arms, over the limit of {MAX_ASSIGNMENTS:,}: use another policy, "
+                "such as min-width"
+            )
+
+    @property
+    def rule(self) -> int:
+        """The number of this policy's compiled rule."""
+        return int(RULES.index(self.name))
+
+    def rows(self, agents: int) -> int:
+        """The number of index rows: one that all agents share, or one for each."""
+        return agents if self.index_per == "agent" else 1
+
+    def log_terms(self, agents: int, arms: int, elapsed: int, count: int) -> Floats:
+        """The log term of the compiled rule after elapsed, elapsed + 1, ... rounds, `count` of them."""
+        out = np.empty(count)
+        size = (
+            agents,
+            arms,
+            float(math.perm(arms, agents)) if self.index_per == "assignment" else 1.0,
+        )
+        if self.horizon == "anytime":
+            fill_log_terms(self.rule, elapsed, *size, self.delta, out)
+        else:
+            out[:] = log_term(self.rule, float(self.horizon), *size, self.delta)
+        return out
+
+    def own_rows(
+        self, s: Floats, pulls: Table, successes: Table, order: npt.NDArray[np.intp], elapsed: int
+    ) -> Floats:
+        """The index rows of a user's function, shape (rows, arms, trials).
+
+        Sensitivities, tables and rows have the agents in picking order; the function sees
+        them in the order in which the user listed them.
+        """
+        assert self.index is not None
+        listed = np.argsort(order)
+        agents, arms, trials = pulls.shape
+        answer = self.index(pulls[listed], successes[listed], s[listed], elapsed)
+        wanted = (arms, trials) if self.index_per == "arm" else (agents, arms, trials)
+        try:
+            index = np.asarray(answer, np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"policy {self.name!r} gave {shown(answer)}: an array of numbers, shape {wanted}"
+            ) from None
+        if index.shape != wanted:
+            raise InvalidInput(
+                f"policy {self.name!r} gave an index of shape {index.shape}: {wanted} is wanted "
+                f"for {agents} agents, {arms} arms and {trials} trials"
+            )
+        if np.isnan(index).any():
+            raise InvalidInput(f"policy {self.name!r} gave an index that is not a number (NaN)")
+        return np.ascontiguousarray(index[None] if self.index_per == "arm" else index[order])
+
+    def index_rows(
+        self, s: Floats, pulls: Table, successes: Table, order: npt.NDArray[np.intp], elapsed: int
+    ) -> Floats:
+        """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents in picking order."""
+        if self.index is not None:
+            return self.own_rows(s, pulls, successes, order, elapsed)
+        agents, arms, trials = pulls.shape
+        (L,) = self.log_terms(agents, arms, elapsed, 1)
+        out = np.empty((self.rows(agents), arms, trials))
+        unknown_means = np.empty(arms)  # read by the oracle's rule alone
+        fill_indices(self.rule, s, unknown_means, pulls, successes, L, out)
+        return out
+
+
+@cache
+def assignments(agents: int, arms: int) -> npt.NDArray[np.int32]:
+    """All ways to send the agents to different arms, shape (assignments, agents)."""
+    return np.array(list(itertools.permutations(range(arms), agents)), np.int32)
+
+
+CATALOGUE: dict[str, Policy] = {
+    entry.name: entry
+    for entry in (
+        Policy(
+            "min-width",
+            summary="all outcomes of an arm, weighted for the narrowest interval",
+            equation="W/V + sqrt(ln(2N·G(t,A)/δ) / 2V),  V = Σ s²c,  W = Σ s·y",
+            guarantee="all intervals hold, and regret O(sqrt(T ln T)), with probability 1 − δ",
+        ),
+        Policy(
+            "min-ucb",
+            summary="the least of the agents' own upper bounds of an arm",
+            equation="min over agents of  y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
+            guarantee="all upper bounds hold with probability 1 − δ",
+        ),
+        Policy(
+            "no-sharing",
+            index_per="agent",
+            summary="each agent by its own outcomes alone",
+            equation="y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
+            guarantee="all intervals hold with probability 1 − δ",
+        ),
+        Policy(
+            "cucb",
+            first="random",
+            summary="all outcomes of an arm, sensitivities ignored; agents in random order",
+            equation="Σy/Σc + sqrt(ln(2N·t/δ) / 2Σc)",
+            guarantee="only for agents of equal sensitivity",
+        ),
+        Policy(
+            "ucb",
+            index_per="assignment",
+            summary="one index for every assignment of all agents",
+            equation="Y/C + sqrt(ln(2t·N!/(N−A)!/δ) / 2C),  Y, C of the assignment",
+            guarantee="none for summed outcomes that are not rescaled to [0, 1]",
+            cost="N!/(N−A)!",
+        ),
+        Policy(
+            "greedy",
+            summary="Min-Width's estimate without a width",
+            equation="W/V",
+            guarantee="none: may settle on wrong arms for ever",
+        ),
+        Policy(
+            "random",
+            summary="any assignment, each as likely as another",
+            equation="0",
+            guarantee="none: regret grows with every round",
+        ),
+        Policy(
+            "oracle",
+            needs_means=True,
+            summary="plays the optimum; knows the true means",
+            equation="μ",
+            guarantee="regret 0",
+        ),
+    )
+}
+
+PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
+
+
+def policy(
+    name: str | Policy,
+    *,
+    delta: float | None = None,
+    horizon: int | Literal["anytime"] | None = None,
+) -> Policy:
+    """The catalogue's policy of this name, with its parameters set.
+
+    Examples
+    --------
+    >>> policy("min-width", horizon=5000).label
+    'min-width(horizon=5000)'
+    """
+    if isinstance(name, Policy):
+        entry = name
+    elif isinstance(name, str) and name in CATALOGUE:
+        entry = CATALOGUE[name]
+    else:
+        raise unknown("policy", name, list(CATALOGUE))
+    changes: dict[str, Any] = {}
+    if delta is not None:
+        changes["delta"] = fraction(delta, "delta")
+    if horizon is not None:
+        changes["horizon"] = (
+            horizon if horizon == "anytime" else whole_number(horizon, "a policy's horizon", 1)
+        )
+    return replace(entry, **changes) if changes else entry
+
+
+def chosen(policies: str | Policy | Iterable[str | Policy]) -> tuple[Policy, ...]:
+    """The policies of a run: one or several, by name or as made; labels must differ."""
+    if isinstance(policies, (str, Policy)):
+        policies = [policies]
+    if not isinstance(policies, Iterable):
+        raise InvalidInput(f"policies is {shown(policies)}: a policy or a list of them")
+    entries = tuple(policy(p) for p in policies)
+    if not entries:
+        raise InvalidInput("policies is empty: at least one policy")
+    labels = [entry.label for entry in entries]
+    for i, label in enumerate(labels):
+        if label in labels[:i]:
+            raise InvalidInput(f"policy {label!r} is given twice: once is enough")
+    return entries

@@ -1,0 +1,209 @@
+"""The problem: arms, agents, what is true of them and what the planner believes.
+
+The state of arm n is 1 with probability mu_n; agent a then reports 1 with probability s_a,
+so an outcome is Bernoulli(s_a mu_n) [eq:Y_tan]. The optimum sends the i-th most sensitive
+agent to the arm with the i-th highest mean [eq:f_star], and the regret of an assignment is
+what it earns less than that in expectation [eq:regret_def].
+"""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.errors import (
+    InvalidInput,
+    listed,
+    names,
+    probabilities,
+    shown,
+    unknown,
+    whole_number,
+)
+
+
+def pick_order(sensitivities: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """The agents in the order in which they pick: the most sensitive first, of equals the first listed."""
+    return np.argsort(-np.asarray(sensitivities, np.float64), kind="stable")
+
+
+@dataclass(frozen=True, init=False)
+class Problem:
+    """Agents of known, unequal sensitivity and arms of unknown mean.
+
+    Parameters
+    ----------
+    means
+        The true mean of each arm, in [0, 1].
+    sensitivities
+        The true sensitivity of each agent, in (0, 1]; at most as many agents as arms.
+    believed
+        What the planner takes the sensitivities to be; the true ones if not given.
+        Outcomes, optimum and regret always follow the true ones.
+    arm_names, agent_names
+        Names for tables, plots and explanations.
+
+    Examples
+    --------
+    >>> problem = Problem(means=[0.1, 0.5, 0.3], sensitivities=[0.2, 0.9])
+    >>> problem.optimum
+    (2, 1)
+    >>> problem.regret((1, 2))
+    0.14
+    """
+
+    means: tuple[float, ...]
+    sensitivities: tuple[float, ...]
+    believed: tuple[float, ...]
+    arm_names: tuple[str, ...]
+    agent_names: tuple[str, ...]
+
+    def __init__(
+        self,
+        means: Any,
+        sensitivities: Any,
+        believed: Any = None,
+        arm_names: Any = None,
+        agent_names: Any = None,
+    ) -> None:
+        means = probabilities(means, "means", "mean", zero=True)
+        sensitivities = probabilities(sensitivities, "sensitivities", "sensitivity", zero=False)
+        if len(sensitivities) > len(means):
+            raise InvalidInput(
+                f"sensitivities has {len(sensitivities)} agents and means has {len(means)} arms: "
+                "each agent needs an arm of its own, so at most as many agents as arms"
+            )
+        if believed is None:
+            believed = sensitivities
+        else:
+            believed = probabilities(believed, "believed", "sensitivity", zero=False)
+            if len(believed) != len(sensitivities):
+                raise InvalidInput(
+                    f"believed has {len(believed)} entries: one for each of the "
+                    f"{len(sensitivities)} agents"
+                )
+        set_ = object.__setattr__
+        set_(self, "means", means)
+        set_(self, "sensitivities", sensitivities)
+        set_(self, "believed", believed)
+        set_(self, "arm_names", names(arm_names, "arm_names", len(means), "arm"))
+        set_(self, "agent_names", names(agent_names, "agent_names", len(sensitivities), "agent"))
+
+    @property
+    def arms(self) -> int:
+        """The number of arms, N."""
+        return len(self.means)
+
+    @property
+    def agents(self) -> int:
+        """The number of agents, A."""
+        return len(self.sensitivities)
+
+    @property
+    def optimum(self) -> tuple[int, ...]:
+        """The arm of each agent in the best assignment; of equal arms, or agents, the first comes first."""
+        arms = np.argsort(-np.array(self.means), kind="stable")[: self.agents]
+        assignment = np.empty(self.agents, np.intp)
+        assignment[pick_order(self.sensitivities)] = arms
+        return tuple(assignment.tolist())
+
+    def expected_reward(self, assignment: Any) -> float:
+        """The expected number of successes in a round with this assignment (one arm per agent)."""
+        arms = self.checked_assignment(assignment)
+        return sum(s * self.means[n] for s, n in zip(self.sensitivities, arms, strict=True))
+
+    def regret(self, assignment: Any) -> float:
+        """What a round with this assignment earns less than the optimum, in expectation."""
+        arms = self.checked_assignment(assignment)
+        losses = (
+            s * (self.means[best] - self.means[n])
+            for s, best, n in zip(self.sensitivities, self.optimum, arms, strict=True)
+        )
+        return max(0.0, sum(losses))
+
+    def checked_assignment(self, assignment: Any) -> tuple[int, ...]:
+        """`assignment` as a tuple of one arm per agent, no arm twice."""
+        arms = listed(assignment, "assignment", "arms, one per agent")
+        if len(arms) != self.agents:
+            raise InvalidInput(
+                f"assignment has {len(arms)} arms: one for each of the {self.agents} agents"
+            )
+        checked = tuple(
+            whole_number(n, f"assignment[{a}]", 0, self.arms - 1) for a, n in enumerate(arms)
+        )
+        for a, n in enumerate(checked):
+            if n in checked[:a]:
+                raise InvalidInput(f"assignment[{a}] is {n}: arm {n} is taken by another agent")
+        return checked
+
+    def to_dict(self) -> dict[str, Any]:
+        """The problem as plain lists, as it stands in JSON and TOML files."""
+        return {field.name: list(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """The problem from what `to_dict` gives; all but means and sensitivities may be missing."""
+        if not isinstance(values, dict):
+            raise InvalidInput(
+                f"a problem is a table with means and sensitivities, not {shown(values)}"
+            )
+        known = [field.name for field in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise unknown("field of a problem", key, known)
+        for key in ("means", "sensitivities"):
+            if key not in values:
+                raise InvalidInput(f"a problem needs {key}: {shown(values)} has none")
+        return cls(**values)
+
+    def to_json(self) -> str:
+        """The problem as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The problem from JSON text."""
+        try:
+            values = json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InvalidInput(f"not a problem in JSON: {error}") from None
+        return cls.from_dict(values)
+
+    def to_toml(self) -> str:
+        """The problem as TOML text."""
+        # JSON's arrays of numbers and texts are TOML's, but for DEL, which TOML wants escaped.
+        lines = (
+            f"{key} = {json.dumps(values, ensure_ascii=False)}"
+            for key, values in self.to_dict().items()
+        )
+        return "\n".join(lines).replace("\x7f", "\\u007f") + "\n"
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """The problem from TOML text."""
+        try:
+            values = tomllib.loads(text)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise InvalidInput(f"not a problem in TOML: {error}") from None
+        return cls.from_dict(values)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The problem from a .json or .toml file."""
+        path = Path(path)
+        readers = {".json": cls.from_json, ".toml": cls.from_toml}
+        if path.suffix.lower() not in readers:
+            raise InvalidInput(f"{path} is neither a .json nor a .toml file")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"cannot read {path}: {error}") from None
+        try:
+            return readers[path.suffix.lower()](text)
+        except InvalidInput as error:
+            raise InvalidInput(f"{path}: {error}") from None
