@@ -132,3 +132,21 @@ def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:
     near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
     return InvalidInput(f"unknown {kind} {shown(value)}: {hint}")
+
+
+def located(key: Any, kind: str, known: Sequence[str]) -> int:
+    """The position of an agent or arm given by its name or its number."""
+    if isinstance(key, str):
+        if key not in known:
+            raise unknown(kind, key, known)
+        return known.index(key)
+    return whole_number(key, f"the number of an {kind}", 0, len(known) - 1)
+
+
+def located_pair(
+    key: Any, name: str, agents: Sequence[str], arms: Sequence[str]
+) -> tuple[int, int]:
+    """The positions of a pair (agent, arm)."""
+    if not isinstance(key, (tuple, list)) or len(key) != 2:
+        raise InvalidInput(f"{name} has {shown(key)}: pairs (agent, arm)")
+    return located(key[0], "agent", agents), located(key[1], "arm", arms)

@@ -8,7 +8,7 @@ the simulator runs, on a block of one trial.
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -23,14 +23,16 @@ from heterobandits.errors import (
     UnsupportedVersion,
     counts,
     listed,
+    located,
+    located_pair,
     names,
     probabilities,
     shown,
-    unknown,
     whole_number,
 )
 from heterobandits.intervals import Intervals, min_width_intervals
-from heterobandits.plans import Circumstances, Explanation, Pair, Plan
+from heterobandits.matching import Circumstances, Team, match, next_in_match, next_in_turn
+from heterobandits.plans import Explanation, Plan
 from heterobandits.policies import Policy, assignments
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import pick_order
@@ -39,8 +41,6 @@ Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]
 
 FORMAT = 1
-NEVER_SEEN = 1e6  # in an optimal matching, which cannot take infinities, an arm never pulled
-#                   counts a million times the largest finite index
 
 
 class Planner:
@@ -110,7 +110,8 @@ class Planner:
         self.pulls = np.zeros((agents, len(self.arm_names)), np.int32)
         self.successes = np.zeros_like(self.pulls)
         self._order = pick_order(self.sensitivities)
-        self._team: dict[tuple[int, ...], tuple[int, int]] = {}  # of assignments, for ucb alone
+        self._team = Team(self.sensitivities, self.policy.first == "random")
+        self._assignments: dict[tuple[int, ...], tuple[int, int]] = {}  # pulls, successes: for ucb
 
     @property
     def elapsed(self) -> int:
@@ -149,11 +150,10 @@ class Planner:
         round_ = self._circumstances(absent, closed, forbidden, forced)
         if self.policy.index_per == "assignment":
             return self._ask_for_assignment(round_)
-        rows, words = self._rows(), self._words()
-        matched = self._match(rows, words, round_)
+        rows = self._rows()
+        matched = match(rows, self._team, self._words(), round_)
         arms = [matched.get(a) for a in range(len(self.sensitivities))]
-        table = self._table(rows)
-        return self._plan(round_, arms, table)
+        return self._plan(round_, arms, self._team.table(rows))
 
     def tell(self, plan: Plan, outcomes: Any) -> None:
         """Learn the outcomes of a plan; all of them are checked before any is counted.
@@ -173,8 +173,7 @@ class Planner:
             raise InvalidInput("the plan has other agents or arms: it was made by another planner")
         self._check_current(plan)
         pulls, successes = np.zeros_like(self.pulls), np.zeros_like(self.successes)
-        for agent, arm, outcome in self._outcomes(plan, outcomes):
-            k, n = self._counted(outcome, self.agent_names[agent])
+        for agent, arm, k, n in plan.counted(outcomes):
             pulls[agent, arm], successes[agent, arm] = n, k
         if int((self.pulls.sum(axis=0, dtype=np.int64) + pulls.sum(axis=0)).max()) > MOST:
             raise InvalidInput(f"an arm would have over {MOST:,} pulls: more than can be counted")
@@ -189,11 +188,10 @@ class Planner:
         if not isinstance(plan, Plan):
             raise InvalidInput(f"plan is {shown(plan)}: a Plan, as ask() gives")
         self._check_current(plan)
-        round_ = Circumstances(plan.absent, plan.closed, plan.forbidden, plan.forced)
         known = self.intervals()
         seen = self.pulls.sum(axis=0)
         guess = np.where(seen > 0, known.estimate, np.inf)[None, :, None]
-        greedy = self._match(guess, self._words(), round_)
+        greedy = match(guess, self._team, self._words(), plan.circumstances)
         explanations = []
         for agent, arm in enumerate(plan.assignment):
             if arm is None:
@@ -237,7 +235,9 @@ class Planner:
             "successes": self.successes.tolist(),
         }
         if self.policy.index_per == "assignment":
-            state["assignments"] = [[list(f), *self._team[f]] for f in sorted(self._team)]
+            state["assignments"] = [
+                [list(f), *self._assignments[f]] for f in sorted(self._assignments)
+            ]
         return json.dumps(state, indent=1, ensure_ascii=False)
 
     @classmethod
@@ -296,7 +296,10 @@ class Planner:
                 raise InvalidInput(f"assignments has {shown(arms)}: one arm per agent, none twice")
             pulled = whole_number(pulled, "pulls of an assignment", 0, MOST)
             most = pulled * shape[0]
-            self._team[f] = (pulled, whole_number(succeeded, "successes of an assignment", 0, most))
+            self._assignments[f] = (
+                pulled,
+                whole_number(succeeded, "successes of an assignment", 0, most),
+            )
 
     def _circumstances(
         self,
@@ -305,12 +308,21 @@ class Planner:
         forbidden: Iterable[Any],
         forced: Iterable[Any],
     ) -> Circumstances:
-        away = frozenset(self._agent(a) for a in listed(absent, "absent", "agents"))
-        shut = frozenset(self._arm(n) for n in listed(closed, "closed", "arms"))
-        never = frozenset(
-            self._pair(p, "forbidden") for p in listed(forbidden, "forbidden", "pairs")
+        known = (self.agent_names, self.arm_names)
+        away = frozenset(
+            located(a, "agent", self.agent_names) for a in listed(absent, "absent", "agents")
         )
-        must = frozenset(self._pair(p, "forced") for p in listed(forced, "forced", "pairs"))
+        shut = frozenset(
+            located(n, "arm", self.arm_names) for n in listed(closed, "closed", "arms")
+        )
+        never = frozenset(
+            located_pair(pair, "forbidden", *known)
+            for pair in listed(forbidden, "forbidden", "pairs (agent, arm)")
+        )
+        must = frozenset(
+            located_pair(pair, "forced", *known)
+            for pair in listed(forced, "forced", "pairs (agent, arm)")
+        )
         for a, n in sorted(must):
             what = f"forced pair ({self.agent_names[a]!r}, {self.arm_names[n]!r})"
             if a in away:
@@ -324,20 +336,6 @@ class Planner:
             if sum(m == n for _, m in must) > 1:
                 raise InvalidInput(f"{what}: two agents are forced to that arm")
         return Circumstances(away, shut, never, must)
-
-    def _agent(self, key: Any) -> int:
-        return _located(key, "agent", self.agent_names)
-
-    def _arm(self, key: Any) -> int:
-        return _located(key, "arm", self.arm_names)
-
-    def _pair(self, key: Any, name: str) -> Pair:
-        if isinstance(key, (str, bytes)) or not isinstance(key, Iterable):
-            raise InvalidInput(f"{name} has {shown(key)}: pairs (agent, arm)")
-        items = list(key)
-        if len(items) != 2:
-            raise InvalidInput(f"{name} has {shown(key)}: pairs (agent, arm)")
-        return self._agent(items[0]), self._arm(items[1])
 
     def _rows(self) -> Floats:
         """The policy's index rows for a block of one trial, agents in picking order."""
@@ -353,88 +351,6 @@ class Planner:
         slots = arms + self.policy.rows(agents) * arms + agents
         return np.asarray(round_words(self.seed, self.trial, self.rounds + 1, slots))
 
-    def _table(self, rows: Floats) -> Floats:
-        """Index rows as a table with the agents as they were listed."""
-        agents, arms = self.pulls.shape
-        table = np.empty((agents, arms))
-        table[self._order] = rows[:, :, 0]
-        return table
-
-    def _match(self, rows: Floats, words: Words, round_: Circumstances) -> dict[int, int]:
-        """The arm of each agent that is sent somewhere."""
-        arms = rows.shape[1]
-        agents = [a for a in self._order.tolist() if a not in round_.absent]
-        free = [n for n in range(arms) if n not in round_.closed]
-        if round_.forbidden or round_.forced:
-            return self._optimal_match(rows, words, round_, agents, free)
-        shared = len(rows) == 1
-        random_turns = self.policy.first == "random"
-        draws = words[2 * arms :]
-        turn_of = {a: q for q, a in enumerate(self._order.tolist())}
-        if random_turns:
-            agents.sort(key=lambda a: -int(draws[turn_of[a]]))
-        agents = agents[: len(free)]
-        if not agents:
-            return {}
-        if random_turns:
-            agents.sort(key=lambda a: turn_of[a])
-        picking = [turn_of[a] for a in agents]
-        index = rows[:, free] if shared else rows[picking][:, free]
-        ties = words[arms : arms + len(rows) * arms].reshape(len(rows), arms)
-        ties = ties[:, free] if shared else ties[picking][:, free]
-        picked, out = np.empty((2, len(agents), 1), np.int32)
-        assign(
-            np.ascontiguousarray(index),
-            np.ascontiguousarray(ties.reshape(-1, 1)),
-            np.ascontiguousarray(draws[picking][:, None] if random_turns else draws[:0, None]),
-            random_turns,
-            picked,
-            out,
-        )
-        return {a: free[int(n)] for a, n in zip(agents, out[:, 0], strict=True)}
-
-    def _optimal_match(
-        self, rows: Floats, words: Words, round_: Circumstances, agents: list[int], free: list[int]
-    ) -> dict[int, int]:
-        """The allowed assignment with the greatest sum of sensitivity times index.
-
-        The arms are offered in the random order of their tie-breaks, so that of equal
-        assignments none is favoured by the numbering of the arms.
-        """
-        from scipy.optimize import linear_sum_assignment
-
-        arms = rows.shape[1]
-        forced = dict(round_.forced)
-        table = self._finite(self._table(rows))
-        luck = words[arms : 2 * arms]
-        agents = [a for a in agents if a not in forced]
-        free = sorted((n for n in free if n not in forced.values()), key=lambda n: -int(luck[n]))
-        value = self._weights()[agents, None] * table[np.ix_(agents, free)]
-        for i, a in enumerate(agents):
-            for j, n in enumerate(free):
-                if (a, n) in round_.forbidden:
-                    value[i, j] = -np.inf
-        try:
-            chosen_agents, chosen_arms = linear_sum_assignment(value, maximize=True)
-        except ValueError:
-            raise InvalidInput(
-                "no assignment is left: the forbidden pairs leave some agent without an arm; "
-                "name it as absent or allow a pair"
-            ) from None
-        matched = {agents[i]: free[j] for i, j in zip(chosen_agents, chosen_arms, strict=True)}
-        return forced | matched
-
-    def _finite(self, table: Floats) -> Floats:
-        finite = table[np.isfinite(table)]
-        large = NEVER_SEEN * max(1.0, float(np.abs(finite).max(initial=0.0)))
-        return np.clip(table, -large, large)
-
-    def _weights(self) -> Floats:
-        """What an agent's index counts in a matching: its sensitivity, or nothing where all are alike."""
-        if self.policy.first == "random":
-            return np.ones(len(self.sensitivities))
-        return np.array(self.sensitivities)
-
     def _plan(self, round_: Circumstances, arms: list[int | None], table: Floats) -> Plan:
         forced = dict(round_.forced)
         reasons = []
@@ -446,7 +362,7 @@ class Planner:
             elif math.isinf(table[a, n]):
                 own = self.policy.index_per == "agent"
                 reasons.append("never pulled by it" if own else "never pulled")
-            elif round_.forbidden or round_.forced:
+            elif round_.paired:
                 reasons.append(f"index {table[a, n]:.3f}, in the best allowed assignment")
             elif self.policy.index_per == "assignment":
                 reasons.append(f"in the assignment with the highest index, {table[a, n]:.3f}")
@@ -459,7 +375,7 @@ class Planner:
             reasons=tuple(reasons),
             agent_names=self.agent_names,
             arm_names=self.arm_names,
-            **round_._asdict(),
+            circumstances=round_,
         )
 
     def _check_current(self, plan: Plan) -> None:
@@ -468,108 +384,21 @@ class Planner:
                 f"the plan is for round {plan.round}: round {self.rounds + 1} is next; ask again"
             )
 
-    def _outcomes(self, plan: Plan, outcomes: Any) -> list[tuple[int, int, Any]]:
-        """(agent, arm, outcome) for every outcome that is not missing."""
-        if isinstance(outcomes, Mapping):
-            given: dict[int, Any] = {}
-            for key, outcome in outcomes.items():
-                pair = self._pair(key, "outcomes") if isinstance(key, tuple) else None
-                agent = self._agent(key) if pair is None else pair[0]
-                if agent in given:
-                    raise InvalidInput(f"outcomes has {self.agent_names[agent]!r} twice")
-                if pair is not None and plan.assignment[agent] != pair[1]:
-                    raise InvalidInput(
-                        f"outcomes has {self.agent_names[agent]!r} on {self.arm_names[pair[1]]!r}: "
-                        "the plan did not send it there"
-                    )
-                given[agent] = outcome
-        else:
-            items = listed(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
-            if len(items) != len(self.agent_names):
-                raise InvalidInput(
-                    f"outcomes has {len(items)} entries: one for each of the "
-                    f"{len(self.agent_names)} agents, None where it is missing"
-                )
-            given = dict(enumerate(items))
-        found = []
-        for agent, outcome in given.items():
-            if outcome is None:
-                continue
-            arm = plan.assignment[agent]
-            if arm is None:
-                raise InvalidInput(
-                    f"outcomes has {shown(outcome)} for {self.agent_names[agent]!r}: "
-                    "the plan sent it nowhere"
-                )
-            found.append((agent, arm, outcome))
-        return found
-
-    def _counted(self, outcome: Any, agent: str) -> tuple[int, int]:
-        """An outcome as (successes, tests)."""
-        allowed = "0, 1, a pair (successes, tests), or None"
-        if isinstance(outcome, (bool, np.bool_)):
-            return int(outcome), 1
-        if isinstance(outcome, (tuple, list)):
-            if len(outcome) != 2:
-                raise InvalidInput(f"the outcome of {agent!r} is {shown(outcome)}: {allowed}")
-            n = whole_number(outcome[1], f"the tests of {agent!r}", 0, MOST)
-            k = whole_number(outcome[0], f"the successes of {agent!r}", 0)
-            if k > n:
-                raise InvalidInput(
-                    f"the outcome of {agent!r} is {k} successes of {n} tests: at most all of them"
-                )
-            return k, n
-        try:
-            return whole_number(outcome, "", 0, 1), 1
-        except InvalidInput:
-            raise InvalidInput(f"the outcome of {agent!r} is {shown(outcome)}: {allowed}") from None
-
     def _runner_up(self, plan: Plan, agent: int, arm: int) -> tuple[int | None, float | None]:
         """The arm that would get this agent next, and what the index of its arm would have to be."""
-        index = plan.index[agent]
-        if (agent, arm) in plan.forced:
+        table, round_ = np.array(plan.index), plan.circumstances
+        sent = {a: n for a, n in enumerate(plan.assignment) if n is not None}
+        if (agent, arm) in round_.forced:
             return None, None
         if self.policy.index_per == "assignment":
-            others = {n for n in range(len(index)) if index[n] > -math.inf}
-        elif plan.forbidden or plan.forced:
-            return self._runner_up_of_match(plan, agent, arm)
+            others = [n for n in range(len(table[agent])) if n != arm and table[agent, n] > -np.inf]
+            other = max(others, key=lambda n: float(table[agent, n]), default=None)
+        elif round_.paired:
+            shared = self.policy.index_per == "arm"
+            return next_in_match(table, shared, self._team, self._words(), round_, sent, agent)
         else:
-            others = set(range(len(index))) - plan.closed - self._picked_before(plan, agent)
-        other = max(others - {arm}, key=lambda n: index[n], default=None)
-        return other, None if other is None else index[other]
-
-    def _picked_before(self, plan: Plan, agent: int) -> set[int]:
-        """The arms that were taken when this agent's turn came."""
-        if self.policy.first == "random":  # turn by turn the arms go in order of their index
-            index, mine = plan.index[agent], plan.assignment[agent]
-            assert mine is not None
-            return {n for n in plan.assignment if n is not None and index[n] > index[mine]}
-        order = self._order.tolist()
-        earlier = order[: order.index(agent)]
-        return {n for n in (plan.assignment[a] for a in earlier) if n is not None}
-
-    def _runner_up_of_match(
-        self, plan: Plan, agent: int, arm: int
-    ) -> tuple[int | None, float | None]:
-        never = plan.forbidden | {(agent, arm)}
-        round_ = Circumstances(plan.absent, plan.closed, never, plan.forced)
-        try:
-            other = self._match(self._rows(), self._words(), round_)
-        except InvalidInput:  # without this pair no assignment is left
-            return None, None
-        if agent not in other:
-            return None, None
-        weights, table = self._weights(), self._finite(np.array(plan.index))
-        chosen = ((a, n) for a, n in enumerate(plan.assignment) if n is not None)
-        loss = sum(weights[a] * table[a, n] for a, n in chosen) - sum(
-            weights[a] * table[a, n] for a, n in other.items()
-        )
-        # Both sums are linear in the arm's index: the one by this agent's weight, the other by
-        # that of whoever takes the arm instead, if it is the same index that counts for both.
-        heirs = [a for a, n in other.items() if n == arm and self.policy.index_per == "arm"]
-        slope = weights[agent] - sum(weights[a] for a in heirs)
-        flip = table[agent, arm] - (loss / slope if slope else 0.0)
-        return other[agent], float(flip)
+            other = next_in_turn(table, self._team, sent, round_, agent)
+        return other, None if other is None else float(table[agent, other])
 
     def _ask_for_assignment(self, round_: Circumstances) -> Plan:
         agents, arms = self.pulls.shape
@@ -589,8 +418,10 @@ class Planner:
             raise InvalidInput("no assignment is left: too many arms are closed or pairs forbidden")
         pulls = np.zeros((len(every), 1), np.int32)
         successes = np.zeros_like(pulls)
-        place = {f: i for i, f in enumerate(map(tuple, every.tolist()))} if self._team else {}
-        for f, (pulled, succeeded) in self._team.items():
+        place = (
+            {f: i for i, f in enumerate(map(tuple, every.tolist()))} if self._assignments else {}
+        )
+        for f, (pulled, succeeded) in self._assignments.items():
             pulls[place[f]], successes[place[f]] = pulled, succeeded
         index = np.empty((len(every), 1))
         (L,) = self.policy.log_terms(agents, arms, self.rounds, 1)
@@ -620,14 +451,5 @@ class Planner:
                 f"{self.policy.name} learns about whole assignments: it needs one outcome, "
                 "0 or 1, from every agent in every round"
             )
-        pulled, succeeded = self._team.get(f, (0, 0))
-        self._team[f] = (pulled + 1, succeeded + int(successes.sum()))
-
-
-def _located(key: Any, kind: str, known: tuple[str, ...]) -> int:
-    """The position of an agent or arm given by its name or its number."""
-    if isinstance(key, str):
-        if key not in known:
-            raise unknown(kind, key, known)
-        return known.index(key)
-    return whole_number(key, f"the number of an {kind}", 0, len(known) - 1)
+        pulled, succeeded = self._assignments.get(f, (0, 0))
+        self._assignments[f] = (pulled + 1, succeeded + int(successes.sum()))

@@ -1,9 +1,21 @@
 """What a planner hands to people: the plan of a round, and why each agent is sent where it is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
-Pair = tuple[int, int]
+import numpy as np
+
+from heterobandits.errors import (
+    MOST,
+    InvalidInput,
+    listed,
+    located,
+    located_pair,
+    shown,
+    whole_number,
+)
+from heterobandits.matching import Circumstances
 
 
 @dataclass(frozen=True)
@@ -21,6 +33,8 @@ class Plan:
         assignments, the highest index among the assignments with that pair.
     reasons
         One line for each agent.
+    circumstances
+        Who was absent, what was closed, forbidden or forced, by number.
     """
 
     round: int
@@ -29,10 +43,7 @@ class Plan:
     reasons: tuple[str, ...]
     agent_names: tuple[str, ...]
     arm_names: tuple[str, ...]
-    absent: frozenset[int] = frozenset()
-    closed: frozenset[int] = frozenset()
-    forbidden: frozenset[Pair] = frozenset()
-    forced: frozenset[Pair] = frozenset()
+    circumstances: Circumstances
 
     def __str__(self) -> str:
         lines = [f"round {self.round}"]
@@ -40,6 +51,45 @@ class Plan:
             place = "stays home" if arm is None else self.arm_names[arm]
             lines.append(f"  {agent} -> {place}: {reason}")
         return "\n".join(lines)
+
+    def counted(self, outcomes: Any) -> list[tuple[int, int, int, int]]:
+        """(agent, arm, successes, tests) of every outcome reported, as `Planner.tell` takes them."""
+        counted = []
+        for agent, outcome in self._by_agent(outcomes).items():
+            name, arm = self.agent_names[agent], self.assignment[agent]
+            if outcome is None:
+                continue
+            if arm is None:
+                raise InvalidInput(
+                    f"outcomes has {shown(outcome)} for {name!r}: the plan sent it nowhere"
+                )
+            counted.append((agent, arm, *counted_outcome(outcome, name)))
+        return counted
+
+    def _by_agent(self, outcomes: Any) -> dict[int, Any]:
+        if not isinstance(outcomes, Mapping):
+            items = listed(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
+            if len(items) != len(self.agent_names):
+                raise InvalidInput(
+                    f"outcomes has {len(items)} entries: one for each of the "
+                    f"{len(self.agent_names)} agents, None where it is missing"
+                )
+            return dict(enumerate(items))
+        given: dict[int, Any] = {}
+        for key, outcome in outcomes.items():
+            if isinstance(key, tuple):
+                agent, arm = located_pair(key, "outcomes", self.agent_names, self.arm_names)
+                if self.assignment[agent] != arm:
+                    raise InvalidInput(
+                        f"outcomes has {self.agent_names[agent]!r} on {self.arm_names[arm]!r}: "
+                        "the plan did not send it there"
+                    )
+            else:
+                agent = located(key, "agent", self.agent_names)
+            if agent in given:
+                raise InvalidInput(f"outcomes has {self.agent_names[agent]!r} twice")
+            given[agent] = outcome
+        return given
 
 
 @dataclass(frozen=True)
@@ -94,10 +144,22 @@ class Explanation:
         )
 
 
-class Circumstances(NamedTuple):
-    """What is particular about a round."""
-
-    absent: frozenset[int]
-    closed: frozenset[int]
-    forbidden: frozenset[Pair]
-    forced: frozenset[Pair]
+def counted_outcome(outcome: Any, agent: str) -> tuple[int, int]:
+    """An outcome, 0 or 1 or (successes, tests), as (successes, tests)."""
+    if isinstance(outcome, (bool, np.bool_)):
+        return int(outcome), 1
+    if isinstance(outcome, (tuple, list)) and len(outcome) == 2:
+        n = whole_number(outcome[1], f"the tests of {agent!r}", 0, MOST)
+        k = whole_number(outcome[0], f"the successes of {agent!r}", 0)
+        if k > n:
+            raise InvalidInput(
+                f"the outcome of {agent!r} is {k} successes of {n} tests: at most all of them"
+            )
+        return k, n
+    try:
+        return whole_number(outcome, "outcome", 0, 1), 1
+    except InvalidInput:
+        raise InvalidInput(
+            f"the outcome of {agent!r} is {shown(outcome)}: "
+            "0, 1, a pair (successes, tests), or None"
+        ) from None
