@@ -295,7 +295,7 @@ class Results:
             "labels": list(self.policies),
             "rounds": list(self.rounds),
             "mean": {label: self.mean(label).tolist() for label in self.policies},
-            "se": {label: _without_nan(self.se(label)) for label in self.policies},
+            "se": {label: without_nan(self.se(label)) for label in self.policies},
             "seconds": list(self.seconds),
             "sums": [[str(value) for value in row] for row in self.sums],
             "products": [[[str(v) for v in row] for row in block] for block in self.products],
@@ -412,7 +412,8 @@ def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _without_nan(values: Floats) -> list[float | None]:
+def without_nan(values: Floats) -> list[float | None]:
+    """The values as JSON can hold them: None for what is not a number."""
     return [None if math.isnan(value) else float(value) for value in values]
 
 

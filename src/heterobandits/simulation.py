@@ -273,7 +273,7 @@ def simulate(
     --------
     >>> problem = Problem([0.1, 0.5], [0.1, 0.9])
     >>> results = simulate(problem, ["min-width", "oracle"], horizon=100, trials=50, seed=1)
-    >>> results.mean("oracle")[-1]
+    >>> float(results.mean("oracle")[-1])
     0.0
     >>> bool(results.mean("min-width")[-1] > 0)
     True

@@ -1,0 +1,5 @@
+"""`python -m heterobandits`."""
+
+from heterobandits.cli import main
+
+main()

@@ -1,0 +1,107 @@
+"""`heterobandits bounds`: what theory promises for a problem, and whether simulation agrees."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from heterobandits.cli.options import (
+    BelievedOption,
+    DeltaOption,
+    HorizonOption,
+    MeansOption,
+    ProblemOption,
+    SeedOption,
+    SensitivitiesOption,
+    TableOrJson,
+    stated_problem,
+)
+
+
+def bounds(
+    problem: ProblemOption = None,
+    means: MeansOption = None,
+    sensitivities: SensitivitiesOption = None,
+    believed: BelievedOption = None,
+    horizon: HorizonOption = None,
+    delta: DeltaOption = 0.05,
+    coverage: Annotated[
+        int,
+        typer.Option(help="Check the promises by this many simulated trials.", metavar="TRIALS"),
+    ] = 0,
+    seed: SeedOption = 0,
+    format: TableOrJson = "table",
+) -> None:
+    """Print the optimum, the log terms and widths, and the theorem's bound on Min-Width's regret."""
+    import numpy as np
+
+    from heterobandits import bounds as theory
+    from heterobandits import simulation
+    from heterobandits.errors import whole_number
+
+    stated, rounds, title = stated_problem(problem, means, sensitivities, believed, horizon)
+    coverage = whole_number(coverage, "--coverage", 0)
+    once = np.ones((stated.agents, stated.arms))
+    widths = {
+        name: theory.widths(name, once, stated.believed, rounds, delta)
+        for name in theory.WITH_WIDTHS
+    }
+    found: dict[str, object] = {
+        "problem": stated.to_dict(),
+        "horizon": rounds,
+        "delta": delta,
+        "optimum": list(stated.optimum),
+        "expected_reward": stated.expected_reward(stated.optimum),
+        "ln_G": theory.ln_G(rounds, stated.agents),
+        "log_terms": {
+            name: theory.log_term(name, stated.agents, stated.arms, rounds, delta)
+            for name in theory.WITH_WIDTHS
+        },
+        "width_after_one_pull_each": {
+            "min-width": float(widths["min-width"][0]),
+            "min-ucb": float(widths["min-ucb"][0]),
+            "no-sharing": widths["no-sharing"][:, 0].tolist(),
+        },
+        "regret_bound": theory.regret_bound(stated, rounds, delta),
+    }
+    if coverage:
+        study = simulation.coverage(stated, rounds, coverage, seed, delta=delta)
+        found["coverage"] = study._asdict()
+    if format == "json":
+        print(json.dumps(found))
+        return
+    print_report(found, title)
+
+
+def print_report(found: dict[str, object], title: str) -> None:
+    """The same for a person: one line for each number, and what it means."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from heterobandits.problem import Problem
+
+    stated = Problem.from_dict(found["problem"])
+    table = Table(title=title or None, title_justify="left", show_header=False, box=None)
+    table.add_column()
+    table.add_column(justify="right")
+    for agent, arm in zip(stated.agent_names, stated.optimum, strict=True):
+        table.add_row(f"best place for {agent}", stated.arm_names[arm])
+    table.add_row("expected successes in a best round", f"{found['expected_reward']:.4g}")
+    table.add_row(f"ln G({found['horizon']}, {stated.agents})", f"{found['ln_G']:.6g}")
+    for name, term in found["log_terms"].items():  # type: ignore[attr-defined]
+        table.add_row(f"log term of {name}", f"{term:.6g}")
+    for name, width in found["width_after_one_pull_each"].items():  # type: ignore[attr-defined]
+        values = width if isinstance(width, list) else [width]
+        shown = ", ".join(f"{value:.4g}" for value in values)
+        table.add_row(f"width of {name}, arm pulled once by all", shown)
+    certainty = f"with probability {1 - float(found['delta']):g}"  # type: ignore[arg-type]
+    table.add_row(f"min-width's regret is below, {certainty}", f"{found['regret_bound']:,.1f}")
+    study = found.get("coverage")
+    if isinstance(study, dict):
+        count = f"of {study['trials']:,} trials"
+        for name in ("min_width", "min_ucb", "no_sharing"):
+            policy = name.replace("_", "-")
+            table.add_row(f"share {count}: {policy} fails", f"{study[name]:.4f}")
+        table.add_row(f"share {count}: regret over the bound", f"{study['over_regret_bound']:.4f}")
+        table.add_row("largest regret seen", f"{study['worst_regret']:,.1f}")
+    Console().print(table)

@@ -1,0 +1,98 @@
+"""Options that several commands share, and how their texts become numbers and problems."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from heterobandits.errors import InvalidInput, shown
+
+if TYPE_CHECKING:
+    from heterobandits.problem import Problem
+
+ProblemOption = Annotated[
+    str | None,
+    typer.Option(
+        "--problem",
+        help="A .json or .toml file, or a domain of the paper: covid, covid-over, covid-under, "
+        "covid-mix, hotel, poaching-2, poaching-3, poaching-5.",
+        metavar="FILE|DOMAIN",
+    ),
+]
+MeansOption = Annotated[
+    str | None, typer.Option(help="True means of the arms, such as 0.1,0.5,0.3.", metavar="LIST")
+]
+SensitivitiesOption = Annotated[
+    str | None,
+    typer.Option(help="True sensitivities of the agents, such as 0.2,0.9.", metavar="LIST"),
+]
+BelievedOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What the planner believes them to be; the truth if not given.", metavar="LIST"
+    ),
+]
+HorizonOption = Annotated[
+    int | None,
+    typer.Option(help="Rounds in a trial; a domain's own by default.", metavar="ROUNDS"),
+]
+SeedOption = Annotated[
+    int, typer.Option(help="Determines all luck: the same seed gives the same bits.")
+]
+DeltaOption = Annotated[
+    float, typer.Option(help="Probability with which the policies' bounds may fail.")
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option(help="Threads; all cores by default.", metavar="N", show_default=False)
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
+TableOrJson = Annotated[
+    Literal["table", "json"], typer.Option("--format", help="How to print the result.")
+]
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """A list of numbers written with commas."""
+    values = []
+    for item in text.split(","):
+        try:
+            values.append(float(item))
+        except ValueError:
+            raise InvalidInput(f"{option} has {shown(item)}: numbers separated by commas") from None
+    return values
+
+
+def stated_problem(
+    problem: str | None,
+    means: str | None,
+    sensitivities: str | None,
+    believed: str | None,
+    horizon: int | None,
+) -> "tuple[Problem, int, str]":
+    """The problem, horizon and title that the options state."""
+    from heterobandits.experiments.domains import domain
+    from heterobandits.problem import Problem
+
+    title = ""
+    if problem is not None:
+        if means or sensitivities or believed:
+            raise InvalidInput(
+                "--problem already has means and sensitivities: give one or the other"
+            )
+        if Path(problem).suffix.lower() in (".json", ".toml"):
+            stated = Problem.load(problem)
+        else:
+            known = domain(problem)
+            stated, title = known.problem, known.title
+            horizon = known.horizon if horizon is None else horizon
+    else:
+        if means is None or sensitivities is None:
+            raise InvalidInput("--means and --sensitivities are needed, or --problem")
+        stated = Problem(
+            numbers(means, "--means"),
+            numbers(sensitivities, "--sensitivities"),
+            None if believed is None else numbers(believed, "--believed"),
+        )
+    if horizon is None:
+        raise InvalidInput("--horizon is needed: the number of rounds")
+    return stated, horizon, title

@@ -1,0 +1,35 @@
+"""`heterobandits policies`: the catalogue."""
+
+import json
+
+from heterobandits.cli.options import TableOrJson
+
+
+def policies(format: TableOrJson = "table") -> None:
+    """List the policies: equation, who picks first, guarantee and cost of a round."""
+    from heterobandits.policies import CATALOGUE, PAPER
+
+    fields = ("summary", "equation", "index_per", "first", "guarantee", "cost")
+    if format == "json":
+        entries = [
+            {"name": name, "paper": name in PAPER, **{f: getattr(entry, f) for f in fields}}
+            for name, entry in CATALOGUE.items()
+        ]
+        print(json.dumps(entries, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    for name, entry in CATALOGUE.items():
+        source = "the paper's" if name in PAPER else "a baseline"
+        console.print(f"[bold]{name}[/bold] ({source}): {entry.summary}")
+        console.print(f"    index      {entry.equation}", markup=False)
+        console.print(f"    per        {entry.index_per}; picks first: {entry.first}", markup=False)
+        console.print(f"    guarantee  {entry.guarantee}", markup=False)
+        console.print(f"    cost       {entry.cost} per round\n", markup=False)
+    console.print(
+        "A agents of sensitivity s, N arms, c pulls and y successes of an agent on an arm, "
+        "t rounds elapsed,\nδ the probability with which the bounds may fail, "
+        "G(t, A) = C(t + A, A) − 1.",
+        markup=False,
+    )

@@ -1,0 +1,165 @@
+"""`heterobandits simulate`: many trials of chosen policies, and their regret."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from heterobandits.cli.options import (
+    BelievedOption,
+    DeltaOption,
+    HorizonOption,
+    MeansOption,
+    ProblemOption,
+    QuietOption,
+    SeedOption,
+    SensitivitiesOption,
+    ThreadsOption,
+    stated_problem,
+)
+
+if TYPE_CHECKING:
+    from heterobandits.results import Results
+
+
+def simulate(
+    problem: ProblemOption = None,
+    means: MeansOption = None,
+    sensitivities: SensitivitiesOption = None,
+    believed: BelievedOption = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A policy (see `heterobandits policies`), as often as you like; "
+            "'all' is the paper's five, and the default.",
+            metavar="NAME",
+        ),
+    ] = None,
+    horizon: HorizonOption = None,
+    trials: Annotated[int, typer.Option(help="How many trials.")] = 500,
+    seed: SeedOption = 0,
+    delta: DeltaOption = 0.05,
+    policy_horizon: Annotated[
+        str,
+        typer.Option(
+            help="What stands in the policies' logarithms: 'anytime' for the rounds elapsed, "
+            "as in the paper's experiments, or a number of rounds, as in its theory.",
+            metavar="anytime|ROUNDS",
+        ),
+    ] = "anytime",
+    checkpoints: Annotated[int, typer.Option(help="At how many rounds to note the regret.")] = 30,
+    threads: ThreadsOption = None,
+    format: Annotated[
+        Literal["table", "json", "csv"], typer.Option(help="How to print the result.")
+    ] = "table",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for results.json, results.csv, results.parquet and regret.png.",
+            metavar="DIR",
+        ),
+    ] = None,
+    quiet: QuietOption = False,
+) -> int:
+    """Simulate policies on the same luck and print their regret.
+
+    Example: heterobandits simulate --problem covid --policy all --trials 500 --seed 7
+    """
+    from heterobandits import simulation
+    from heterobandits.cli.progress import shown_progress
+    from heterobandits.errors import InvalidInput
+    from heterobandits.policies import PAPER
+    from heterobandits.policies import policy as catalogued
+
+    stated, rounds, title = stated_problem(problem, means, sensitivities, believed, horizon)
+    names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
+    if policy_horizon != "anytime" and not policy_horizon.isdecimal():
+        raise InvalidInput(
+            f"--policy-horizon is {policy_horizon!r}: 'anytime' or a number of rounds"
+        )
+    log_rounds = "anytime" if policy_horizon == "anytime" else int(policy_horizon)
+    entries = [catalogued(name, delta=delta, horizon=log_rounds) for name in dict.fromkeys(names)]  # type: ignore[arg-type]
+    with shown_progress("simulating", quiet) as progress:
+        results = simulation.simulate(
+            stated,
+            entries,
+            rounds,
+            trials,
+            seed,
+            checkpoints=checkpoints,
+            threads=threads,
+            progress=progress,
+        )
+    if format == "json":
+        print(json.dumps(summary(results)))
+    elif format == "csv":
+        print(results.to_frame().to_csv(index=False), end="")
+    else:
+        print_table(results, title)
+    if output is not None:
+        for path in results.save(output, title):
+            if not quiet:
+                print(f"wrote {path}", file=sys.stderr)
+    if results.partial:
+        print(
+            f"heterobandits: interrupted, {results.trials:,} of {trials:,} trials are complete",
+            file=sys.stderr,
+        )
+    return 130 if results.partial else 0
+
+
+def summary(results: "Results") -> dict[str, object]:
+    """What `--format json` prints."""
+    from heterobandits.results import without_nan
+
+    return {
+        "problem": results.problem.to_dict(),
+        "horizon": results.horizon,
+        "trials": results.trials,
+        "seed": results.seed,
+        "partial": results.partial,
+        "results": [
+            {
+                "policy": label,
+                "rounds": list(results.rounds),
+                "mean": results.mean(label).tolist(),
+                "se": without_nan(results.se(label)),
+                "seconds": seconds,
+                "rounds_per_second": results.rounds_per_second(label),
+            }
+            for label, seconds in zip(results.policies, results.seconds, strict=True)
+        ],
+    }
+
+
+def print_table(results: "Results", title: str) -> None:
+    """Regret at the horizon, best first, with the paired difference to the best."""
+    from rich.console import Console
+    from rich.table import Table
+
+    ranked = sorted(results.policies, key=lambda label: float(results.mean(label)[-1]))
+    table = Table(
+        title=title or None,
+        caption=f"regret after {results.horizon:,} rounds, mean of {results.trials:,} trials ± one "
+        "standard error; more than the best, by pairs on the same luck, with a 95 % interval",
+    )
+    table.add_column("policy")
+    for heading in ("regret", "± SE", "more than the best", "M rounds/s"):
+        table.add_column(heading, justify="right")
+    for label in ranked:
+        pair = results.difference(label, ranked[0])
+        more = (
+            ""
+            if label == ranked[0]
+            else f"{pair.mean[-1]:.2f} [{pair.lower[-1]:.2f}, {pair.upper[-1]:.2f}]"
+        )
+        table.add_row(
+            label,
+            f"{results.mean(label)[-1]:.2f}",
+            f"{results.se(label)[-1]:.2f}",
+            more,
+            f"{results.rounds_per_second(label) / 1e6:.1f}",
+        )
+    Console().print(table)

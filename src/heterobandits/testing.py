@@ -1,0 +1,192 @@
+"""Conformance checks for policies: what the planner and the simulator rely on.
+
+`check_policy(policy)` runs them all and raises an AssertionError that says what is wrong.
+In a test suite, run them one by one:
+
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_my_policy(check):
+        check(my_policy)
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.core.randomness import uniform
+from heterobandits.planner import Planner
+from heterobandits.policies import Policy
+from heterobandits.policies import policy as catalogued
+from heterobandits.problem import Problem, pick_order
+from heterobandits.simulation import Block, World, simulate
+
+Counts = npt.NDArray[np.int32]
+
+PROBLEMS = (
+    Problem([0.3, 0.7], [0.9]),
+    Problem([0.2, 0.9, 0.5], [0.4, 0.8]),
+    Problem([0.1, 0.3, 0.5, 0.7], [0.25, 0.5, 0.5, 1.0], believed=[0.5, 0.5, 0.4, 0.9]),
+)
+ROUNDING = 1e-9  # a sum over agents may be rounded differently when they are listed differently
+
+
+def tables(problem: Problem, trials: int, seed: int) -> tuple[Counts, Counts]:
+    """Random pulls and successes, shape (agents, arms, trials); some pairs and arms never pulled."""
+    random = np.random.default_rng(seed)
+    shape = (problem.agents, problem.arms, trials)
+    seen = (random.random(shape) < 0.7) & (random.random((1, problem.arms, trials)) < 0.9)
+    pulls = np.where(seen, random.integers(1, 40, shape), 0).astype(np.int32)
+    return pulls, random.binomial(pulls, 0.4).astype(np.int32)
+
+
+def index_of(
+    policy: Policy, sensitivities: tuple[float, ...], pulls: Counts, successes: Counts
+) -> npt.NDArray[np.float64]:
+    """The policy's index after 50 rounds, with the agents as they are listed."""
+    order = pick_order(sensitivities)
+    s = np.array(sensitivities)[order]
+    rows = policy.index_rows(
+        s, np.ascontiguousarray(pulls[order]), np.ascontiguousarray(successes[order]), order, 50
+    )
+    return rows[0] if policy.index_per == "arm" else rows[np.argsort(order)]
+
+
+def ranks_tables(policy: Policy) -> bool:
+    """Whether the policy is a function of the two tables alone."""
+    return policy.index_per != "assignment" and not policy.needs_means
+
+
+def check_numbers(policy: Policy) -> None:
+    """The index has the right shape and no NaN, at the start and later, in blocks of any size."""
+    if not ranks_tables(policy):
+        return
+    for problem in PROBLEMS:
+        for trials in (1, 5):
+            for pulls, successes in (
+                tables(problem, trials, 1),
+                (np.zeros((problem.agents, problem.arms, trials), np.int32),) * 2,
+            ):
+                index_of(policy, problem.believed, pulls, successes)  # refuses what is wrong
+
+
+def check_pure(policy: Policy) -> None:
+    """The same tables give the same index, and are left as they were."""
+    if not ranks_tables(policy):
+        return
+    for problem in PROBLEMS:
+        pulls, successes = tables(problem, 4, 2)
+        before = pulls.copy(), successes.copy()
+        first = index_of(policy, problem.believed, pulls, successes).copy()
+        second = index_of(policy, problem.believed, pulls, successes)
+        assert np.array_equal(first, second), (
+            f"{policy.name} gave two answers for the same tables: a policy keeps no state and "
+            "draws no numbers of its own"
+        )
+        assert np.array_equal(pulls, before[0]), f"{policy.name} changed the table of pulls"
+        assert np.array_equal(successes, before[1]), f"{policy.name} changed the successes"
+
+
+def check_trials_apart(policy: Policy) -> None:
+    """A trial's index does not depend on the trials beside it."""
+    if not ranks_tables(policy):
+        return
+    for problem in PROBLEMS:
+        pulls, successes = tables(problem, 6, 3)
+        together = index_of(policy, problem.believed, pulls, successes)
+        for trial in range(6):
+            one = slice(trial, trial + 1)
+            alone = index_of(policy, problem.believed, pulls[..., one], successes[..., one])
+            assert np.array_equal(together[..., one], alone), (
+                f"{policy.name} gives trial {trial} another index when it is played alone: "
+                "work along the first axes, never along the last"
+            )
+
+
+def check_arms_alike(policy: Policy) -> None:
+    """Relabelling the arms relabels the index."""
+    if not ranks_tables(policy):
+        return
+    for problem in PROBLEMS:
+        pulls, successes = tables(problem, 4, 4)
+        mixed = np.random.default_rng(4).permutation(problem.arms)
+        index = index_of(policy, problem.believed, pulls, successes)
+        relabelled = index_of(policy, problem.believed, pulls[:, mixed], successes[:, mixed])
+        assert np.allclose(relabelled, np.take(index, mixed, axis=-2), rtol=ROUNDING, atol=0), (
+            f"{policy.name} prefers some arms by their number"
+        )
+
+
+def check_agents_alike(policy: Policy) -> None:
+    """Relabelling the agents leaves the index of the arms, or relabels it if each has its own."""
+    if not ranks_tables(policy):
+        return
+    for problem in PROBLEMS:
+        pulls, successes = tables(problem, 4, 5)
+        mixed = np.random.default_rng(5).permutation(problem.agents)
+        believed = tuple(np.array(problem.believed)[mixed].tolist())
+        index = index_of(policy, problem.believed, pulls, successes)
+        relabelled = index_of(policy, believed, pulls[mixed], successes[mixed])
+        wanted = index[mixed] if policy.index_per == "agent" else index
+        assert np.allclose(relabelled, wanted, rtol=ROUNDING, atol=0), (
+            f"{policy.name} treats agents by their number, not by their sensitivity"
+        )
+
+
+def check_one_path(policy: Policy) -> None:
+    """The planner, told what the simulator's luck brings, walks the simulator's path."""
+    if policy.needs_means:
+        return
+    seed, trial = 11, 3
+    for problem in PROBLEMS:
+        world = World.of(problem, policy)
+        block = Block(world, seed, trial, 1)
+        planner = Planner(problem.believed, problem.arms, policy, seed, trial=trial)
+        for round_ in range(1, 41):
+            plan = planner.ask()
+            chances = (
+                (uniform(seed, trial, round_, arm), s * problem.means[arm])
+                for arm, s in zip(plan.assignment, problem.sensitivities, strict=True)
+                if arm is not None
+            )
+            planner.tell(plan, [int(luck < chance) for luck, chance in chances])
+            block.advance(1)
+            assert np.array_equal(block.pulls[np.argsort(world.order), :, 0], planner.pulls), (
+                f"{policy.name} plans round {round_} of {problem} differently in the planner and "
+                "in the simulator"
+            )
+
+
+def check_regret(policy: Policy) -> None:
+    """A simulation runs, regret never falls below zero, and blocks do not matter."""
+    for problem in PROBLEMS:
+        whole = simulate(problem, policy, horizon=30, trials=20, seed=6, keep="all")
+        parts = simulate(problem, policy, horizon=30, trials=20, seed=6, keep="all", block=3)
+        assert whole.kept is not None
+        assert parts.kept is not None
+        assert np.array_equal(whole.kept, parts.kept), (
+            f"{policy.name} gives other regrets in blocks of another size"
+        )
+        assert (whole.kept > -1e-9).all(), f"{policy.name} has a regret below zero"
+
+
+CHECKS: tuple[Callable[[Policy], None], ...] = (
+    check_numbers,
+    check_pure,
+    check_trials_apart,
+    check_arms_alike,
+    check_agents_alike,
+    check_one_path,
+    check_regret,
+)
+
+
+def check_policy(policy: str | Policy) -> None:
+    """Run all conformance checks on a policy.
+
+    Examples
+    --------
+    >>> check_policy("min-width")
+    """
+    entry = catalogued(policy)
+    for check in CHECKS:
+        check(entry)

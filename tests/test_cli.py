@@ -1,0 +1,335 @@
+"""The command line as other programs and people meet it: output, exit codes, bad input, speed of start."""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from heterobandits import Problem, simulate
+
+COMMAND = [sys.executable, "-m", "heterobandits"]
+MEANS = "0.05,0.1,0.12,0.15,0.25,0.3"
+SENSITIVITIES = "0.8,0.8,0.8,0.95,0.95"
+COVID = ["--means", MEANS, "--sensitivities", SENSITIVITIES]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def run_in_process(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The same without the cost of a process."""
+    from heterobandits.cli import main
+
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    return int(exit_.value.code or 0), out, err
+
+
+def test_json_is_the_contract() -> None:
+    done = run(
+        "simulate", *COVID, "--believed", "0.85,0.85,0.85,0.98,0.98", "--policy", "min-width",
+        "--policy", "cucb", "--horizon", "300", "--trials", "100", "--seed", "7",
+        "--checkpoints", "30", "--format", "json",
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stderr == ""
+    answer = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert answer["problem"]["means"] == [0.05, 0.1, 0.12, 0.15, 0.25, 0.3]
+    assert answer["problem"]["believed"] == [0.85, 0.85, 0.85, 0.98, 0.98]
+    assert (answer["horizon"], answer["trials"], answer["seed"]) == (300, 100, 7)
+    assert [entry["policy"] for entry in answer["results"]] == ["min-width", "cucb"]
+    problem = Problem.from_dict(answer["problem"])
+    results = simulate(problem, ["min-width", "cucb"], 300, 100, 7)
+    for entry in answer["results"]:
+        assert entry["rounds"] == list(range(10, 301, 10))
+        assert entry["mean"] == results.mean(entry["policy"]).tolist()
+        assert entry["se"] == results.se(entry["policy"]).tolist()
+        assert entry["seconds"] > 0
+        assert entry["rounds_per_second"] == pytest.approx(100 * 300 / entry["seconds"])
+
+
+def test_all_is_the_papers_five(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_in_process(
+        capsys,
+        "simulate",
+        "--problem",
+        "covid",
+        "--policy",
+        "all",
+        "--trials",
+        "3",
+        "--format",
+        "json",
+    )
+    assert code == 0
+    names = [entry["policy"] for entry in json.loads(out)["results"]]
+    assert names == ["min-width", "min-ucb", "no-sharing", "cucb", "ucb"]
+
+
+def test_delta_and_policy_horizon_reach_the_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("simulate", "--problem", "hotel", "--policy", "min-width", "--horizon", "50", "--trials", "20", "--format", "json")  # fmt: skip
+    means = {}
+    for extra in ((), ("--delta", "0.5"), ("--policy-horizon", "100000")):
+        code, out, _ = run_in_process(capsys, *common, *extra)
+        assert code == 0
+        (entry,) = json.loads(out)["results"]
+        means[entry["policy"]] = entry["mean"][-1]
+    assert list(means) == ["min-width", "min-width(delta=0.5)", "min-width(horizon=100000)"]
+    assert len(set(means.values())) == 3
+
+
+def test_csv_and_table(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("simulate", "--problem", "hotel", "--policy", "oracle", "--policy", "random", "--horizon", "40", "--trials", "5")  # fmt: skip
+    code, out, _ = run_in_process(capsys, *common, "--checkpoints", "4", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [row["round"] for row in rows] == ["10", "20", "30", "40"] * 2
+    assert {row["mean"] for row in rows if row["policy"] == "oracle"} == {"0.0"}
+    code, out, _ = run_in_process(capsys, *common)
+    assert code == 0
+    assert out.index("oracle") < out.index("random")
+    assert "5 trials" in out
+
+
+def test_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "folder"
+    code, _, err = run_in_process(
+        capsys, "simulate", *COVID, "--policy", "min-width", "--horizon", "20", "--trials", "9", "--output", str(folder)
+    )  # fmt: skip
+    assert code == 0
+    names = ["regret.png", "results.csv", "results.json", "results.parquet"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert all(name in err for name in names)
+    assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "file").write_text("")
+    code, _, err = run_in_process(
+        capsys, "simulate", *COVID, "--policy", "min-width", "--horizon", "20", "--trials", "9", "--output", str(tmp_path / "file")
+    )  # fmt: skip
+    assert code == 2
+    assert err.startswith("heterobandits: cannot write to")
+
+
+def test_problem_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = Problem([0.2, 0.6], [0.5], arm_names=["Süd", "Nord"])
+    (tmp_path / "p.json").write_text(problem.to_json(), encoding="utf-8")
+    (tmp_path / "p.toml").write_text(problem.to_toml(), encoding="utf-8")
+    for name in ("p.json", "p.toml"):
+        code, out, _ = run_in_process(
+            capsys, "simulate", "--problem", str(tmp_path / name), "--policy", "oracle", "--horizon", "5", "--trials", "2", "--format", "json"
+        )  # fmt: skip
+        assert code == 0
+        assert Problem.from_dict(json.loads(out)["problem"]) == problem
+
+
+def test_policies_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_in_process(capsys, "policies", "--format", "json")
+    entries = json.loads(out)
+    assert code == 0
+    assert sum(entry["paper"] for entry in entries) == 5
+    code, text, _ = run_in_process(capsys, "policies")
+    assert code == 0
+    for entry in entries:
+        for field in ("name", "summary", "equation", "guarantee", "cost"):
+            assert entry[field]
+            assert entry[field] in text
+
+
+def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    # G(2, 2) = 2 + 3 = 5; with N = 2 and delta = 0.5 the log term is ln(2 * 2 * 5 / 0.5) = ln 40.
+    arguments = ("bounds", "--means", "0.1,0.5", "--sensitivities", "0.5,1", "--horizon", "2", "--delta", "0.5")  # fmt: skip
+    code, out, _ = run_in_process(capsys, *arguments, "--coverage", "50", "--format", "json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["optimum"] == [0, 1]
+    assert answer["expected_reward"] == pytest.approx(0.5 * 0.1 + 1 * 0.5)
+    assert answer["ln_G"] == pytest.approx(1.6094379124341003)
+    assert answer["log_terms"]["min-width"] == pytest.approx(3.6888794541139363)
+    # A (N - 1) + 2 sqrt(2 A N T ln 40) max S / min S = 2 + 2 sqrt(16 ln 40) 2
+    assert answer["regret_bound"] == pytest.approx(2 + 16 * 3.6888794541139363**0.5)
+    assert answer["coverage"]["trials"] == 50
+    code, text, _ = run_in_process(capsys, *arguments)
+    assert code == 0
+    assert "32.7" in text
+
+
+def test_bench_measures_every_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_in_process(capsys, "bench", "--seconds", "0.001", "--format", "json")
+    report = json.loads(out)
+    assert code == 0
+    measured = {(entry["problem"], entry["policy"]) for entry in report["results"]}
+    assert len(measured) == 4 * 8 - 1
+    assert ("20x50", "ucb") not in measured
+    for entry in report["results"]:
+        rate = entry["trials"] * entry["horizon"] / entry["seconds"]
+        assert entry["rounds_per_second"] == pytest.approx(rate)
+    assert report["compile_seconds"] >= 0
+
+
+BAD_INPUT = {
+    "no problem": ([], "--means and --sensitivities are needed"),
+    "not a number": (["--means", "0.1,x", "--sensitivities", "0.5", "--horizon", "5"], "--means has 'x'"),
+    "nan": (["--means", "0.1,nan", "--sensitivities", "0.5", "--horizon", "5"], "means[1] is nan"),
+    "empty": (["--means", "", "--sensitivities", "0.5", "--horizon", "5"], "--means has ''"),
+    "out of range": (["--means", "0.1,0.2,0.3", "--sensitivities", "0.5,0.5,1.2", "--horizon", "5"], "sensitivities[2] is 1.2"),
+    "more agents than arms": (["--means", "0.1", "--sensitivities", "0.5,0.5", "--horizon", "5"], "at most as many agents as arms"),
+    "no horizon": (COVID, "--horizon is needed"),
+    "zero horizon": ([*COVID, "--horizon", "0"], "horizon is 0"),
+    "negative trials": ([*COVID, "--horizon", "5", "--trials", "-3"], "trials is -3"),
+    "huge seed": ([*COVID, "--horizon", "5", "--seed", str(2**64)], "seed is"),
+    "delta of one": ([*COVID, "--horizon", "5", "--delta", "1"], "delta is 1"),
+    "nearest policy": ([*COVID, "--horizon", "5", "--policy", "minwidth"], "did you mean 'min-width'?"),
+    "nearest domain": (["--problem", "cvid"], "did you mean 'covid'?"),
+    "file not there": (["--problem", "nowhere.json", "--horizon", "5"], "cannot read nowhere.json"),
+    "both": (["--problem", "covid", "--means", "0.1"], "give one or the other"),
+    "bad format": ([*COVID, "--horizon", "5", "--format", "xml"], "--format"),
+    "bad policy horizon": ([*COVID, "--horizon", "5", "--policy-horizon", "-1"], "--policy-horizon is '-1'"),
+    "unknown option": ([*COVID, "--horizont", "5"], "--horizont"),
+    "threads": ([*COVID, "--horizon", "5", "--threads", "0"], "threads is 0"),
+    "checkpoints": ([*COVID, "--horizon", "5", "--checkpoints", "0"], "checkpoints is 0"),
+    "too many assignments": (["--means", ",".join(["0.5"] * 20), "--sensitivities", ",".join(["0.5"] * 10), "--horizon", "5", "--policy", "ucb"], "670,442,572,800 assignments"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_clear_line(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, expected = BAD_INPUT[case]
+    code, out, err = run_in_process(capsys, "simulate", *arguments)
+    assert code == 2
+    assert out == ""
+    assert expected in err
+    assert err.startswith("heterobandits: ")
+    assert err.count("\n") == 1
+
+
+def test_bad_input_has_no_traceback_in_a_process() -> None:
+    done = run("simulate", "--means", "2", "--sensitivities", "0.5", "--horizon", "5")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == "heterobandits: means[0] is 2: a mean is a probability in [0, 1]\n"
+
+
+words = st.one_of(
+    st.sampled_from(["--means", "--sensitivities", "--believed", "--horizon", "--trials", "--seed",
+                     "--policy", "--delta", "--checkpoints", "--format", "--problem", "--threads",
+                     "0.5", "0.1,0.9", "0", "1", "2", "json", "covid", "min-width", "-1", "nan", "inf"]),
+    st.text(max_size=8),
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    command=st.sampled_from(["simulate", "bounds", "policies"]),
+    arguments=st.lists(words, max_size=8),
+)
+@example(
+    command="simulate", arguments=["--means", "0.5", "--sensitivities", "0.5", "--horizon", "2"]
+)
+def test_garbage_never_ends_in_a_traceback(command: str, arguments: list[str]) -> None:
+    from contextlib import redirect_stderr, redirect_stdout
+
+    from heterobandits.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as exit_:
+        main([command, *arguments])
+    code = exit_.value.code or 0
+    assert code in (0, 2)
+    assert code == 0 or (err.getvalue().count("\n") == 1 and len(err.getvalue()) > 20)
+
+
+def test_help_names_every_command_and_starts_quickly() -> None:
+    start = time.perf_counter()
+    done = run("--help")
+    seconds = time.perf_counter() - start
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in ("simulate", "policies", "bounds", "bench"))
+    # Half a second on an idle machine; the allowance is for a loaded one.
+    assert seconds < 1.5
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    heavy = ["numba", "scipy", "pandas", "pyarrow", "matplotlib", "rich", "typer"]
+    code = f"import heterobandits, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_help_loads_no_kernels() -> None:
+    heavy = ["numba", "scipy", "pandas", "pyarrow", "matplotlib"]
+    code = (
+        "import sys\nfrom heterobandits.cli import main\n"
+        "try:\n main(['--help'])\nexcept SystemExit:\n pass\n"
+        f"print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_a_terminal_shows_progress_on_stderr_only() -> None:
+    master, slave = pty.openpty()
+    done = subprocess.Popen(
+        [*COMMAND, "simulate", "--problem", "covid", "--policy", "ucb", "--trials", "2000",
+         "--format", "json"],
+        stdout=subprocess.PIPE, stderr=slave, env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    )  # fmt: skip
+    os.close(slave)
+    seen = b""
+    with suppress(OSError):  # that is how the terminal's end is read
+        while chunk := os.read(master, 65536):
+            seen += chunk
+    assert done.stdout is not None
+    with done.stdout:
+        assert json.loads(done.stdout.read())["trials"] == 2000
+    os.close(master)
+    assert done.wait() == 0
+    assert re.search(rb"simulating", seen)
+    assert re.search(rb"\d+%", seen)
+
+
+def test_ctrl_c_gives_what_is_complete() -> None:
+    # 300,000 trials of 300 rounds take minutes with ucb; a block of them well under a second.
+    done = subprocess.Popen(
+        [*COMMAND, "simulate", "--problem", "covid", "--policy", "ucb", "--trials", "300000",
+         "--format", "json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(6)
+    start = time.perf_counter()
+    done.send_signal(signal.SIGINT)
+    out, err = done.communicate(timeout=60)
+    seconds = time.perf_counter() - start
+    assert done.returncode == 130
+    answer = json.loads(out)
+    assert answer["partial"] is True
+    assert 0 < answer["trials"] < 300000
+    assert f"{answer['trials']:,} of 300,000 trials are complete" in err
+    assert seconds < 2  # a second on an idle machine; the rest is for a loaded one
+
+
+@pytest.mark.parametrize("format_", ["table", "json"])
+def test_a_reader_that_leaves_ends_the_program_quietly(format_: str) -> None:
+    done = subprocess.Popen(
+        [*COMMAND, "policies", "--format", format_], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert done.stdout is not None
+    done.stdout.close()
+    _, err = done.communicate(timeout=60)
+    assert err == b""
+    assert done.returncode == 1
