@@ -142,8 +142,8 @@ def print_table(results: "Results", title: str) -> None:
     ranked = sorted(results.policies, key=lambda label: float(results.mean(label)[-1]))
     table = Table(
         title=title or None,
-        caption=f"regret after {results.horizon:,} rounds, mean of {results.trials:,} trials ± one "
-        "standard error; more than the best, by pairs on the same luck, with a 95 % interval",
+        caption=f"after {results.horizon:,} rounds, {results.trials:,} trials; SE: standard error; "
+        "differences by pairs on the same luck, with 95 % intervals",
     )
     table.add_column("policy")
     for heading in ("regret", "± SE", "more than the best", "M rounds/s"):

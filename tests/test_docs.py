@@ -1,0 +1,79 @@
+"""The documentation is true: its examples run, and nothing a user can type is missing from it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from heterobandits.policies import CATALOGUE
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [
+    pytest.param(code, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S))
+]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_python_examples_run(code: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def shell_examples() -> list[str]:
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    blocks = re.findall(r"```console\n(.*?)```", text, re.S)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("heterobandits ")]
+
+
+@pytest.mark.parametrize("line", shell_examples())
+def test_shell_examples_run(line: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *line.split()], capture_output=True, text=True, check=False, cwd=tmp_path
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_every_command_and_option_is_documented() -> None:
+    from heterobandits.cli import app
+
+    page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+    assert app.registered_commands
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.callback.__name__
+        assert f"## `heterobandits {name}`" in page
+        section = page.split(f"## `heterobandits {name}`")[1].split("\n## ")[0]
+        done = subprocess.run(
+            [sys.executable, "-m", "heterobandits", name, "--help"],
+            capture_output=True, text=True, check=True, env={"COLUMNS": "200", "PATH": "/usr/bin"},
+        )  # fmt: skip
+        options = set(re.findall(r"│ +(?:-\w, *)?(--[a-z-]+)", done.stdout)) - {"--help"}
+        assert options
+        missing = {option for option in options if f"`{option}" not in section}
+        assert not missing, f"{name} has options that its documentation does not name: {missing}"
+
+
+def test_every_policy_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert [name for name in CATALOGUE if f"`{name}`" not in readme] == []
+
+
+def test_links_lead_somewhere() -> None:
+    links = [
+        (page, target)
+        for page in [*PAGES, ROOT / "CONTRIBUTING.md"]
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8"))
+        if "://" not in target
+    ]
+    assert links
+    assert [target for page, target in links if not (page.parent / target).exists()] == []

@@ -1,0 +1,95 @@
+"""The conformance checks: every policy of the catalogue passes, and each check can fail."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from heterobandits import CATALOGUE, InvalidInput, Policy
+from heterobandits.testing import (
+    CHECKS,
+    check_agents_alike,
+    check_arms_alike,
+    check_numbers,
+    check_policy,
+    check_pure,
+    check_trials_apart,
+)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_catalogue_conforms(name: str, check: Callable[[Policy], None]) -> None:
+    check(CATALOGUE[name])
+
+
+def mean_of_outcomes(pulls, successes, sensitivities, rounds):
+    return successes.sum(axis=0) / np.maximum(1, pulls.sum(axis=0))
+
+
+def own_mean(pulls, successes, sensitivities, rounds):
+    return successes / np.maximum(1, pulls) / sensitivities[:, None, None]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy("pooled", index=mean_of_outcomes),
+        Policy("pooled, random turns", index=mean_of_outcomes, first="random"),
+        Policy("own", index=own_mean, index_per="agent"),
+    ],
+    ids=lambda policy: policy.name,
+)
+def test_sound_policies_of_ones_own_conform(policy: Policy) -> None:
+    check_policy(policy)
+
+
+def test_a_wrong_shape_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"gave an index of shape \(2,\)"):
+        check_numbers(Policy("flat", index=lambda c, y, s, t: mean_of_outcomes(c, y, s, t)[:, 0]))
+
+
+def test_nan_is_refused() -> None:
+    def divides_by_nothing(pulls, successes, sensitivities, rounds):
+        with np.errstate(invalid="ignore"):
+            return successes.sum(axis=0) / pulls.sum(axis=0)
+
+    with pytest.raises(InvalidInput, match="NaN"):
+        check_numbers(Policy("nan", index=divides_by_nothing))
+
+
+def test_a_policy_with_a_memory_is_found() -> None:
+    calls = []
+
+    def remembers(pulls, successes, sensitivities, rounds):
+        calls.append(rounds)
+        return mean_of_outcomes(pulls, successes, sensitivities, rounds) + len(calls)
+
+    with pytest.raises(AssertionError, match="two answers"):
+        check_pure(Policy("remembers", index=remembers))
+
+
+def test_a_policy_that_mixes_trials_is_found() -> None:
+    def centred(pulls, successes, sensitivities, rounds):
+        index = mean_of_outcomes(pulls, successes, sensitivities, rounds)
+        return index - index.mean()
+
+    with pytest.raises(AssertionError, match="played alone"):
+        check_trials_apart(Policy("centred", index=centred))
+
+
+def test_a_policy_that_likes_the_first_arm_is_found() -> None:
+    def partial(pulls, successes, sensitivities, rounds):
+        index = mean_of_outcomes(pulls, successes, sensitivities, rounds)
+        return index + np.arange(len(index), 0, -1)[:, None]
+
+    with pytest.raises(AssertionError, match="prefers some arms"):
+        check_arms_alike(Policy("partial", index=partial))
+
+
+def test_a_policy_that_trusts_the_first_agent_is_found() -> None:
+    def trusting(pulls, successes, sensitivities, rounds):
+        return successes[0] / np.maximum(1, pulls[0])
+
+    with pytest.raises(AssertionError, match="by their number"):
+        check_agents_alike(Policy("trusting", index=trusting))
