@@ -30,7 +30,10 @@ class UnsupportedVersion(InvalidInput):
 
 def shown(value: object, limit: int = 60) -> str:
     """`value` as it appears in an error message: one line, never a page."""
-    text = repr(value).replace("\n", " ")
+    try:
+        text = repr(value).replace("\n", " ")
+    except (ValueError, RecursionError):  # a number of thousands of digits, a list without end
+        text = f"a {type(value).__name__} too large to show"
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -44,7 +47,7 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
     except TypeError:
         raise InvalidInput(f"{name} is {shown(value)}: a whole number {allowed}") from None
     if number < least or (most is not None and number > most):
-        raise InvalidInput(f"{name} is {number}: a whole number {allowed}")
+        raise InvalidInput(f"{name} is {shown(number)}: a whole number {allowed}")
     return number
 
 
@@ -74,7 +77,10 @@ def listed(values: Any, name: str, what: str) -> list[Any]:
     """`values` as a list; a text or a single number is not a list of them."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name} is {shown(values)}: a list of {what}")
-    return list(values)
+    try:
+        return list(values)
+    except TypeError:  # an array without dimensions calls itself iterable
+        raise InvalidInput(f"{name} is {shown(values)}: a list of {what}") from None
 
 
 def probabilities(values: Any, name: str, what: str, zero: bool) -> tuple[float, ...]:
@@ -123,13 +129,15 @@ def names(values: Any, name: str, count: int, prefix: str) -> tuple[str, ...]:
             raise InvalidInput(f"{name}[{i}] is {shown(item)}: a name is a text that is not blank")
         if item in seen:
             raise InvalidInput(f"{name}[{i}] is {shown(item)}: names must differ from each other")
+        if any("\ud800" <= character <= "\udfff" for character in item):
+            raise InvalidInput(f"{name}[{i}] is {shown(item)}: half a character cannot be written")
         seen.add(item)
     return tuple(items)
 
 
 def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:
     """The error for a name that is not `known`, with the nearest one that is."""
-    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(shown(value).strip("'\""), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
     return InvalidInput(f"unknown {kind} {shown(value)}: {hint}")
 

@@ -49,5 +49,5 @@ def min_width_intervals(
     )
     middle, half = estimate[0, :, 0], width[0, :, 0]
     return Intervals(
-        np.minimum(1.0, middle), np.maximum(0.0, middle - half), np.minimum(1.0, middle + half)
+        np.minimum(1.0, middle), np.clip(middle - half, 0.0, 1.0), np.minimum(1.0, middle + half)
     )

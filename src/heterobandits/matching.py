@@ -6,6 +6,7 @@ maximises the sum of sensitivity times index over everything that is allowed. Wh
 apply they agree.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]
 Pair = tuple[int, int]
 
+MOST_FINITE = 1e150  # beyond, indices count the same: their products must not overflow
 NEVER_SEEN = 1e6  # an optimal matching cannot take infinities: an arm never pulled counts
 #                   this many times the largest finite index
 
@@ -126,8 +128,14 @@ def optimal_match(table: Floats, team: Team, words: Words, round_: Circumstances
 
 def finite(table: Floats) -> Floats:
     """The table with infinities replaced by numbers that outweigh all others."""
+    large = stand_in(table)
+    return np.clip(table, -large, large)
+
+
+def stand_in(table: Floats) -> float:
+    """What stands for infinity beside the finite numbers of the table."""
     largest = float(np.abs(table[np.isfinite(table)]).max(initial=1.0))
-    return np.clip(table, -NEVER_SEEN * largest, NEVER_SEEN * largest)
+    return NEVER_SEEN * min(largest, MOST_FINITE)
 
 
 def next_in_turn(
@@ -153,27 +161,50 @@ def next_in_match(
     assignment: dict[int, int],
     agent: int,
 ) -> tuple[int | None, float | None]:
-    """Where an optimal matching sends this agent if its pair is forbidden, and the index that does it.
+    """Where an optimal matching would send this agent next, and the index of its arm that does it.
 
-    The second is what the index of the agent's arm would have to be for the two matchings to
-    be equally good; None if no index would make them so.
+    As a function of x, the index of the agent's arm, the best matching with the agent there
+    is worth w x + a constant, w being the agent's weight. Without it, each heir who might
+    take the arm instead makes a line of its own, with the heir's weight (nothing if nobody
+    takes it, or if each agent has an index of its own). The agent leaves where its line is
+    first crossed: as x falls or, if no line is flatter, as it rises.
     """
-    arm = assignment[agent]
-    without = round_._replace(forbidden=round_.forbidden | {(agent, arm)})
-    try:
-        other = optimal_match(table, team, words, without)
-    except InvalidInput:  # without this pair no assignment is left
-        return None, None
-    if agent not in other:
-        return None, None
-    value = team.weights[:, None] * finite(table)
-    loss = sum(value[pair] for pair in assignment.items()) - sum(
-        value[pair] for pair in other.items()
-    )
-    # Both sums are linear in the arm's index: the one by this agent's weight, the other by
-    # that of whoever takes the arm instead, if it is the same index that counts for both.
-    heirs = [a for a, n in other.items() if n == arm] if shared else []
-    slope = float(team.weights[agent] - team.weights[heirs].sum())
-    if slope:
-        return other[agent], float(finite(table)[agent, arm] - loss / slope)
-    return other[agent], float(table[agent, arm]) if loss <= 0 else None
+    arm, weights, values = assignment[agent], team.weights, finite(table)
+    x = values[agent, arm]
+
+    def worth(matched: dict[int, int]) -> float:
+        return float(sum(weights[a] * values[a, n] for a, n in matched.items()))
+
+    falling: list[tuple[float, int]] = []
+    rising: list[tuple[float, int]] = []
+    others = set(team.order) - round_.absent - {agent} if shared else set()
+    for heir in (None, *sorted(others)):
+        pairs = round_._replace(forbidden=round_.forbidden | {(agent, arm)})
+        if heir is not None:
+            pairs = pairs._replace(forced=pairs.forced | {(heir, arm)})
+        elif shared:
+            pairs = pairs._replace(closed=pairs.closed | {arm})
+        if len(dict(pairs.forced)) < len(pairs.forced) or pairs.forced & pairs.forbidden:
+            continue
+        try:
+            other = optimal_match(table, team, words, pairs)
+        except InvalidInput:  # not everybody can be sent like that
+            continue
+        if len(other) < len(assignment) or agent not in other:
+            continue
+        slope = float(weights[agent] - (0.0 if heir is None else weights[heir]))
+        loss = worth(assignment) - worth(other)
+        if slope == 0.0:
+            if math.isclose(loss, 0.0, abs_tol=1e-12 * max(1.0, abs(x))):
+                falling.append((x, other[agent]))
+            continue
+        (falling if slope > 0 else rising).append((x - loss / slope, other[agent]))
+    if falling or rising:
+        crossing, runner_up = max(falling, key=_first) if falling else min(rising, key=_first)
+        beyond = abs(crossing) >= stand_in(table) * (1 - 1e-9)
+        return runner_up, math.copysign(math.inf, crossing) if beyond else float(crossing)
+    return None, None
+
+
+def _first(pair: tuple[float, int]) -> float:
+    return pair[0]

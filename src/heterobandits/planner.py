@@ -33,7 +33,7 @@ from heterobandits.errors import (
 from heterobandits.intervals import Intervals, min_width_intervals
 from heterobandits.matching import Circumstances, Team, match, next_in_match, next_in_turn
 from heterobandits.plans import Explanation, Plan
-from heterobandits.policies import Policy, assignments
+from heterobandits.policies import CATALOGUE, Policy, assignments
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import pick_order
 
@@ -41,6 +41,11 @@ Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]
 
 FORMAT = 1
+NEVER_PULLED = {
+    "arm": "never pulled",
+    "agent": "never pulled by it",
+    "assignment": "in an assignment never tried",
+}
 
 
 class Planner:
@@ -119,11 +124,12 @@ class Planner:
 
         The union bounds count the ways in which an arm can have been pulled up to t times.
         """
-        return max(1, self.rounds, int(self.pulls.sum(axis=0, dtype=np.int64).max()))
+        return max(self.rounds, int(self.pulls.sum(axis=0, dtype=np.int64).max()))
 
     def intervals(self) -> Intervals:
         """An estimate and an interval for the mean of every arm, valid under adaptive sampling."""
-        horizon = self.elapsed if self.policy.horizon == "anytime" else self.policy.horizon
+        anytime = self.policy.horizon == "anytime"
+        horizon = max(1, self.elapsed) if anytime else int(self.policy.horizon)
         s = np.array(self.sensitivities)
         return min_width_intervals(self.pulls, self.successes, s, horizon, self.policy.delta)
 
@@ -145,12 +151,13 @@ class Planner:
             Arms nobody may go to.
         forbidden, forced
             Pairs (agent, arm) that must not, or must, be assigned. With any of these the
-            assignment maximises the sum of sensitivity times index over all that is allowed.
+            assignment maximises the sum of sensitivity times index over all that is allowed
+            (of the index alone for a policy with random turns, to which all agents are alike).
         """
         round_ = self._circumstances(absent, closed, forbidden, forced)
         if self.policy.index_per == "assignment":
             return self._ask_for_assignment(round_)
-        rows = self._rows()
+        rows = self._rows(self.policy)
         matched = match(rows, self._team, self._words(), round_)
         arms = [matched.get(a) for a in range(len(self.sensitivities))]
         return self._plan(round_, arms, self._team.table(rows))
@@ -167,11 +174,7 @@ class Planner:
             (agent, arm), to outcomes. An outcome is 0 or 1, a pair (successes, tests), or None if
             it is missing; who is not in the mapping is missing too.
         """
-        if not isinstance(plan, Plan):
-            raise InvalidInput(f"plan is {shown(plan)}: a Plan, as ask() gives")
-        if plan.agent_names != self.agent_names or plan.arm_names != self.arm_names:
-            raise InvalidInput("the plan has other agents or arms: it was made by another planner")
-        self._check_current(plan)
+        self._check_plan(plan)
         pulls, successes = np.zeros_like(self.pulls), np.zeros_like(self.successes)
         for agent, arm, k, n in plan.counted(outcomes):
             pulls[agent, arm], successes[agent, arm] = n, k
@@ -185,13 +188,11 @@ class Planner:
 
     def explain(self, plan: Plan) -> tuple[Explanation, ...]:
         """Why each agent is sent where it is; for the plan of this round, before it is told."""
-        if not isinstance(plan, Plan):
-            raise InvalidInput(f"plan is {shown(plan)}: a Plan, as ask() gives")
-        self._check_current(plan)
+        self._check_plan(plan)
         known = self.intervals()
         seen = self.pulls.sum(axis=0)
-        guess = np.where(seen > 0, known.estimate, np.inf)[None, :, None]
-        greedy = match(guess, self._team, self._words(), plan.circumstances)
+        by_estimate = self._rows(catalogued("greedy"))
+        greedy = match(by_estimate, self._team, self._words(), plan.circumstances)
         explanations = []
         for agent, arm in enumerate(plan.assignment):
             if arm is None:
@@ -201,6 +202,7 @@ class Planner:
             explanations.append(
                 Explanation(
                     agent=self.agent_names[agent],
+                    reason=plan.reasons[agent],
                     arm=self.arm_names[arm],
                     estimate=float(known.estimate[arm]),
                     lower=float(known.lower[arm]),
@@ -257,23 +259,29 @@ class Planner:
             )
         try:
             saved = state["policy"]
-            if policy is None:
-                policy = catalogued(saved["name"], delta=saved["delta"], horizon=saved["horizon"])
-            elif policy.name != saved["name"]:
+            name = saved["name"]
+            if policy is None and isinstance(name, str) and name not in CATALOGUE:
                 raise InvalidInput(
-                    f"policy is {policy.name!r}: the planner was saved with {saved['name']!r}"
+                    f"the planner was saved with {name!r}, which is not in the catalogue: "
+                    "give that policy again, as from_json(text, policy)"
+                )
+            if policy is not None and (not isinstance(policy, Policy) or policy.name != name):
+                raise InvalidInput(
+                    f"policy is {shown(policy)}: the planner was saved with {shown(name)}"
                 )
             planner = cls(
                 state["sensitivities"],
                 state["arm_names"],
-                policy,
+                catalogued(policy or name, delta=saved["delta"], horizon=saved["horizon"]),
                 state["seed"],
                 agent_names=state["agent_names"],
                 trial=state["trial"],
             )
             planner._restore(state)
-        except (KeyError, TypeError) as error:
-            raise InvalidInput(f"a saved planner that is damaged: {error!r}") from None
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(
+                f"a saved planner that is damaged: an entry is missing or of the wrong kind ({error})"
+            ) from None
         return planner
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -289,17 +297,30 @@ class Planner:
             raise InvalidInput(f"an arm has over {MOST:,} pulls: more than can be counted")
         self.rounds = whole_number(state["rounds"], "rounds", 0, MOST)
         self.pulls, self.successes = pulls, successes
-        for entry in state.get("assignments", []):
-            arms, pulled, succeeded = entry
-            f = tuple(whole_number(n, "an arm of assignments", 0, shape[1] - 1) for n in arms)
-            if len(f) != shape[0] or len(set(f)) != shape[0]:
-                raise InvalidInput(f"assignments has {shown(arms)}: one arm per agent, none twice")
-            pulled = whole_number(pulled, "pulls of an assignment", 0, MOST)
-            most = pulled * shape[0]
-            self._assignments[f] = (
-                pulled,
-                whole_number(succeeded, "successes of an assignment", 0, most),
+        if self.policy.index_per == "assignment":
+            self._restore_assignments(state["assignments"])
+
+    def _restore_assignments(self, entries: Any) -> None:
+        """Pulls and successes of whole assignments; they must add up to the tables."""
+        agents, arms = self.pulls.shape
+        pulls = np.zeros_like(self.pulls)
+        for entry in listed(entries, "assignments", "entries [arms, pulls, successes]"):
+            if not isinstance(entry, list) or len(entry) != 3:
+                raise InvalidInput(f"assignments has {shown(entry)}: [arms, pulls, successes]")
+            f = tuple(
+                whole_number(n, "an arm of assignments", 0, arms - 1)
+                for n in listed(entry[0], "an assignment", "arms")
             )
+            if len(f) != agents or len(set(f)) != agents or f in self._assignments:
+                raise InvalidInput(f"assignments has {shown(entry[0])}: one arm per agent, once")
+            pulled = whole_number(entry[1], "pulls of an assignment", 1, MOST)
+            most = pulled * agents
+            succeeded = whole_number(entry[2], "successes of an assignment", 0, most)
+            self._assignments[f] = (pulled, succeeded)
+            pulls[range(agents), f] += pulled
+        succeeded = sum(entry[1] for entry in self._assignments.values())
+        if (pulls != self.pulls).any() or succeeded != int(self.successes.sum(dtype=np.int64)):
+            raise InvalidInput("assignments do not add up to the tables of pulls and successes")
 
     def _circumstances(
         self,
@@ -337,13 +358,12 @@ class Planner:
                 raise InvalidInput(f"{what}: two agents are forced to that arm")
         return Circumstances(away, shut, never, must)
 
-    def _rows(self) -> Floats:
-        """The policy's index rows for a block of one trial, agents in picking order."""
+    def _rows(self, policy: Policy) -> Floats:
+        """A policy's index rows for a block of one trial, agents in picking order."""
         s = np.array(self.sensitivities)[self._order]
         pulls = np.ascontiguousarray(self.pulls[self._order, :, None])
         successes = np.ascontiguousarray(self.successes[self._order, :, None])
-        elapsed = self.elapsed if self.rounds else 0
-        return self.policy.index_rows(s, pulls, successes, self._order, elapsed)
+        return policy.index_rows(s, pulls, successes, self._order, self.elapsed)
 
     def _words(self) -> Words:
         """The random words of the next round: luck of the arms (unused), ties, draws for turns."""
@@ -360,8 +380,9 @@ class Planner:
             elif a in forced:
                 reasons.append("forced")
             elif math.isinf(table[a, n]):
-                own = self.policy.index_per == "agent"
-                reasons.append("never pulled by it" if own else "never pulled")
+                reasons.append(NEVER_PULLED[self.policy.index_per])
+            elif self.policy.name == "random":
+                reasons.append("drawn at random")
             elif round_.paired:
                 reasons.append(f"index {table[a, n]:.3f}, in the best allowed assignment")
             elif self.policy.index_per == "assignment":
@@ -378,7 +399,17 @@ class Planner:
             circumstances=round_,
         )
 
-    def _check_current(self, plan: Plan) -> None:
+    def _check_plan(self, plan: Any) -> None:
+        if not isinstance(plan, Plan):
+            raise InvalidInput(f"plan is {shown(plan)}: a Plan, as ask() gives")
+        if plan.agent_names != self.agent_names or plan.arm_names != self.arm_names:
+            raise InvalidInput("the plan has other agents or arms: it was made by another planner")
+        sent = [n for n in plan.assignment if n is not None]
+        allowed = len(plan.assignment) == len(self.agent_names) and len(set(sent)) == len(sent)
+        if not allowed or not all(n in range(len(self.arm_names)) for n in sent):
+            raise InvalidInput(
+                f"the plan's assignment is {shown(plan.assignment)}: one arm per agent"
+            )
         if plan.round != self.rounds + 1:
             raise InvalidInput(
                 f"the plan is for round {plan.round}: round {self.rounds + 1} is next; ask again"

@@ -1,5 +1,6 @@
 """What a planner hands to people: the plan of a round, and why each agent is sent where it is."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -98,6 +99,8 @@ class Explanation:
 
     Attributes
     ----------
+    reason
+        The plan's reason for this agent.
     estimate, lower, upper
         Min-Width's estimate of the arm's mean and its interval, valid under adaptive sampling.
     index
@@ -109,12 +112,13 @@ class Explanation:
     runner_up, runner_up_index
         The arm this agent would go to if its own were not to be had; None if there is no other.
     flip_index
-        What the index of the agent's arm would have to be, all else as it is, for the agent to
-        go to the runner-up instead.
+        What the index of the agent's arm would have to fall below (or, if it is higher than the
+        index, rise above), all else as it is, for the agent to go to the runner-up instead.
     """
 
     agent: str
     arm: str
+    reason: str
     estimate: float
     lower: float
     upper: float
@@ -127,20 +131,24 @@ class Explanation:
     flip_index: float | None
 
     def __str__(self) -> str:
+        times = "1 pull" if self.pulls == 1 else f"{self.pulls} pulls"
         seen = (
             f"estimated {self.estimate:.3f} in [{self.lower:.3f}, {self.upper:.3f}] "
-            f"from {self.pulls} pulls ({self.own_pulls} its own)"
+            f"from {times}, {self.own_pulls} its own"
             if self.pulls
-            else "never pulled"
+            else "no pulls yet"
         )
-        text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; index {self.index:.3f}"
+        text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; {self.reason}"
         if self.runner_up is None or self.runner_up_index is None:
-            return f"{text}; no other arm could be had"
-        if self.flip_index == self.index:
+            return text if self.reason == "forced" else f"{text}; it could go nowhere else"
+        if self.flip_index is None:
+            return f"{text}; after it {self.runner_up} ({self.runner_up_index:.3f})"
+        if self.flip_index == self.index or math.isclose(self.flip_index, self.index, rel_tol=1e-9):
             return f"{text}; tied with {self.runner_up}, chance decided"
+        moves = "fell below" if self.flip_index < self.index else "rose above"
         return (
-            f"{text}; next is {self.runner_up} with {self.runner_up_index:.3f}, "
-            f"if the index of {self.arm} were {self.flip_index:.3f}"
+            f"{text}; would go to {self.runner_up} ({self.runner_up_index:.3f}) "
+            f"if {self.arm} {moves} {self.flip_index:.3f}"
         )
 
 
@@ -153,7 +161,7 @@ def counted_outcome(outcome: Any, agent: str) -> tuple[int, int]:
         k = whole_number(outcome[0], f"the successes of {agent!r}", 0)
         if k > n:
             raise InvalidInput(
-                f"the outcome of {agent!r} is {k} successes of {n} tests: at most all of them"
+                f"the outcome of {agent!r} is {shown(k)} successes of {n} tests: at most all of them"
             )
         return k, n
     try:

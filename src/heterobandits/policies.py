@@ -34,7 +34,10 @@ Table = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 MAX_ASSIGNMENTS = 200_000
+MOST_ROUNDS = 2**53  # as far as the kernels' floats count
 DEFAULT_DELTA = 0.05
+
+CATALOGUE: "dict[str, Policy]" = {}  # filled below
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,21 @@ class Policy:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidInput(f"name is {shown(self.name)}: a policy's name is a text")
-        fraction(self.delta, "delta")
-        if self.horizon != "anytime":
-            whole_number(self.horizon, "a policy's horizon", 1)
-        if self.index is None and self.name not in RULES:
-            raise unknown("policy", self.name, RULES)
-        if self.index is not None:
+        object.__setattr__(self, "delta", fraction(self.delta, "delta"))
+        if not isinstance(self.horizon, str) or self.horizon != "anytime":
+            rounds = whole_number(self.horizon, "a policy's horizon", 1, MOST_ROUNDS)
+            object.__setattr__(self, "horizon", rounds)
+        if self.index is None:
+            if self.name not in RULES:
+                raise unknown("policy", self.name, RULES)
+            known = CATALOGUE.get(self.name, self)
+            for field in ("index_per", "first", "needs_means"):
+                if getattr(self, field) != getattr(known, field):
+                    raise InvalidInput(
+                        f"{field} of {self.name!r} is {getattr(known, field)!r}: "
+                        f"take the catalogue's policy, policy({self.name!r})"
+                    )
+        else:
             if not callable(self.index):
                 raise InvalidInput(f"index is {shown(self.index)}: a function of the two tables")
             if self.name in RULES:
@@ -113,7 +125,7 @@ class Policy:
         """Refuse a policy that ranks whole assignments when there are too many of them."""
         count = math.perm(arms, agents)
         if self.index_per == "assignment" and count > MAX_ASSIGNMENTS:
-            amount = f"{count:,}" if count < 10**15 else f"about 1e{math.log10(count):.0f}"
+            amount = f"{count:,}" if count < 10**15 else f"about 10^{math.log10(count):.0f}"
             raise InvalidInput(
                 f"{self.name} would have to rank {amount} assignments of {agents} agents to "
                 f"{arms} arms, over the limit of {MAX_ASSIGNMENTS:,}: use another policy, "
@@ -157,6 +169,8 @@ class Policy:
         answer = self.index(pulls[listed], successes[listed], s[listed], elapsed)
         wanted = (arms, trials) if self.index_per == "arm" else (agents, arms, trials)
         try:
+            if np.iscomplexobj(answer):
+                raise TypeError
             index = np.asarray(answer, np.float64)
         except (TypeError, ValueError):
             raise InvalidInput(
@@ -191,7 +205,7 @@ def assignments(agents: int, arms: int) -> npt.NDArray[np.int32]:
     return np.array(list(itertools.permutations(range(arms), agents)), np.int32)
 
 
-CATALOGUE: dict[str, Policy] = {
+CATALOGUE |= {
     entry.name: entry
     for entry in (
         Policy(
@@ -274,11 +288,9 @@ def policy(
         raise unknown("policy", name, list(CATALOGUE))
     changes: dict[str, Any] = {}
     if delta is not None:
-        changes["delta"] = fraction(delta, "delta")
+        changes["delta"] = delta
     if horizon is not None:
-        changes["horizon"] = (
-            horizon if horizon == "anytime" else whole_number(horizon, "a policy's horizon", 1)
-        )
+        changes["horizon"] = horizon
     return replace(entry, **changes) if changes else entry
 
 

@@ -168,9 +168,10 @@ class Problem:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The problem from JSON text."""
+        text = _text(text)
         try:
             values = json.loads(text)
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"not a problem in JSON: {error}") from None
         return cls.from_dict(values)
 
@@ -186,15 +187,18 @@ class Problem:
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """The problem from TOML text."""
+        text = _text(text)
         try:
             values = tomllib.loads(text)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"not a problem in TOML: {error}") from None
         return cls.from_dict(values)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The problem from a .json or .toml file."""
+        if not isinstance(path, (str, Path)):
+            raise InvalidInput(f"path is {shown(path)}: the path of a .json or .toml file")
         path = Path(path)
         readers = {".json": cls.from_json, ".toml": cls.from_toml}
         if path.suffix.lower() not in readers:
@@ -207,3 +211,9 @@ class Problem:
             return readers[path.suffix.lower()](text)
         except InvalidInput as error:
             raise InvalidInput(f"{path}: {error}") from None
+
+
+def _text(text: Any) -> str:
+    if not isinstance(text, str):
+        raise InvalidInput(f"not a problem: {shown(text)} is no text")
+    return text

@@ -1,0 +1,326 @@
+"""Policies: the catalogue, their parameters, and policies of the user's own."""
+
+import math
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from heterobandits import CATALOGUE, PAPER, InvalidInput, Planner, Policy, Problem, policy
+from heterobandits.simulation import Block, World
+
+NAMES = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb", "greedy", "random", "oracle")
+
+
+def zeros(pulls, successes, sensitivities, rounds):
+    return np.zeros(pulls.shape[1:])
+
+
+class TestCatalogue:
+    def test_complete_and_in_order(self):
+        assert tuple(CATALOGUE) == NAMES
+        assert list(PAPER) == list(NAMES[:5])
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_entry_says_what_it_is(self, name):
+        entry = CATALOGUE[name]
+        assert entry.name == name
+        assert policy(name) is entry
+        assert entry.label == name
+        for text in (entry.summary, entry.equation, entry.guarantee, entry.cost):
+            assert text.strip()
+            assert "\n" not in text
+        assert (entry.delta, entry.horizon) == (0.05, "anytime")
+
+    def test_what_an_index_belongs_to_and_who_picks_first(self):
+        assert {n for n in NAMES if CATALOGUE[n].index_per == "agent"} == {"no-sharing"}
+        assert {n for n in NAMES if CATALOGUE[n].index_per == "assignment"} == {"ucb"}
+        assert {n for n in NAMES if CATALOGUE[n].first == "random"} == {"cucb"}
+        assert {n for n in NAMES if CATALOGUE[n].needs_means} == {"oracle"}
+
+    def test_an_entry_cannot_be_changed(self):
+        with pytest.raises(FrozenInstanceError):
+            CATALOGUE["greedy"].delta = 0.1
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_name_of_the_catalogue_means_that_entry_or_nothing(self, name):
+        # The compiled rule of a name fits one shape of index only: an entry of the same name
+        # that ranks something else would read numbers that nobody wrote.
+        entry = CATALOGUE[name]
+        shape = ("index_per", "first", "needs_means")
+        for changes in (
+            {},
+            {"index_per": "arm"},
+            {"index_per": "agent"},
+            {"index_per": "assignment"},
+            {"first": "random"},
+            {"first": "tallest"},
+            {"needs_means": True},
+        ):
+            try:
+                made = Policy(name, **changes)
+            except InvalidInput as error:
+                assert name in str(error)  # noqa: PT017 - either outcome is right
+            else:
+                assert [getattr(made, f) for f in shape] == [getattr(entry, f) for f in shape]
+
+
+class TestParameters:
+    def test_labels_show_what_is_not_the_default(self):
+        assert policy("min-width", delta=0.05, horizon="anytime").label == "min-width"
+        assert policy("min-width", delta=0.1).label == "min-width(delta=0.1)"
+        assert policy("cucb", horizon=5000).label == "cucb(horizon=5000)"
+        both = policy("min-ucb", delta=0.01, horizon=300)
+        assert both.label == "min-ucb(delta=0.01, horizon=300)"
+        assert (both.delta, both.horizon) == (0.01, 300)
+        assert CATALOGUE["min-ucb"].delta == 0.05
+
+    def test_a_policy_may_be_given_again_to_change_it(self):
+        once = policy("min-width", delta=0.1)
+        assert policy(once) is once
+        again = policy(once, horizon=10)
+        assert (again.delta, again.horizon) == (0.1, 10)
+        assert policy(again, horizon="anytime") == once
+
+    def test_numpy_numbers_become_plain(self):
+        made = policy("min-width", delta=np.float64(0.1), horizon=np.int64(7))
+        assert type(made.delta) is float
+        assert type(made.horizon) is int
+
+    @pytest.mark.parametrize(
+        "delta",
+        [
+            0,
+            1,
+            -0.1,
+            1.5,
+            math.nan,
+            math.inf,
+            "0.1",
+            [0.1],
+            True,
+            pytest.param(10**5000, id="huge"),
+        ],
+    )
+    def test_delta_is_a_probability(self, delta):
+        for make in (lambda: policy("ucb", delta=delta), lambda: Policy("ucb", delta=delta)):
+            with pytest.raises(InvalidInput, match=r"^delta is .*strictly between 0 and 1"):
+                make()
+
+    @pytest.mark.parametrize(
+        "horizon", [0, -1, 1.5, "never", math.nan, True, [3], np.array([1, 2])]
+    )
+    def test_horizon_is_a_number_of_rounds(self, horizon):
+        for make in (
+            lambda: policy("cucb", horizon=horizon),
+            lambda: Policy("own", index=zeros, horizon=horizon),
+        ):
+            with pytest.raises(InvalidInput, match=r"horizon is .*whole number"):
+                make()
+
+    def test_a_horizon_beyond_all_numbers(self):
+        # Either refused at once or good for planning: not a surprise in the first round.
+        try:
+            made = policy("min-width", horizon=10**400)
+        except InvalidInput as error:
+            assert "horizon" in str(error)  # noqa: PT017 - either outcome is right
+        else:
+            assert len(Planner([0.5], 2, made).ask().assignment) == 1
+
+    def test_delta_widens_and_a_longer_horizon_widens(self):
+        def index(entry):
+            planner = Planner([0.8], 1, entry)
+            planner.tell(planner.ask(), [(3, 10)])
+            return planner.ask().index[0][0]
+
+        def exact(log_term):  # eq:min-width-UCB_t,n with one agent: V = s²c, W = s·y
+            return 3 / (0.8 * 10) + math.sqrt(log_term / (2 * 0.8**2 * 10))
+
+        assert index(policy("min-width")) == pytest.approx(exact(math.log(2 * 10 / 0.05)))
+        assert index(policy("min-width", delta=0.5)) == pytest.approx(exact(math.log(2 * 10 / 0.5)))
+        assert index(policy("min-width", horizon=500)) == pytest.approx(
+            exact(math.log(2 * 500 / 0.05))
+        )
+
+    @pytest.mark.parametrize(
+        ("given", "nearest"),
+        [
+            ("min_width", "min-width"),
+            ("minwidth", "min-width"),
+            ("CUCB", None),
+            ("gredy", "greedy"),
+        ],
+    )
+    def test_unknown_names_give_the_nearest(self, given, nearest):
+        hint = f"did you mean '{nearest}'" if nearest else "known are min-width, min-ucb"
+        for make in (lambda: policy(given), lambda: Policy(given)):
+            with pytest.raises(InvalidInput, match=f"unknown policy '{given}': {hint}"):
+                make()
+
+    @pytest.mark.parametrize("given", [None, 7, ["min-width"], {}, b"ucb"])
+    def test_what_is_no_name(self, given):
+        with pytest.raises(InvalidInput, match="unknown policy"):
+            policy(given)
+
+
+class TestOwnPolicy:
+    @pytest.mark.parametrize("name", ["", "  ", None, 5, ["x"]])
+    def test_it_needs_a_name(self, name):
+        with pytest.raises(InvalidInput, match=r"^name is "):
+            Policy(name, index=zeros)
+
+    def test_the_names_of_the_catalogue_are_taken(self):
+        with pytest.raises(InvalidInput, match=r"'cucb'.*in the catalogue"):
+            Policy("cucb", index=zeros)
+
+    @pytest.mark.parametrize(
+        ("changes", "culprit"),
+        [
+            ({"index": 5}, "index is 5: a function"),
+            ({"index_per": "assignment"}, "index_per is 'assignment': 'arm' or 'agent'"),
+            ({"index_per": None}, "index_per is None"),
+            ({"first": "tallest"}, "first is 'tallest'"),
+            ({"index_per": "agent", "first": "random"}, "an index per agent needs"),
+            ({"delta": 2}, "delta is 2"),
+        ],
+    )
+    def test_its_fields_are_checked(self, changes, culprit):
+        with pytest.raises(InvalidInput, match=f"^{culprit}"):
+            Policy(**{"name": "own", "index": zeros, **changes})
+
+    def test_parameters_and_label(self):
+        own = policy(Policy("own", index=zeros), delta=0.2, horizon=9)
+        assert own.label == "own(delta=0.2, horizon=9)"
+        assert own.index is zeros
+
+    @pytest.mark.parametrize("per", ["arm", "agent"])
+    @pytest.mark.parametrize(
+        ("answer", "culprit"),
+        [
+            (lambda shape: np.zeros(shape[1:]), r"shape"),
+            (lambda shape: np.zeros((*shape, 1)), r"shape"),
+            (lambda shape: np.zeros((shape[0] + 1, *shape[1:])), r"shape"),
+            (lambda shape: 0.5, r"shape \(\)"),
+            (lambda shape: None, r"'own' gave"),
+            (lambda shape: "high", r"'own' gave 'high'"),
+            (lambda shape: {"arm": 1}, r"'own' gave"),
+            (lambda shape: [[1.0], [1.0, 2.0]], r"'own' gave"),
+            (lambda shape: np.full(shape, "x"), r"'own' gave"),
+            (lambda shape: np.full(shape, 1j), r"'own' gave"),
+            (lambda shape: np.full(shape, np.nan), r"not a number \(NaN\)"),
+            (lambda shape: np.full(shape, None), r"'own' gave"),
+        ],
+    )
+    def test_a_wrong_answer_is_named(self, per, answer, culprit):
+        def index(pulls, successes, sensitivities, rounds):
+            return answer(pulls.shape if per == "agent" else pulls.shape[1:])
+
+        own = Policy("own", index=index, index_per=per)
+        with pytest.raises(InvalidInput, match=f"policy 'own' gave.*{culprit}|{culprit}"):
+            Planner([0.9, 0.5], 3, own).ask()
+        block = Block(World.of(Problem([0.5, 0.5, 0.5], [0.9, 0.5]), own), 0, 0, 4)
+        with pytest.raises(InvalidInput, match="policy 'own' gave"):
+            block.advance(1)
+
+    def test_the_message_says_which_shape_is_wanted(self):
+        own = Policy("own", index=lambda c, y, s, t: np.zeros((3, 5)))
+        with pytest.raises(InvalidInput, match=r"shape \(3, 5\): \(3, 1\) is wanted"):
+            Planner([0.9, 0.5], 3, own).ask()
+
+    def test_other_numbers_will_do(self):
+        for answer in ([[1], [3], [2]], np.array([[1], [3], [2]], np.int8), [[True], [9.0], [2]]):
+            own = Policy("own", index=lambda c, y, s, t, answer=answer: answer)
+            plan = Planner([0.9, 0.5], 3, own).ask()
+            assert plan.assignment == (1, 2)
+            assert plan.index == ((1.0, 9.0 if plan.index[0][1] == 9 else 3.0, 2.0),) * 2
+
+    @pytest.mark.parametrize("error", [ZeroDivisionError, KeyError, TypeError, ValueError])
+    def test_errors_inside_come_through_as_they_are(self, error):
+        def broken(pulls, successes, sensitivities, rounds):
+            raise error("of the user")
+
+        own = Policy("own", index=broken)
+        planner = Planner([0.9, 0.5], 3, own)
+        with pytest.raises(error, match="of the user") as caught:
+            planner.ask()
+        assert caught.type is error
+        block = Block(World.of(Problem([0.5] * 3, [0.9, 0.5]), own), 0, 0, 2)
+        with pytest.raises(error, match="of the user") as caught:
+            block.advance(1)
+        assert caught.type is error
+
+    def test_what_the_function_is_given(self):
+        seen = []
+
+        def index(pulls, successes, sensitivities, rounds):
+            seen.append((pulls.copy(), successes.copy(), sensitivities.copy(), rounds))
+            return np.array([[3.0], [2.0], [1.0]])
+
+        # Listed from the least sensitive on: the function sees them as listed.
+        planner = Planner([0.2, 0.5, 0.9], 3, Policy("own", index=index))
+        plan = planner.ask()
+        assert plan.assignment == (2, 1, 0)
+        planner.tell(plan, [0, 1, 1])
+        planner.ask()
+        (first, second) = seen
+        assert first[0].shape == first[1].shape == (3, 3, 1)
+        assert (first[0].sum(), first[1].sum(), first[3]) == (0, 0, 0)
+        assert second[2].tolist() == [0.2, 0.5, 0.9]
+        assert second[0][:, :, 0].tolist() == [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
+        assert second[1][:, :, 0].tolist() == [[0, 0, 0], [0, 1, 0], [1, 0, 0]]
+        assert second[3] == 1
+
+    def test_a_function_that_scribbles_does_not_change_the_planner(self):
+        def scribble(pulls, successes, sensitivities, rounds):
+            pulls += 7
+            successes += 7
+            sensitivities *= 0.5
+            return np.zeros(pulls.shape[1:])
+
+        planner = Planner([0.9, 0.5], 3, Policy("own", index=scribble))
+        before = planner.to_json()
+        planner.explain(planner.ask())
+        assert planner.to_json() == before
+
+
+class TestManyAssignments:
+    def test_720_are_ranked(self):
+        plan = Planner([0.9, 0.8, 0.7], 10, "ucb").ask()  # 10·9·8
+        assert len(set(plan.assignment)) == 3
+        assert World.of(Problem([0.5] * 10, [0.5] * 3), policy("ucb")).arms.shape == (720, 3)
+
+    @pytest.mark.parametrize(
+        ("agents", "arms", "count"),
+        [
+            (10, 10, "3,628,800"),
+            (6, 10, None),  # 151,200: below the limit
+            (7, 10, "604,800"),
+            (9, 9, "362,880"),
+            (50, 60, "about 10^75"),  # 60!/10! = 2.3e75
+            (100, 1000, "about 10^298"),
+            (410, 1000, "about 10^1187"),  # beyond all floats
+        ],
+    )
+    def test_the_limit_is_said_with_the_count(self, agents, arms, count):
+        exact = math.prod(range(arms - agents + 1, arms + 1))
+        ucb = policy("ucb")
+        if exact <= 200_000:
+            assert count is None
+            ucb.check_size(agents, arms)
+            return
+        for make in (
+            lambda: ucb.check_size(agents, arms),
+            lambda: Planner([0.5] * agents, arms, "ucb"),
+            lambda: World.of(Problem([0.5] * arms, [0.5] * agents), ucb),
+        ):
+            with pytest.raises(InvalidInput, match="over the limit of 200,000") as error:
+                make()
+            message = str(error.value)
+            assert f"rank {count} assignments of {agents} agents to {arms} arms" in message
+        if count.startswith("about"):
+            exponent = int(count.removeprefix("about 10^"))
+            assert abs(math.log10(exact) - exponent) <= 0.5
+
+    def test_other_policies_have_no_such_limit(self):
+        plan = Planner([0.5] * 50, 60, "min-width").ask()
+        assert len(set(plan.assignment)) == 50
