@@ -11,8 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.core import indices
-from heterobandits.errors import counts, fraction, probabilities, unknown, whole_number
-from heterobandits.problem import Problem
+from heterobandits.errors import (
+    MOST,
+    MOST_ROUNDS,
+    counts,
+    fraction,
+    probabilities,
+    unknown,
+    whole_number,
+)
+from heterobandits.problem import Problem, stated
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,8 +37,8 @@ def ln_G(horizon: int, agents: int) -> float:
     >>> round(math.exp(ln_G(3, 2)), 12)
     9.0
     """
-    horizon = whole_number(horizon, "horizon", 1)
-    agents = whole_number(agents, "agents", 1)
+    horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
+    agents = whole_number(agents, "agents", 1, MOST)
     return float(indices.ln_G(float(horizon), agents))
 
 
@@ -38,9 +46,9 @@ def log_term(policy: str, agents: int, arms: int, horizon: int, delta: float = 0
     """The logarithm under the root of this policy's width, such as ln(2 N G(T, A) / delta)."""
     if policy not in indices.RULES[: indices.UCB + 1]:
         raise unknown("policy with a width", policy, indices.RULES[: indices.UCB + 1])
-    horizon = whole_number(horizon, "horizon", 1)
-    agents = whole_number(agents, "agents", 1)
-    arms = whole_number(arms, "arms", agents)
+    horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
+    agents = whole_number(agents, "agents", 1, MOST)
+    arms = whole_number(arms, "arms", agents, MOST)
     delta = fraction(delta, "delta")
     assignments = float(math.perm(arms, agents)) if policy == "ucb" else 1.0
     rule = indices.RULES.index(policy)
@@ -80,7 +88,8 @@ def regret_bound(problem: Problem, horizon: int, delta: float = 0.05) -> float:
     The theorem's A (N - 1) + 2 sqrt(2 A N T ln(2 N G(T, A) / delta)) max S / min S
     [eq:min_width_regret_bound], for a planner that knows the sensitivities.
     """
-    A, N, T = problem.agents, problem.arms, whole_number(horizon, "horizon", 1)
+    A, N = stated(problem).agents, problem.arms
+    T = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     L = log_term("min-width", A, N, T, delta)
     spread = max(problem.sensitivities) / min(problem.sensitivities)
     return A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L) * spread

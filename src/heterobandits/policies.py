@@ -28,13 +28,20 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.core.indices import RULES, fill_indices, fill_log_terms, log_term
-from heterobandits.errors import InvalidInput, fraction, shown, unknown, whole_number
+from heterobandits.errors import (
+    MOST_ROUNDS,
+    InvalidInput,
+    fraction,
+    listed,
+    shown,
+    unknown,
+    whole_number,
+)
 
 Table = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 MAX_ASSIGNMENTS = 200_000
-MOST_ROUNDS = 2**53  # as far as the kernels' floats count
 DEFAULT_DELTA = 0.05
 
 CATALOGUE: "dict[str, Policy]" = {}  # filled below
@@ -164,9 +171,9 @@ class Policy:
         them in the order in which the user listed them.
         """
         assert self.index is not None
-        listed = np.argsort(order)
+        as_listed = np.argsort(order)
         agents, arms, trials = pulls.shape
-        answer = self.index(pulls[listed], successes[listed], s[listed], elapsed)
+        answer = self.index(pulls[as_listed], successes[as_listed], s[as_listed], elapsed)
         wanted = (arms, trials) if self.index_per == "arm" else (agents, arms, trials)
         try:
             if np.iscomplexobj(answer):
@@ -298,9 +305,7 @@ def chosen(policies: str | Policy | Iterable[str | Policy]) -> tuple[Policy, ...
     """The policies of a run: one or several, by name or as made; labels must differ."""
     if isinstance(policies, (str, Policy)):
         policies = [policies]
-    if not isinstance(policies, Iterable):
-        raise InvalidInput(f"policies is {shown(policies)}: a policy or a list of them")
-    entries = tuple(policy(p) for p in policies)
+    entries = tuple(policy(p) for p in listed(policies, "policies", "policies"))
     if not entries:
         raise InvalidInput("policies is empty: at least one policy")
     labels = [entry.label for entry in entries]

@@ -213,6 +213,13 @@ class Problem:
             raise InvalidInput(f"{path}: {error}") from None
 
 
+def stated(problem: Any) -> Problem:
+    """`problem`, if it is one."""
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"problem is {shown(problem)}: a Problem")
+    return problem
+
+
 def _text(text: Any) -> str:
     if not isinstance(text, str):
         raise InvalidInput(f"not a problem: {shown(text)} is no text")

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -21,12 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.errors import (
+    MOST,
     InvalidInput,
     UnsupportedVersion,
     fraction,
     real_number,
     shown,
     unknown,
+    whole_number,
 )
 from heterobandits.problem import Problem
 
@@ -187,10 +190,9 @@ class Results:
         p, q = self.position(policy), self.position(other)
         level = fraction(level, "level")
         sums = self.sums[p] - self.sums[q]
-        squares = self.products[p, p] - 2 * self.products[p, q] + self.products[q, q]
         unit = self.trials << self.places
         mean = np.array([total / unit for total in sums], np.float64)
-        se = self._standard_error(sums, squares)
+        se = self._standard_error(sums, self._squared_differences(p, q))
         reach = float(stdtrit(max(1, self.trials - 1), 0.5 + level / 2)) * se
         return Difference(np.array(self.rounds), mean, se, mean - reach, mean + reach)
 
@@ -317,25 +319,64 @@ class Results:
                 f"results of format {shown(format_)}: this version reads up to {FORMAT}"
             )
         try:
-            kept = payload["kept"]
-            return cls(
+            results = cls(
                 problem=Problem.from_dict(payload["problem"]),
                 policies=tuple(payload["labels"]),
                 parameters=tuple(payload["policies"]),
-                horizon=int(payload["horizon"]),
-                seed=int(payload["seed"]),
+                horizon=whole_number(payload["horizon"], "horizon", 1, MOST),
+                seed=whole_number(payload["seed"], "seed", 0),
                 rounds=tuple(payload["rounds"]),
-                spans=tuple((int(start), int(stop)) for start, stop in payload["trial_spans"]),
+                spans=joined_spans((start, stop) for start, stop in payload["trial_spans"]),
                 sums=_integers(payload["sums"]),
                 products=_integers(payload["products"]),
                 seconds=tuple(payload["seconds"]),
                 partial=bool(payload["partial"]),
                 versions=dict(payload["versions"]),
                 kept_rounds=tuple(payload["kept_rounds"]),
-                kept=None if kept is None else np.array(kept, np.float64),
+                kept=None if payload["kept"] is None else np.array(payload["kept"], np.float64),
             )
-        except (ValueError, TypeError, KeyError) as error:
-            raise InvalidInput(f"results that are damaged: {error!r}") from None
+            results._check()
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise InvalidInput(f"results that are damaged: {error}") from None
+        return results
+
+    def _check(self) -> None:
+        """Refuse what does not fit together; the message says what."""
+        policies, checkpoints = len(self.policies), len(self.rounds)
+        for label, parameters in zip(self.policies, self.parameters, strict=True):
+            if not isinstance(label, str) or not isinstance(parameters["name"], str):
+                raise InvalidInput(f"a policy is called {shown(label)}")
+        for before, round_ in pairwise((0, *self.rounds)):
+            whole_number(round_, "a checkpoint", before + 1, self.horizon)
+        for start, stop in self.spans:
+            whole_number(
+                stop, "the end of a span of trials", whole_number(start, "its start", 0) + 1
+            )
+        if not self.rounds or self.rounds[-1] != self.horizon or not self.spans:
+            raise InvalidInput("the last checkpoint is not the horizon, or there are no trials")
+        if self.sums.shape != (policies, checkpoints):
+            raise InvalidInput(f"sums have the shape {self.sums.shape}")
+        if self.products.shape != (policies, policies, checkpoints):
+            raise InvalidInput(f"products have the shape {self.products.shape}")
+        moments = [(self.sums[p], self.products[p, p]) for p in range(policies)] + [
+            (self.sums[p] - self.sums[q], self._squared_differences(p, q))
+            for p, q in combinations(range(policies), 2)
+        ]
+        if any((self.trials * squares < sums * sums).any() for sums, squares in moments):
+            raise InvalidInput("the sums of squares are less than the sums allow")
+        if len(self.seconds) != policies or not all(
+            real_number(s, "seconds", "") >= 0 for s in self.seconds
+        ):
+            raise InvalidInput(f"seconds are {shown(self.seconds)}")
+        kept = (policies, len(self.kept_rounds), self.trials)
+        if self.kept is not None and (
+            self.kept.shape != kept or self.kept_rounds not in (self.rounds[-1:], self.rounds)
+        ):
+            raise InvalidInput(f"the kept trials have the shape {self.kept.shape}")
+
+    def _squared_differences(self, p: int, q: int) -> Integers:
+        """Sums over the trials of the squared difference of two policies' regrets."""
+        return np.asarray(self.products[p, p] - 2 * self.products[p, q] + self.products[q, q])
 
     def to_csv(self, path: str | Path) -> None:
         """The table as CSV, with the provenance in a first line that starts with '#'."""

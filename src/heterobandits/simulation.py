@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -28,7 +27,7 @@ from heterobandits.core.rounds import (
 )
 from heterobandits.errors import MOST, InvalidInput, fraction, listed, shown, whole_number
 from heterobandits.policies import Policy, assignments, chosen
-from heterobandits.problem import Problem, pick_order
+from heterobandits.problem import Problem, pick_order, stated
 from heterobandits.results import (
     Integers,
     Results,
@@ -189,8 +188,11 @@ def checkpoint_rounds(checkpoints: int | Iterable[int], horizon: int) -> tuple[i
 def trial_range(trials: int | range) -> range:
     """The trials of a run: that many from 0 on, or a shard given as a range."""
     if isinstance(trials, range):
-        if len(trials) == 0 or trials.step != 1 or trials.start < 0:
-            raise InvalidInput(f"trials is {trials}: a range of consecutive trials from 0 on")
+        inside = 0 <= trials.start < trials.stop <= MOST_SEEDS // 2
+        if not inside or trials.step != 1:
+            raise InvalidInput(
+                f"trials is {shown(trials)}: a range of consecutive trials from 0 on"
+            )
         return trials
     return range(whole_number(trials, "trials", 1, MOST_SEEDS // 2))
 
@@ -205,12 +207,19 @@ class Totals:
     lock, so that an interrupt, which strikes the calling thread, never finds it half written."""
 
     def __init__(self, policies: int, checkpoints: int, blocks: int) -> None:
+        self.waiting = iter(range(blocks))
         self.done = [0] * blocks  # trial-rounds played in each block
+        self.failures: list[BaseException] = []
         self.spans: list[tuple[int, int]] = []
         self.sums: Integers = np.zeros((policies, checkpoints), object)
         self.products: Integers = np.zeros((policies, policies, checkpoints), object)
         self.seconds = np.zeros(policies)
         self.lock = threading.Lock()
+
+    def next_block(self) -> int | None:
+        """The number of a block that nobody has played yet; None if there is none."""
+        with self.lock:
+            return next(self.waiting, None)
 
     def add(
         self, span: tuple[int, int], sums: Integers, products: Integers, seconds: Floats
@@ -278,8 +287,7 @@ def simulate(
     >>> bool(results.mean("min-width")[-1] > 0)
     True
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem is {shown(problem)}: a Problem")
+    stated(problem)
     entries = chosen(policies)
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(trials)
@@ -287,6 +295,10 @@ def simulate(
     rounds = checkpoint_rounds(checkpoints, horizon)
     if keep not in ("moments", "final", "all"):
         raise InvalidInput(f"keep is {shown(keep)}: 'moments', 'final' or 'all'")
+    if progress is not None and not callable(progress):
+        raise InvalidInput(
+            f"progress is {shown(progress)}: a function of trial-rounds done and in all"
+        )
     threads = available_threads() if threads is None else whole_number(threads, "threads", 1, 1024)
     worlds = [World.of(problem, entry) for entry in entries]
     if block is None:
@@ -324,20 +336,31 @@ def simulate(
         sums, products = tally(regrets, binary_places(horizon, problem.agents))
         totals.add((numbers[start], numbers[start] + width), sums, products, seconds)
 
-    with ThreadPoolExecutor(workers) as pool:
-        pending = {pool.submit(play, block) for block in range(len(starts))}
+    def work() -> None:
         try:
-            while pending:
-                ended, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-                for future in ended:
-                    future.result()
+            while not stop.is_set() and (block := totals.next_block()) is not None:
+                play(block)
+        except BaseException as error:
+            totals.failures.append(error)
+            stop.set()
+
+    crew = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
+    for thread in crew:
+        thread.start()
+    try:
+        for thread in crew:
+            while thread.is_alive():
+                thread.join(0.1)
                 if progress is not None:
                     progress(sum(totals.done), len(numbers) * horizon * len(entries))
-        except BaseException as error:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            if not isinstance(error, KeyboardInterrupt) or not totals.spans:
-                raise
+    except BaseException as error:
+        stop.set()
+        for thread in crew:
+            thread.join()
+        if not isinstance(error, KeyboardInterrupt) or not totals.spans:
+            raise
+    if totals.failures:
+        raise totals.failures[0]
 
     spans = joined_spans(totals.spans)
     partial = sum(last - first for first, last in spans) < len(numbers)
@@ -395,6 +418,7 @@ def coverage(
     in the logarithm: Min-Width's, Min-UCB's upper bounds, No-Sharing's of every agent. Also
     the share of trials whose regret exceeds the theorem's bound (a promise for min-width).
     """
+    stated(problem)
     (entry,) = chosen([policy])
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(whole_number(trials, "trials", 1))

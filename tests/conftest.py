@@ -1,0 +1,35 @@
+"""What all tests share: hypothesis profiles, the seed of stochastic tests, the COVID problem.
+
+A stochastic test must pass for any seed from 0 to 99: set HETEROBANDITS_TEST_SEED to try one.
+"""
+
+import os
+
+import matplotlib as mpl
+import pytest
+from hypothesis import settings
+
+from heterobandits import Problem
+
+mpl.use("Agg")  # no test may need a screen
+
+# Kernels compile on first use, so no example has a deadline.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+
+@pytest.fixture(scope="session")
+def seed():
+    """The seed of stochastic tests."""
+    value = int(os.environ.get("HETEROBANDITS_TEST_SEED", "0"))
+    assert 0 <= value <= 99, "HETEROBANDITS_TEST_SEED is a number from 0 to 99"
+    return value
+
+
+@pytest.fixture(scope="session")
+def covid():
+    """The paper's COVID test allocation: five tests of two kinds for six floors."""
+    return Problem(
+        means=[0.05, 0.1, 0.12, 0.15, 0.25, 0.3], sensitivities=[0.8, 0.8, 0.8, 0.95, 0.95]
+    )

@@ -1,0 +1,276 @@
+"""A slow, plain transcription of the paper (Gordon, Rolf, Tambe 2024), to compare the library with.
+
+Nothing is imported from the library. Sums over agents are exact fractions, so that what ties
+on paper ties here. Tables are lists: c[a][n] pulls and y[a][n] successes of agent a on arm n.
+"""
+
+import itertools
+import math
+from collections import defaultdict
+from fractions import Fraction
+from functools import cache
+
+INF = math.inf
+PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
+WORD = 2**32
+
+
+def philox(counter, key):
+    """Philox 4x32-10 (Salmon et al. 2011, section 4.3): four words from a counter and a key."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (p1 // WORD) ^ c1 ^ k0, p1 % WORD, (p0 // WORD) ^ c3 ^ k1, p0 % WORD
+        k0, k1 = (k0 + 0x9E3779B9) % WORD, (k1 + 0xBB67AE85) % WORD
+    return c0, c1, c2, c3
+
+
+@cache
+def word(seed, trial, round_, slot):
+    """The word of an address: one counter holds four neighbouring slots."""
+    counter = (slot // 4, round_, trial % WORD, trial // WORD)
+    return philox(counter, (seed % WORD, seed // WORD))[slot % 4]
+
+
+def G(T, A):
+    """eq:G(T,A), term by term."""
+    return sum(math.comb(t + A - 1, A - 1) for t in range(1, T + 1))
+
+
+def log_of(count, delta):
+    """ln(count / delta) for a whole number of any size."""
+    return math.log(count) - math.log(delta)
+
+
+@cache
+def shared_sums(s, c_n, y_n):
+    """sum_a s_a y_an and sum_a s_a^2 c_an of one arm, exactly."""
+    W = sum((Fraction(s_a) * y for s_a, y in zip(s, y_n, strict=True)), Fraction(0))
+    V = sum((Fraction(s_a) ** 2 * c for s_a, c in zip(s, c_n, strict=True)), Fraction(0))
+    return W, V
+
+
+def muhat_shared(s, c_n, y_n):
+    """eq:muhat_t,n"""
+    W, V = shared_sums(tuple(s), tuple(c_n), tuple(y_n))
+    return float(W / V) if V else 0.5
+
+
+def epsilon_shared(s, c_n, N, T, delta):
+    """eq:epsilon_t,n"""
+    _, V = shared_sums(tuple(s), tuple(c_n), tuple(c_n))
+    return math.sqrt(log_of(2 * N * G(T, len(s)), delta) / (2 * float(V))) if V else INF
+
+
+def muhat_own(s_a, c_an, y_an):
+    """eq:muhat_t,a,n"""
+    return float(Fraction(y_an) / (Fraction(s_a) * c_an)) if c_an else 0.5
+
+
+def epsilon_own(s_a, c_an, A, N, T, delta):
+    """eq:epsilon_t,a,n"""
+    return math.sqrt(log_of(2 * A * N * T, delta) / (2 * c_an)) / s_a if c_an else INF
+
+
+def column(table, n):
+    """The entries of arm n."""
+    return tuple(row[n] for row in table)
+
+
+def ucb_min_width(s, c, y, n, t, delta):
+    """eq:min-width-UCB_t,n"""
+    N = len(c[0])
+    mean = muhat_shared(s, column(c, n), column(y, n))
+    return mean + epsilon_shared(s, column(c, n), N, t, delta)
+
+
+def ucb_own(s, c, y, a, n, t, delta):
+    """eq:UCB_t,a,n"""
+    A, N = len(c), len(c[0])
+    return muhat_own(s[a], c[a][n], y[a][n]) + epsilon_own(s[a], c[a][n], A, N, t, delta)
+
+
+def ucb_min_ucb(s, c, y, n, t, delta):
+    """eq:min-UCB_UCB_t,n"""
+    return min(ucb_own(s, c, y, a, n, t, delta) for a in range(len(s)))
+
+
+def ucb_plain(pulls, successes, count, t, delta):
+    """eq:cucb_alg_ucb with count = N, eq:ucb_alg_ucb with count = N!/(N-A)!"""
+    if not pulls:
+        return INF
+    return successes / pulls + math.sqrt(log_of(2 * count * t, delta) / (2 * pulls))
+
+
+def greedy(s, c, y, n):
+    """Min-Width's estimate alone; infinite before the first pull."""
+    return muhat_shared(s, column(c, n), column(y, n)) if sum(column(c, n)) else INF
+
+
+def index_rows(policy, s, c, y, t, delta, mu=None):
+    """The index of every arm: one row that all agents share, or one row for each agent."""
+    A, N = len(c), len(c[0])
+    arms = range(N)
+    if policy == "min-width":
+        return [[ucb_min_width(s, c, y, n, t, delta) for n in arms]]
+    if policy == "min-ucb":
+        return [[ucb_min_ucb(s, c, y, n, t, delta) for n in arms]]
+    if policy == "no-sharing":
+        return [[ucb_own(s, c, y, a, n, t, delta) for n in arms] for a in range(A)]
+    if policy == "cucb":
+        pooled = [(sum(column(c, n)), sum(column(y, n))) for n in arms]
+        return [[ucb_plain(pulls, hits, N, t, delta) for pulls, hits in pooled]]
+    if policy == "greedy":
+        return [[greedy(s, c, y, n) for n in arms]]
+    if policy == "random":
+        return [[0.0] * N]
+    return [list(mu)]  # the oracle
+
+
+def picking_order(s):
+    """The agents from the most to the least sensitive, of equals the first listed first."""
+    return sorted(range(len(s)), key=lambda a: (-s[a], a))
+
+
+def greedy_assignment(rows, ties, count):
+    """The arms picked in turn: the free arm with the highest (index, tie key) of the turn's row."""
+    free = set(range(len(rows[0])))
+    picked = []
+    for q in range(count):
+        row, keys = (rows[q], ties[q]) if len(rows) > 1 else (rows[0], ties[0])
+        best = max(free, key=lambda n: (row[n], keys[n]))
+        free.remove(best)
+        picked.append(best)
+    return picked
+
+
+def expected_reward(mu, s, f):
+    """sum_a s_a mu_f(a)"""
+    return sum(s_a * mu[n] for s_a, n in zip(s, f, strict=True))
+
+
+def best_reward(mu, s):
+    """The expected reward of eq:f_star, by trying every assignment."""
+    return max(expected_reward(mu, s, f) for f in itertools.permutations(range(len(mu)), len(s)))
+
+
+def regret(mu, s, assignments):
+    """eq:regret_def of a sequence of assignments."""
+    best = best_reward(mu, s)
+    return sum(best - expected_reward(mu, s, f) for f in assignments)
+
+
+def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None):
+    """One trial on the luck of its addresses: yields (assignment, c, y) after every round.
+
+    Everything is in the order in which the agents are listed, as in the paper; only the
+    addresses of tie-breaks and turns go by the order in which they pick.
+    """
+    believed = s if believed is None else believed
+    A, N = len(s), len(mu)
+    order = picking_order(s if policy == "oracle" else believed)
+    c = [[0] * N for _ in range(A)]
+    y = [[0] * N for _ in range(A)]
+    supers = list(itertools.permutations(range(N), A))
+    C, Y = [0] * len(supers), [0] * len(supers)
+    for round_ in range(1, T + 1):
+        words = [word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers)) + A)]
+        t = fixed_t or round_ - 1
+        if policy == "ucb":
+            index = [ucb_plain(C[i], Y[i], len(supers), t or 1, delta) for i in range(len(supers))]
+            chosen = max(range(len(supers)), key=lambda i: (index[i], words[N + i]))
+            turns, picked = order, supers[chosen]
+        else:
+            rows = index_rows(policy, believed, c, y, t or 1, delta, mu)
+            if policy == "no-sharing":
+                rows = [rows[a] for a in order]
+            ties = [words[N + i * N : N + i * N + N] for i in range(len(rows))]
+            turns = order
+            if policy == "cucb":
+                draws = words[2 * N : 2 * N + A]
+                turns = [order[q] for q in sorted(range(A), key=lambda q: (-draws[q], q))]
+            picked = greedy_assignment(rows, ties, A)
+        f = [0] * A
+        for a, n in zip(turns, picked, strict=True):
+            f[a] = n
+            success = int(words[n] < s[a] * mu[n] * WORD)
+            c[a][n] += 1
+            y[a][n] += success
+            if policy == "ucb":
+                Y[chosen] += success
+        if policy == "ucb":
+            C[chosen] += 1
+        yield tuple(f), [row[:] for row in c], [row[:] for row in y]
+
+
+def assignment_chances(policy, s, believed, c, y, supers, t, delta, mu):
+    """The probability of every assignment in the next round, over all tie-breaks and turns."""
+    chances = defaultdict(float)
+    A = len(s)
+    if policy == "ucb":
+        index = [ucb_plain(C, Y, len(supers), t, delta) for C, Y in supers.values()]
+        best = [f for f, value in zip(supers, index, strict=True) if value == max(index)]
+        for f in best:
+            chances[f] += 1 / len(best)
+        return chances
+    order = picking_order(s if policy == "oracle" else believed)
+    rows = index_rows(policy, believed, c, y, t, delta, mu)
+    all_turns = list(itertools.permutations(order)) if policy == "cucb" else [tuple(order)]
+
+    def pick(turns, picked, chance):
+        if len(picked) == A:
+            f = [0] * A
+            for a, n in zip(turns, picked, strict=True):
+                f[a] = n
+            chances[tuple(f)] += chance
+            return
+        row = rows[turns[len(picked)]] if len(rows) > 1 else rows[0]
+        free = [n for n in range(len(row)) if n not in picked]
+        best = [n for n in free if row[n] == max(row[m] for m in free)]
+        for n in best:
+            pick(turns, (*picked, n), chance / len(best))
+
+    for turns in all_turns:
+        pick(turns, (), 1 / len(all_turns))
+    return chances
+
+
+def expected_regrets(policy, mu, s, T, believed=None, delta=0.05):
+    """The expected regret after each of T rounds, over all outcomes, tie-breaks and turns."""
+    believed = s if believed is None else believed
+    A, N = len(s), len(mu)
+    best = best_reward(mu, s)
+    permutations = list(itertools.permutations(range(N), A)) if policy == "ucb" else []
+    nothing = tuple((0,) * N for _ in range(A))
+    states = {(nothing, nothing, tuple((0, 0) for _ in permutations)): 1.0}
+    total, curve = 0.0, []
+    for elapsed in range(T):
+        following = defaultdict(float)
+        for (c, y, totals), chance in states.items():
+            supers = dict(zip(permutations, totals, strict=True))
+            choices = assignment_chances(
+                policy, s, believed, c, y, supers, max(1, elapsed), delta, mu
+            )
+            for f, share in choices.items():
+                total += chance * share * (best - expected_reward(mu, s, f))
+                for outcome in itertools.product((0, 1), repeat=A):
+                    luck = math.prod(
+                        s[a] * mu[f[a]] if outcome[a] else 1 - s[a] * mu[f[a]] for a in range(A)
+                    )
+                    if luck == 0:
+                        continue
+                    c_new = [list(row) for row in c]
+                    y_new = [list(row) for row in y]
+                    for a in range(A):
+                        c_new[a][f[a]] += 1
+                        y_new[a][f[a]] += outcome[a]
+                    totals_new = tuple(
+                        (C + 1, Y + sum(outcome)) if g == f else (C, Y)
+                        for g, (C, Y) in supers.items()
+                    )
+                    key = (tuple(map(tuple, c_new)), tuple(map(tuple, y_new)), totals_new)
+                    following[key] += chance * share * luck
+        states = following
+        curve.append(total)
+    return curve

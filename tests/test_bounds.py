@@ -1,0 +1,227 @@
+"""What theory promises: widths and the regret bound as numbers, and that the promises are kept."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from heterobandits import InvalidInput, Problem, bounds, coverage, ln_G, regret_bound, widths
+from heterobandits.intervals import min_width_intervals
+
+SENSITIVITY = st.floats(0.01, 1.0)
+DELTAS = st.floats(1e-6, 0.999)
+TOLERANCE = 1e-12
+
+
+@st.composite
+def histories(draw):
+    """Sensitivities in any order, and tables of pulls and successes of the same agents."""
+    A = draw(st.integers(1, 4))
+    N = draw(st.integers(A, A + 2))
+    s = draw(st.lists(SENSITIVITY, min_size=A, max_size=A))
+    cell = st.one_of(st.just(0), st.integers(1, 1000))
+    c = [[draw(cell) for _ in range(N)] for _ in range(A)]
+    y = [[draw(st.integers(0, k)) for k in row] for row in c]
+    return s, c, y
+
+
+@settings(max_examples=60)
+@given(history=histories(), T=st.integers(1, 300), delta=DELTAS)
+def test_widths_are_the_papers(history, T, delta):
+    s, c, _ = history
+    A, N = len(c), len(c[0])
+    own = [[reference.epsilon_own(s[a], c[a][n], A, N, T, delta) for n in range(N)]
+           for a in range(A)]  # fmt: skip
+    shared = [reference.epsilon_shared(s, reference.column(c, n), N, T, delta) for n in range(N)]
+    np.testing.assert_allclose(widths("min-width", c, s, T, delta), shared, rtol=TOLERANCE)
+    np.testing.assert_allclose(widths("no-sharing", c, s, T, delta), own, rtol=TOLERANCE)
+    narrowest = np.min(own, axis=0)
+    np.testing.assert_allclose(widths("min-ucb", c, s, T, delta), narrowest, rtol=TOLERANCE)
+
+
+@settings(max_examples=60)
+@given(history=histories(), T=st.integers(1, 300), delta=DELTAS)
+def test_intervals_are_the_papers_cut_to_what_a_mean_can_be(history, T, delta):
+    s, c, y = history
+    N = len(c[0])
+    made = min_width_intervals(np.array(c, np.int32), np.array(y, np.int32), np.array(s), T, delta)
+    for n in range(N):
+        c_n, y_n = reference.column(c, n), reference.column(y, n)
+        middle = reference.muhat_shared(s, c_n, y_n)
+        half = reference.epsilon_shared(s, c_n, N, T, delta)
+        assert made.estimate[n] == pytest.approx(min(1.0, middle), rel=TOLERANCE)
+        # The difference may cancel, so the error is measured against its larger part.
+        reach = TOLERANCE * max(1.0, middle, half if half < math.inf else 1.0)
+        assert made.lower[n] == pytest.approx(min(1.0, max(0.0, middle - half)), abs=reach)
+        assert made.upper[n] == pytest.approx(min(1.0, middle + half), abs=reach)
+
+
+@given(T=st.integers(1, 10**9), A=st.integers(1, 60))
+def test_ln_G_is_exact(T, A):
+    assert ln_G(T, A) == pytest.approx(math.log(math.comb(T + A, A) - 1), rel=1e-13)
+
+
+@settings(max_examples=60)
+@given(
+    s=st.lists(SENSITIVITY, min_size=1, max_size=6),
+    extra=st.integers(0, 4),
+    T=st.integers(1, 10**6),
+    delta=DELTAS,
+)
+def test_the_regret_bound_is_the_theorems(s, extra, T, delta):
+    """A(N-1) + 2 sqrt(2 A N T ln(2 N G(T, A) / delta)) max S / min S"""
+    A = len(s)
+    N = A + extra
+    L = math.log(2 * N * (math.comb(T + A, A) - 1)) - math.log(delta)
+    wanted = A * (N - 1) + 2 * (2 * A * N * T * L) ** 0.5 * max(s) / min(s)
+    problem = Problem([0.5] * N, s)
+    assert regret_bound(problem, T, delta) == pytest.approx(wanted, rel=TOLERANCE)
+
+
+def test_the_regret_bound_is_about_the_true_sensitivities():
+    """A belief changes what the planner does, not what the theorem says of one who knows."""
+    true = Problem([0.5, 0.2], [0.9, 0.3])
+    mistaken = Problem([0.5, 0.2], [0.9, 0.3], believed=[0.4, 0.4])
+    assert regret_bound(true, 100) == regret_bound(mistaken, 100)
+
+
+PROBLEMS = {
+    "covid": (Problem([0.05, 0.1, 0.12, 0.15, 0.25, 0.3], [0.8, 0.8, 0.8, 0.95, 0.95]), 200),
+    "hotel": (Problem([0.72, 0.74, 0.93, 0.61], [0.3, 0.5, 0.7, 0.9]), 300),
+    "poaching": (Problem([0.1, 0.3, 0.5, 0.7, 0.9], [0.1, 0.2, 0.3]), 300),
+    "one agent": (Problem([0.5, 0.4], [1.0]), 500),
+}
+
+
+@pytest.mark.parametrize("policy", ["min-width", "random"])
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("delta", [0.05, 0.5])
+def test_promises_are_kept(seed, name, policy, delta):
+    """The share of 512 trials in which anything fails is at most delta.
+
+    The union bounds are generous: wherever it was measured, the true rate was under a tenth of
+    delta, and then chance exceeds delta with a probability under 1e-9 (binomial tail).
+    """
+    problem, horizon = PROBLEMS[name]
+    seen = coverage(problem, horizon, 512, seed, policy=policy, delta=delta)
+    assert (seen.trials, seen.horizon, seen.delta) == (512, horizon, delta)
+    assert seen.min_width <= delta
+    assert seen.min_ucb <= delta
+    assert seen.no_sharing <= delta
+    if policy == "min-width":
+        assert seen.over_regret_bound == 0
+        assert 0 < seen.worst_regret < seen.regret_bound
+    assert seen.regret_bound == regret_bound(problem, horizon, delta)
+
+
+@pytest.mark.parametrize(
+    ("problem", "policy"),
+    [
+        (Problem([0.9, 0.5, 0.2], [0.9, 0.6], believed=[0.6, 0.35]), "min-width"),
+        (Problem([0.9, 0.5, 0.2], [0.9, 0.6], believed=[0.45, 0.6]), "random"),
+        (Problem([0.3, 0.95], [0.7], believed=[0.45]), "no-sharing"),
+    ],
+)
+def test_failures_are_counted_one_by_one(seed, problem, policy):
+    """With mistaken beliefs the intervals do fail, and as often as in the plain transcription."""
+    horizon, trials, delta = 60, 30, 0.9
+    seen = coverage(problem, horizon, trials, seed, policy=policy, delta=delta)
+    mu, s, believed = problem.means, problem.sensitivities, problem.believed
+    A, N = len(s), len(mu)
+    failed = {"min_width": 0, "no_sharing": 0, "min_ucb": 0}
+    worst = 0.0
+    G = reference.G(horizon, A)
+    for trial in range(trials):
+        wrong = dict.fromkeys(failed, False)
+        played = []
+        for f, c, y in reference.play(policy, mu, s, horizon, seed, trial, believed):
+            played.append(f)
+            for n in range(N):
+                c_n, y_n = reference.column(c, n), reference.column(y, n)
+                W, V = reference.shared_sums(believed, c_n, y_n)
+                if V:
+                    half = math.sqrt(reference.log_of(2 * N * G, delta) / (2 * float(V)))
+                    wrong["min_width"] |= abs(float(W / V) - mu[n]) >= half
+                own = [
+                    (
+                        reference.muhat_own(believed[a], c_n[a], y_n[a]),
+                        reference.epsilon_own(believed[a], c_n[a], A, N, horizon, delta),
+                    )
+                    for a in range(A)
+                ]
+                wrong["no_sharing"] |= any(abs(m - mu[n]) >= half for m, half in own)
+                wrong["min_ucb"] |= any(m + half <= mu[n] for m, half in own)
+        worst = max(worst, reference.regret(mu, s, played))
+        for name, flag in wrong.items():
+            failed[name] += flag
+    assert sum(failed.values()) > 0
+    for name, count in failed.items():
+        assert getattr(seen, name) == count / trials
+    assert seen.worst_regret == pytest.approx(worst, abs=1e-9)
+
+
+def test_underestimated_sensitivities_break_the_intervals(seed):
+    """An agent thought half as sensitive makes every estimate twice too high."""
+    problem = Problem([0.9, 0.6, 0.8], [0.8, 0.9], believed=[0.4, 0.45])
+    seen = coverage(problem, 400, 64, seed)
+    assert seen.min_width == 1
+    assert seen.no_sharing == 1
+
+
+def test_overestimated_sensitivities_break_the_upper_bounds(seed):
+    """An agent thought five times as sensitive makes every estimate five times too low."""
+    problem = Problem([0.9, 0.6, 0.8], [0.2, 0.18], believed=[1.0, 0.9])
+    assert coverage(problem, 400, 64, seed).min_ucb == 1
+
+
+def test_a_regret_over_the_bound_is_counted(seed):
+    """Choosing at random between 0 and 1 costs T/2 in T rounds, and the bound grows as sqrt(T ln T).
+
+    For T = 1000 the bound is 365 and the regret 500 with standard deviation 16, 8.5 of those
+    away; that any of 64 trials stays below has a probability under 1e-14.
+    """
+    problem = Problem([1.0, 0.0], [1.0])
+    seen = coverage(problem, 1000, 64, seed, policy="random", delta=0.99)
+    assert seen.regret_bound < 370
+    assert seen.over_regret_bound == 1
+    assert seen.worst_regret > 400
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ln_G(0, 2),
+        lambda: ln_G(3, 0),
+        lambda: ln_G(1.5, 2),
+        lambda: ln_G(math.nan, 2),
+        lambda: ln_G(True, 2),
+        lambda: ln_G(10**400, 2),
+        lambda: widths("cucb", [[1]], [0.5], 3),
+        lambda: widths("min-widht", [[1]], [0.5], 3),
+        lambda: widths("min-width", [[1, -1]], [0.5], 3),
+        lambda: widths("min-width", [[1, 2.5]], [0.5], 3),
+        lambda: widths("min-width", [[1, math.nan]], [0.5], 3),
+        lambda: widths("min-width", [1, 2], [0.5], 3),
+        lambda: widths("min-width", [[1, 2]], [0.5, 0.5], 3),
+        lambda: widths("min-width", [[1], [2]], [0.5, 0.5], 3),
+        lambda: widths("min-width", [[1]], [1.5], 3),
+        lambda: widths("min-width", [[1]], [0.5], 3, delta=0),
+        lambda: widths("min-width", "many", [0.5], 3),
+        lambda: regret_bound(Problem([0.5], [0.5]), 0),
+        lambda: regret_bound(Problem([0.5], [0.5]), 3, delta=1.0),
+        lambda: bounds.log_term("greedy", 1, 2, 3),
+        lambda: bounds.log_term("min-width", 3, 2, 3),
+        lambda: coverage(Problem([0.5], [0.5]), 3, range(2)),
+        lambda: coverage(Problem([0.5], [0.5]), 0, 2),
+        lambda: coverage(Problem([0.5], [0.5]), 3, 2, seed=-1),
+        lambda: coverage(Problem([0.5], [0.5]), 3, 2, delta=2),
+        lambda: coverage(Problem([0.5], [0.5]), 3, 2, policy="min-widht"),
+        lambda: coverage(None, 3, 2),
+    ],
+)
+def test_bad_input_is_refused(call):
+    with pytest.raises(InvalidInput):
+        call()

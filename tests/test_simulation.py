@@ -1,0 +1,764 @@
+"""The simulator: exact laws, replays, tiny worlds, the paper's numbers, interrupts, bad input."""
+
+import itertools
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import heterobandits
+import reference
+from heterobandits import CATALOGUE, PAPER, InvalidInput, Policy, Problem, Results, policy, simulate
+from heterobandits.simulation import Block, World, checkpoint_rounds, compile_kernels
+
+ALL = tuple(CATALOGUE)
+# Two-sided, a standard normal exceeds this with probability 2e-7.
+REACH = 5.2
+
+sensitivities = st.floats(0.05, 1.0)
+means = st.floats(0.0, 1.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """Compile once before anything is timed or drawn."""
+    compile_kernels()
+
+
+@pytest.fixture(scope="module")
+def whole(covid):
+    """A run of all policies in one piece, to compare others with."""
+    return simulate(covid, ALL, 60, 150, seed=3, keep="all", threads=1, checkpoints=7)
+
+
+@st.composite
+def problems(draw, most_agents=4):
+    agents = draw(st.integers(1, most_agents))
+    arms = draw(st.integers(agents, agents + 3))
+    return Problem(
+        draw(st.lists(means, min_size=arms, max_size=arms)),
+        draw(st.lists(sensitivities, min_size=agents, max_size=agents)),
+    )
+
+
+def assert_same_bits(one, other):
+    assert one.spans == other.spans
+    assert one.rounds == other.rounds
+    assert (one.sums == other.sums).all()
+    assert (one.products == other.products).all()
+    for label in one.policies:
+        assert one.mean(label).tobytes() == other.mean(label).tobytes()
+        assert one.se(label).tobytes() == other.se(label).tobytes()
+        assert one.regrets(label).tobytes() == other.regrets(label).tobytes()
+        for results in (one, other):
+            assert results.quantiles(label, [0.1, 0.5]).shape == (2, len(results.kept_rounds))
+        levels = [0.05, 0.5, 0.95]
+        assert (one.quantiles(label, levels) == other.quantiles(label, levels)).all()
+        for a, b in zip(
+            one.difference(label, one.policies[0]),
+            other.difference(label, one.policies[0]),
+            strict=True,
+        ):
+            assert a.tobytes() == b.tobytes()
+
+
+class TestExactLaws:
+    """What must hold to the last bit."""
+
+    @pytest.mark.parametrize("threads", [2, 5])
+    @pytest.mark.parametrize("block", [1, 7, 64, 512, None])
+    def test_threads_and_blocks_change_no_bit(self, covid, whole, threads, block):
+        other = simulate(
+            covid, ALL, 60, 150, seed=3, keep="all", threads=threads, block=block, checkpoints=7
+        )
+        assert_same_bits(whole, other)
+
+    @settings(max_examples=15)
+    @given(cuts=st.sets(st.integers(1, 149), max_size=5), data=st.data())
+    def test_shards_merge_to_the_same_bits(self, covid, whole, cuts, data):
+        edges = [0, *sorted(cuts), 150]
+        shards = [
+            simulate(covid, ALL, 60, range(*edge), seed=3, keep="all", checkpoints=7, block=32)
+            for edge in itertools.pairwise(edges)
+        ]
+        shards = data.draw(st.permutations(shards))
+        merged = shards[0]
+        for shard in shards[1:]:
+            merged = merged.merge(shard)
+        assert_same_bits(whole, merged)
+
+    def test_a_shard_far_out_has_trials_of_its_own(self, covid):
+        far = range(2**40, 2**40 + 3)
+        results = simulate(covid, "min-width", 30, far, seed=3, keep="all")
+        assert results.spans == ((2**40, 2**40 + 3),)
+        for i, trial in enumerate(far):
+            alone = simulate(covid, "min-width", 30, range(trial, trial + 1), seed=3, keep="all")
+            assert alone.regrets("min-width")[0] == results.regrets("min-width")[i]
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_adding_a_policy_changes_no_other(self, covid, whole, name):
+        alone = simulate(covid, name, 60, 150, seed=3, keep="all", checkpoints=7)
+        assert alone.mean(name).tobytes() == whole.mean(name).tobytes()
+        assert (alone.kept[0] == whole.kept[whole.position(name)]).all()
+
+    def test_the_same_run_twice_is_the_same(self, covid, whole):
+        again = simulate(covid, ALL, 60, 150, seed=3, keep="all", checkpoints=7)
+        assert_same_bits(whole, again)
+        other = simulate(covid, ALL, 60, 150, seed=4, keep="all", checkpoints=7)
+        assert (other.regrets("min-width") != whole.regrets("min-width")).any()
+
+    def test_what_is_kept_changes_no_moment(self, covid, whole):
+        final = simulate(covid, ALL, 60, 150, seed=3, keep="final", checkpoints=7)
+        moments = simulate(covid, ALL, 60, 150, seed=3, checkpoints=7)
+        for label in ALL:
+            assert (final.regrets(label) == whole.regrets(label)).all()
+            assert moments.se(label).tobytes() == whole.se(label).tobytes()
+        with pytest.raises(InvalidInput, match="no trial was kept"):
+            moments.regrets("min-width")
+
+    @settings(max_examples=15)
+    @given(
+        mu=st.lists(means, min_size=2, max_size=6),
+        s=sensitivities,
+        seed=st.integers(0, 2**64 - 1),
+    )
+    def test_one_agent_makes_all_policies_of_the_paper_equal(self, mu, s, seed):
+        results = simulate(Problem(mu, [s]), PAPER, 60, 40, seed, keep="all")
+        for other in results.kept[1:]:
+            assert (other == results.kept[0]).all()
+
+    @settings(max_examples=15)
+    @given(problem=problems(), data=st.data(), seed=st.integers(0, 1000))
+    def test_beliefs_that_keep_the_order_leave_no_sharing_alone(self, problem, data, seed):
+        count = problem.agents
+        values = st.lists(sensitivities, min_size=count, max_size=count, unique=True)
+        sizes = sorted(data.draw(values), reverse=True)
+        believed = [0.0] * count
+        for size, agent in zip(sizes, reference.picking_order(problem.sensitivities), strict=True):
+            believed[agent] = size
+        mistaken = Problem(problem.means, problem.sensitivities, believed)
+        runs = [simulate(p, "no-sharing", 60, 40, seed, keep="all") for p in (problem, mistaken)]
+        assert (runs[0].kept == runs[1].kept).all()
+
+    @settings(max_examples=25)
+    @given(problem=problems(), data=st.data())
+    def test_the_oracle_has_no_regret_whatever_is_believed(self, problem, data):
+        count = problem.agents
+        believed = data.draw(st.lists(sensitivities, min_size=count, max_size=count))
+        mistaken = Problem(problem.means, problem.sensitivities, believed)
+        results = simulate(mistaken, "oracle", 20, 5, keep="all")
+        assert (results.kept == 0.0).all()
+        assert (results.mean("oracle") == 0.0).all()
+
+    @settings(max_examples=15)
+    @given(problem=problems(), data=st.data())
+    def test_relabelling_the_agents_changes_nothing(self, problem, data):
+        new = data.draw(st.permutations(range(problem.agents)))
+        moved = Problem(problem.means, [problem.sensitivities[a] for a in new])
+        names = [name for name in ALL if name != "ucb" or problem.agents <= 3]
+        runs = [simulate(p, names, 30, 20, keep="all") for p in (problem, moved)]
+        assert (runs[0].kept == runs[1].kept).all()
+
+    @pytest.mark.parametrize("name", [*PAPER, "greedy"])
+    def test_relabelling_the_arms_changes_only_the_luck(self, seed, name):
+        """The two means differ by less than 5.2 standard errors; false alarms: 2e-7 each."""
+        mu = [0.7, 0.1, 0.5, 0.35]
+        runs = [
+            simulate(Problem(mu_, [0.9, 0.4]), name, 50, 4000, seed=1000 * i + seed)
+            for i, mu_ in enumerate((mu, mu[::-1]))
+        ]
+        first, second = ((run.mean(name)[-1], run.se(name)[-1]) for run in runs)
+        assert abs(first[0] - second[0]) < REACH * math.hypot(first[1], second[1])
+
+
+class TestReplay:
+    """The engine plays what the plain transcription plays on the same addresses."""
+
+    PROBLEMS = (
+        Problem([0.05, 0.1, 0.12, 0.15, 0.25, 0.3], [0.8, 0.8, 0.8, 0.95, 0.95]),
+        Problem([0.72, 0.74, 0.93, 0.61], [0.3, 0.5, 0.7, 0.9]),
+        Problem([0.1, 0.9, 0.5, 0.3], [0.2, 0.3], believed=[0.9, 0.55]),
+        Problem([0.0, 1.0, 1.0], [1.0, 0.5]),
+    )
+
+    @pytest.mark.parametrize("problem", PROBLEMS)
+    @pytest.mark.parametrize("name", ALL)
+    def test_every_trial_is_the_references(self, name, problem):
+        if name == "ucb" and problem.agents > 4:
+            problem = Problem(problem.means[:4], problem.sensitivities[:3])
+        trials = range(2**33, 2**33 + 4)
+        horizon, seed = 45, 2**50 + 9
+        results = simulate(problem, name, horizon, trials, seed, keep="all", checkpoints=horizon)
+        mu, s, believed = problem.means, problem.sensitivities, problem.believed
+        for i, trial in enumerate(trials):
+            played = [f for f, _, _ in reference.play(name, mu, s, horizon, seed, trial, believed)]
+            curve = [reference.regret(mu, s, played[: t + 1]) for t in range(horizon)]
+            np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize("name", ["min-width", "min-ucb", "no-sharing"])
+    @pytest.mark.parametrize(("delta", "fixed"), [(0.05, 400), (0.5, None), (0.9, 7)])
+    def test_delta_and_a_fixed_horizon_enter_the_logarithm(self, name, delta, fixed):
+        problem = Problem([0.72, 0.74, 0.93, 0.61], [0.3, 0.5, 0.7, 0.9])
+        entry = policy(name, delta=delta, horizon=fixed)
+        results = simulate(problem, entry, 40, 4, seed=5, keep="final")
+        mu, s = problem.means, problem.sensitivities
+        for trial in range(4):
+            play = reference.play(name, mu, s, 40, 5, trial, delta=delta, fixed_t=fixed)
+            played = [f for f, _, _ in play]
+            regret = reference.regret(mu, s, played)
+            assert results.regrets(entry.label)[trial] == pytest.approx(regret, abs=1e-9)
+
+
+class TestOutcomes:
+    """An agent succeeds if the arm's uniform number is below s mu, to the last of its 32 bits."""
+
+    @pytest.mark.parametrize("entry", ["min-width", "ucb", "own"])
+    @settings(max_examples=25)
+    @given(
+        seed=st.integers(0, 2**64 - 1), trial=st.integers(0, 2**40), s=st.sampled_from([1.0, 0.5])
+    )
+    def test_luck_is_compared_exactly(self, entry, seed, trial, s):
+        if entry == "own":
+            entry = Policy("own", index=lambda c, y, s, t: np.zeros(c.shape[1:]))
+        word = reference.word(seed, trial, 1, 0)
+        for chance, success in ((word / 2**32, 0), ((word + 1) / 2**32, 1)):
+            if chance / s <= 1:
+                world = World.of(Problem([chance / s], [s]), policy(entry))
+                block = Block(world, seed, trial, 1)
+                block.advance(1)
+                assert block.pulls.item() == 1
+                assert block.successes.item() == success
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_chances_of_nought_and_one_are_certain(self, name):
+        world = World.of(Problem([0.0, 1.0], [1.0, 1.0]), policy(name))
+        block = Block(world, 5, 0, 300)
+        block.advance(50)
+        assert not block.successes[:, 0].any()
+        assert (block.successes[:, 1] == block.pulls[:, 1]).all()
+
+
+def test_a_fixed_horizon_is_another_policy_than_anytime(covid):
+    entries = [policy("min-width"), policy("min-width", horizon=10**6)]
+    results = simulate(covid, entries, 200, 50, keep="final")
+    assert results.policies == ("min-width", "min-width(horizon=1000000)")
+    anytime, fixed = (results.regrets(label) for label in results.policies)
+    assert (anytime != fixed).any()
+    # A larger logarithm explores longer; see the paper's "setting T -> t".
+    assert results.difference(results.policies[1], "min-width").lower[-1] > 0
+
+
+WORLDS = {
+    "1x2": ([0.9, 0.3], [0.6], None, 4),
+    "2x2": ([0.8, 0.1], [0.9, 0.4], None, 4),
+    "2x2 equal agents": ([0.9, 0.2], [0.7, 0.7], None, 4),
+    "2x2 mistaken": ([0.8, 0.1], [0.9, 0.4], [0.5, 0.6], 4),
+    "2x3": ([0.2, 0.9, 0.6], [0.8, 0.5], None, 3),
+    "1x3": ([0.1, 0.5, 1.0], [0.9], None, 5),
+}
+
+
+@pytest.mark.parametrize("name", [*PAPER, "random", "greedy"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_tiny_worlds_have_the_enumerated_mean(seed, world, name):
+    """The simulated mean regret at the horizon is the exact one, within 5.2 standard errors.
+
+    All outcomes, tie-breaks and turns are enumerated; false alarms: 2e-7 each.
+    """
+    mu, s, believed, horizon = WORLDS[world]
+    exact = reference.expected_regrets(name, mu, s, horizon, believed)
+    results = simulate(Problem(mu, s, believed), name, horizon, 100_000, seed)
+    reach = REACH * results.se(name)[-1] + 1e-12
+    assert results.mean(name)[-1] == pytest.approx(exact[-1], rel=0, abs=reach)
+
+
+# Published at T = 300 from 500 trials: mean and its standard error (table:robustness-regret).
+ROBUSTNESS = {
+    "overestimated": ([0.85] * 3 + [0.98] * 2, {
+        "min-width": (10.8, 0.1), "min-ucb": (14.0, 0.1), "no-sharing": (17.5, 0.1)}),
+    "underestimated": ([0.75] * 3 + [0.9] * 2, {
+        "min-width": (11.0, 0.1), "min-ucb": (15.2, 0.2), "no-sharing": (17.6, 0.1)}),
+    "mix": ([0.75] * 3 + [0.98] * 2, {
+        "min-width": (11.7, 0.1), "min-ucb": (18.0, 0.2), "no-sharing": (17.5, 0.1)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ROBUSTNESS)
+def test_the_papers_robustness_table(seed, covid, case):
+    """Each mean lies within two of the paper's standard errors and 5.2 of ours, plus its rounding.
+
+    Two standard errors are the band of the paper's own figures, and its numbers are rounded to
+    0.05. The paper's draw is fixed, so only ours (20,000 trials) can raise a false alarm: at
+    most 2e-7 for each number.
+    """
+    believed, published = ROBUSTNESS[case]
+    problem = Problem(covid.means, covid.sensitivities, believed)
+    results = simulate(problem, list(published), 300, 20_000, seed)
+    for name, (mean, se) in published.items():
+        reach = 0.05 + 2 * se + REACH * results.se(name)[-1]
+        assert reach < 0.6
+        assert results.mean(name)[-1] == pytest.approx(mean, rel=0, abs=reach)
+
+
+class TestCheckpoints:
+    """When regret is noted."""
+
+    @settings(max_examples=200)
+    @given(count=st.integers(1, 200), horizon=st.integers(1, 10**6))
+    def test_a_number_of_them_is_evenly_spaced_and_ends_at_the_horizon(self, count, horizon):
+        rounds = checkpoint_rounds(count, horizon)
+        assert len(rounds) == min(count, horizon)
+        assert rounds[-1] == horizon
+        steps = {b - a for a, b in zip((0, *rounds[:-1]), rounds, strict=True)}
+        assert min(steps) >= 1
+        assert max(steps) - min(steps) <= 1
+
+    @settings(max_examples=100)
+    @given(horizon=st.integers(1, 1000), data=st.data())
+    def test_a_list_is_sorted_and_the_horizon_added(self, horizon, data):
+        given_rounds = data.draw(st.lists(st.integers(1, horizon), max_size=10))
+        assert checkpoint_rounds(given_rounds, horizon) == tuple(sorted({*given_rounds, horizon}))
+
+    def test_regret_at_a_checkpoint_is_that_of_a_shorter_run(self, covid):
+        results = simulate(covid, PAPER[:4], 40, 30, keep="all", checkpoints=[25, 7])
+        assert results.rounds == (7, 25, 40)
+        for k, round_ in enumerate(results.rounds):
+            shorter = simulate(covid, PAPER[:4], round_, 30, keep="final")
+            assert (shorter.kept[:, 0] == results.kept[:, k]).all()
+
+
+class TestOwnPolicies:
+    """A policy of the user's, written in NumPy, is played like one of the catalogue."""
+
+    # Powers of two make all sums exact in any order; the agents are not listed in picking order.
+    PROBLEM = Problem([0.9, 0.2, 0.6, 0.5], [0.25, 1.0, 0.5], believed=[0.25, 0.5, 0.5])
+    DELTA = 0.05
+
+    @staticmethod
+    def quotient(a, b):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return a / b
+
+    def min_width(self, pulls, successes, sensitivities, rounds):
+        s = sensitivities[:, None, None]
+        agents, arms, _ = pulls.shape
+        V = (s**2 * pulls).sum(axis=0)
+        W = (s * successes).sum(axis=0)
+        G = math.comb(max(1, rounds) + agents, agents) - 1
+        L = math.log(2 * arms * G / self.DELTA)
+        index = self.quotient(W, V) + np.sqrt(self.quotient(L, 2 * V))
+        return np.where(V > 0, index, np.inf)
+
+    def no_sharing(self, pulls, successes, sensitivities, rounds):
+        s = sensitivities[:, None, None]
+        agents, arms, _ = pulls.shape
+        L = math.log(2 * agents * arms * max(1, rounds) / self.DELTA)
+        index = self.quotient(successes, s * pulls) + np.sqrt(self.quotient(L, 2 * pulls)) / s
+        return np.where(pulls > 0, index, np.inf)
+
+    def cucb(self, pulls, successes, sensitivities, rounds):
+        c, y = pulls.sum(axis=0), successes.sum(axis=0)
+        L = math.log(2 * len(c) * max(1, rounds) / self.DELTA)
+        index = self.quotient(y, c) + np.sqrt(self.quotient(L, 2 * c))
+        return np.where(c > 0, index, np.inf)
+
+    @pytest.mark.parametrize("block", [None, 3])
+    def test_they_play_like_the_catalogues(self, block):
+        own = [
+            Policy("my min-width", index=self.min_width),
+            Policy("my no-sharing", index=self.no_sharing, index_per="agent"),
+            Policy("my cucb", index=self.cucb, first="random"),
+        ]
+        published = ["min-width", "no-sharing", "cucb"]
+        results = simulate(self.PROBLEM, own + published, 80, 40, seed=11, keep="all", block=block)
+        for name in published:
+            mine, theirs = results.position(f"my {name}"), results.position(name)
+            assert (results.kept[mine] == results.kept[theirs]).all()
+            assert results.kept[mine].any()
+
+    @pytest.mark.parametrize(
+        ("answer", "complaint"),
+        [
+            (lambda c, y, s, t: np.zeros((2, 2)), "shape"),
+            (lambda c, y, s, t: np.full(c.shape[1:], np.nan), "NaN"),
+            (lambda c, y, s, t: "arm 1", "arm 1"),
+            (lambda c, y, s, t: None, "shape"),
+        ],
+    )
+    def test_a_wrong_answer_is_refused_by_name(self, answer, complaint):
+        mine = Policy("mine", index=answer)
+        with pytest.raises(InvalidInput, match=complaint) as caught:
+            simulate(self.PROBLEM, mine, 5, 3)
+        assert "'mine'" in str(caught.value)
+
+    def test_an_error_in_it_reaches_the_user(self):
+        def broken(pulls, successes, sensitivities, rounds):
+            raise ZeroDivisionError("my mistake")
+
+        with pytest.raises(ZeroDivisionError, match="my mistake"):
+            simulate(self.PROBLEM, Policy("broken", index=broken), 5, 3)
+
+
+def run_python(code, *args, **kwargs):
+    return subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        **kwargs,
+    )
+
+
+def test_memory_does_not_grow_with_trials_or_rounds():
+    """2,000 trials of 20,000 rounds: even a byte for each would be 40 MB, a float 320 MB.
+
+    A process of its own, because the highest memory use of a process never falls.
+    """
+    code = """
+import resource, sys
+from heterobandits import Problem, simulate
+problem = Problem([0.3, 0.6, 0.5], [0.5, 0.9])
+def most(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+simulate(problem, "min-width", 1000, 1100, threads=2)
+before = most()
+simulate(problem, "min-width", 20_000, 2000, threads=2)
+unit = 1 if sys.platform == "darwin" else 1024
+print((most() - before) * unit)
+"""
+    assert int(run_python(code).stdout) < 8e6
+
+
+class TestProgressAndInterrupts:
+    """What is done is told, and Ctrl-C keeps what is complete."""
+
+    def test_progress_rises_to_the_total(self, covid):
+        seen = []
+        simulate(
+            covid, ["min-width", "cucb"], 300, 700, progress=lambda *now: seen.append(now), block=32
+        )
+        done = [now for now, _ in seen]
+        assert {total for _, total in seen} == {2 * 300 * 700}
+        assert done == sorted(done)
+        assert done[-1] == 2 * 300 * 700
+
+    def test_an_interrupt_keeps_what_is_complete(self, covid):
+        """The callback runs in the calling thread, where Ctrl-C strikes as well."""
+
+        def interrupt(done, total):
+            if done >= 40 * 2000:
+                raise KeyboardInterrupt
+
+        results = simulate(
+            covid, "min-width", 2000, 200_000, seed=2, keep="final", block=16, progress=interrupt
+        )
+        assert results.partial
+        assert 0 < results.trials < 200_000
+        self.assert_equal_to_runs_of_these_spans(results)
+
+    def assert_equal_to_runs_of_these_spans(self, results):
+        again = None
+        for start, stop in results.spans:
+            part = simulate(
+                results.problem,
+                results.policies,
+                results.horizon,
+                range(start, stop),
+                results.seed,
+                keep="final",
+            )
+            again = part if again is None else again.merge(part)
+        assert_same_bits(again, results)
+
+    def test_nothing_complete_lets_the_interrupt_go_on(self, covid):
+        def interrupt(done, total):
+            raise KeyboardInterrupt
+
+        begin = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            simulate(covid, "min-width", 400_000_000, 64, progress=interrupt)
+        assert time.perf_counter() - begin < 2
+
+    def test_another_error_in_the_callback_stops_the_run(self, covid):
+        def fail(done, total):
+            raise ZeroDivisionError
+
+        begin = time.perf_counter()
+        with pytest.raises(ZeroDivisionError):
+            simulate(covid, "min-width", 400_000_000, 64, progress=fail)
+        assert time.perf_counter() - begin < 2
+
+    @pytest.mark.parametrize("delay", [0.0, 0.05, 0.11, 0.23])
+    def test_ctrl_c_ends_a_long_run_within_a_second(self, delay):
+        """It should take 1 s; 2 s are allowed, since a loaded machine may hold back both processes.
+
+        Many small blocks, and several moments: an interrupt may strike while a lock is held.
+        """
+        code = """
+import sys
+from heterobandits import Problem, simulate
+problem = Problem([0.05, 0.1, 0.12, 0.15, 0.25, 0.3], [0.8, 0.8, 0.8, 0.95, 0.95])
+told = []
+def progress(done, total):
+    if done >= 20 * 64 * 2 * 500 and not told:
+        told.append(print("started", flush=True))
+results = simulate(problem, ["min-width", "cucb"], 500, 2_000_000, seed=8, keep="final",
+                   block=64, progress=progress)
+print("stopped", flush=True)
+print(results.to_json())
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            watchdog = threading.Timer(30, process.kill)
+            watchdog.start()
+            try:
+                assert process.stdout.readline() == "started\n"
+                time.sleep(delay)
+                begin = time.perf_counter()
+                process.send_signal(signal.SIGINT)
+                assert process.stdout.readline() == "stopped\n", "it did not stop in 30 s"
+                seconds = time.perf_counter() - begin
+                text, errors = process.communicate()
+            finally:
+                watchdog.cancel()
+                process.kill()
+        assert seconds < 2
+        assert process.returncode == 0, errors
+        results = Results.from_json(text)
+        assert results.partial
+        assert 0 < results.trials < 2_000_000
+        self.assert_equal_to_runs_of_these_spans(results)
+
+    def test_ctrl_c_while_the_blocks_are_handed_out_ends_the_run_too(self):
+        """Many small blocks take a while to hand out; 2 s are allowed as above."""
+        code = """
+import os, signal, threading, time
+from heterobandits import Problem, simulate
+from heterobandits.simulation import compile_kernels
+compile_kernels()
+problem = Problem([0.5, 0.2, 0.3], [0.9, 0.5])
+pressed = []
+def press():
+    pressed.append(time.perf_counter())
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.2, press).start()
+try:
+    simulate(problem, "min-width", 1000, 16 * 100_000, block=16)
+except KeyboardInterrupt:
+    pass
+print(time.perf_counter() - pressed[0])
+"""
+        assert float(run_python(code).stdout) < 2
+
+
+class TestKernelCache:
+    """Compiled kernels are kept on disk, and never used when they are old or damaged."""
+
+    CODE = """
+import json
+from heterobandits import Problem, simulate
+from heterobandits.simulation import kernels_cached
+import heterobandits
+problem = Problem([0.9, 0.2, 0.6], [0.5, 0.8])
+cached = kernels_cached()
+results = simulate(problem, ["greedy", "cucb"], 60, 50)
+print(json.dumps([heterobandits.__file__, cached,
+                  results.mean("greedy")[-1], results.mean("cucb")[-1]]))
+"""
+
+    def run(self, folder):
+        environment = {key: v for key, v in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+        environment["PYTHONPATH"] = str(folder)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        home, *rest = json.loads(run_python(self.CODE, env=environment).stdout)
+        assert Path(home).is_relative_to(folder)
+        return rest
+
+    def test_an_edited_rule_and_a_damaged_cache_are_compiled_anew(self, tmp_path):
+        source = Path(heterobandits.__file__).parent
+        package = tmp_path / "heterobandits"
+        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+        cached, greedy, cucb = self.run(tmp_path)
+        assert not cached
+
+        # The edit is in another file than the loop that is compiled and cached.
+        rules = package / "core" / "indices.py"
+        text = rules.read_text(encoding="utf-8")
+        edited = re.sub(
+            r"(def greedy_index\(W, V\):.*?return )(shared_estimate)", r"\1-\2", text, flags=re.S
+        )
+        assert edited != text
+        rules.write_text(edited, encoding="utf-8")
+        cached, greedy_edited, cucb_edited = self.run(tmp_path)
+        assert not cached
+        assert greedy_edited > greedy
+        assert cucb_edited == cucb
+
+        kept = [*package.rglob("*.nbi"), *package.rglob("*.nbc")]
+        assert kept
+        for path in kept:
+            path.write_bytes(path.read_bytes()[:50])
+        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
+        # And what was compiled in spite of it is there for the next process, or compiled again.
+        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
+
+
+GOOD = {
+    "problem": Problem([0.5, 0.2, 0.4], [0.9, 0.3]),
+    "policies": "min-width",
+    "horizon": 3,
+    "trials": 2,
+    "seed": 0,
+    "checkpoints": 2,
+    "keep": "moments",
+    "threads": 1,
+    "block": 1,
+    "progress": None,
+}
+NOT_WHOLE = (math.nan, math.inf, 1.5, True, "3", None, [3], b"3", 3j, {}, np.float64(2.0))
+REFUSED = [
+    *(("horizon", value) for value in (0, -1, 2**31, *NOT_WHOLE)),
+    *(("trials", value) for value in (0, -1, 2**64, *NOT_WHOLE)),
+    *(("trials", value) for value in (range(0), range(-2, 2), range(0, 9, 2), range(5, 3))),
+    *(("trials", value) for value in (range(2**64, 2**64 + 2), range(2**70))),
+    *(("seed", value) for value in (-1, 2**64, *NOT_WHOLE)),
+    *(("checkpoints", value) for value in (0, -1, math.nan, 1.5, True, "3", None, b"3")),
+    *(("checkpoints", value) for value in ([0], [4], [-1], [1.5], [True], ["1"], [None], [[1]])),
+    *(("keep", value) for value in ("everything", None, 1, True, ["all"], "")),
+    *(("threads", value) for value in (0, -1, 2000, math.nan, math.inf, 1.5, True, "3", [3])),
+    *(("block", value) for value in (0, -1, 10**9, math.nan, math.inf, 1.5, True, "3", [3])),
+    *(("problem", value) for value in (None, [0.5], "covid", {}, 3)),
+    *(("policies", value) for value in (None, [], 3, [None], "min-widht", [3], "", b"ucb")),
+    ("progress", 3),
+]
+
+
+@pytest.mark.parametrize(("argument", "value"), REFUSED, ids=lambda value: repr(value)[:40])
+def test_bad_input_is_refused_by_name(argument, value):
+    with pytest.raises(InvalidInput) as caught:
+        simulate(**{**GOOD, argument: value})
+    culprit = {"policies": "polic", "problem": "problem"}.get(argument, argument)
+    assert culprit in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"),
+    [
+        ("min-widht", "min-width"),
+        ("minucb", "min-ucb"),
+        ("no_sharing", "no-sharing"),
+        ("CUCB2cucb", "cucb"),
+    ],
+)
+def test_an_unknown_policy_is_answered_with_the_nearest(typo, meant):
+    with pytest.raises(InvalidInput, match=f"unknown policy '{typo}': did you mean '{meant}'"):
+        simulate(GOOD["problem"], typo, 3, 2)
+
+
+def test_the_same_policy_twice_is_refused():
+    with pytest.raises(InvalidInput, match="'min-ucb' is given twice"):
+        simulate(GOOD["problem"], ["min-ucb", "ucb", "min-ucb"], 3, 2)
+
+
+def test_ucb_refuses_too_many_assignments():
+    """12!/4! assignments are 19,958,400."""
+    problem = Problem(np.linspace(0.1, 0.9, 12), [0.5] * 8)
+    with pytest.raises(InvalidInput, match="ucb would have to rank 19,958,400 assignments"):
+        simulate(problem, "ucb", 3, 2)
+    huge = Problem([0.5] * 300, [0.5] * 200)
+    with pytest.raises(InvalidInput, match="assignments of 200 agents to 300 arms"):
+        simulate(huge, "ucb", 3, 2)
+
+
+@pytest.mark.parametrize("name", ["ucb", "cucb", "no-sharing", "oracle"])
+def test_a_catalogue_policy_made_by_hand_is_that_policy_or_refused(name):
+    """Policy("ucb") names the rule alone: what the catalogue knows of it must not be lost.
+
+    In a process of its own, since a rule played with the wrong shape may end the process.
+    """
+    code = """
+import sys
+from heterobandits import InvalidInput, Policy, Problem, simulate
+name = sys.argv[1]
+try:
+    made = Policy(name)
+except InvalidInput:
+    print("refused")
+else:
+    problem = Problem([0.5, 0.2, 0.4], [0.9, 0.3], believed=[0.3, 0.9])
+    runs = [simulate(problem, entry, 30, 20, keep="final") for entry in (made, name)]
+    print("the same" if (runs[0].kept == runs[1].kept).all() else "another")
+"""
+    assert run_python(code, name).stdout.strip() in ("refused", "the same")
+
+
+# Values that no argument wants, or only some do; none makes a long run.
+GARBAGE = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.floats(),
+    st.integers(-(2**70), -1),
+    st.integers(2**64, 2**70),
+    st.integers(0, 5),
+    st.text(max_size=5),
+    st.binary(max_size=5),
+    st.complex_numbers(),
+    st.lists(st.one_of(st.none(), st.integers(-2, 5), st.floats(), st.text(max_size=3)), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    st.sampled_from([
+        range(3), range(-1, 2), range(2**64, 2**64 + 1), object(), int, {1, 2}, np.array(0.5),
+        np.array(3), np.int8(2), np.float32(0.5), np.array([1, 2]), np.array([[0.5, 0.2]]),
+        np.array([]), np.nan, np.bool_(True), np.array(["ucb"]), 10**400, iter([1]), (0.5, 0.2),
+    ]),
+)  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(argument=st.sampled_from(sorted(GOOD)), value=GARBAGE)
+def test_garbage_is_refused_or_works(argument, value):
+    try:
+        results = simulate(**{**GOOD, argument: value})
+    except InvalidInput:
+        return
+    assert results.trials == sum(stop - start for start, stop in results.spans) > 0
+
+
+@settings(max_examples=300)
+@given(
+    argument=st.sampled_from(["means", "sensitivities", "believed", "arm_names", "agent_names"]),
+    value=GARBAGE,
+)
+def test_garbage_makes_no_problem(argument, value):
+    good = {"means": [0.5, 0.2], "sensitivities": [0.9, 0.3]}
+    try:
+        problem = Problem(**{**good, argument: value})
+    except InvalidInput:
+        return
+    assert all(0 <= mean <= 1 for mean in problem.means)
+    assert all(0 < s <= 1 for s in problem.sensitivities + problem.believed)
+    assert len(problem.arm_names) == problem.arms >= problem.agents
+
+
+@settings(max_examples=200)
+@given(argument=st.sampled_from(["name", "delta", "horizon"]), value=GARBAGE)
+def test_garbage_makes_no_policy(argument, value):
+    try:
+        entry = policy(**{"name": "min-width", argument: value})
+    except InvalidInput:
+        return
+    assert 0 < entry.delta < 1
+    assert entry.horizon == "anytime" or entry.horizon >= 1
