@@ -74,6 +74,14 @@ def fraction(value: Any, name: str) -> float:
     return number
 
 
+def choice(value: Any, name: str, allowed: Sequence[str]) -> str:
+    """`value`, if it is one of the texts allowed."""
+    if not isinstance(value, str) or value not in allowed:
+        options = " or ".join(repr(option) for option in allowed)
+        raise InvalidInput(f"{name} is {shown(value)}: {options}")
+    return value
+
+
 def listed(values: Any, name: str, what: str) -> list[Any]:
     """`values` as a list; a text or a single number is not a list of them."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):

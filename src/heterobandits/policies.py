@@ -31,6 +31,7 @@ from heterobandits.core.indices import RULES, fill_indices, fill_log_terms, log_
 from heterobandits.errors import (
     MOST_ROUNDS,
     InvalidInput,
+    choice,
     fraction,
     listed,
     shown,
@@ -111,10 +112,8 @@ class Policy:
                 raise InvalidInput(f"index is {shown(self.index)}: a function of the two tables")
             if self.name in RULES:
                 raise InvalidInput(f"name is {self.name!r}: that policy is in the catalogue")
-            if self.index_per not in ("arm", "agent"):
-                raise InvalidInput(f"index_per is {shown(self.index_per)}: 'arm' or 'agent'")
-            if self.first not in ("most sensitive", "random"):
-                raise InvalidInput(f"first is {shown(self.first)}: 'most sensitive' or 'random'")
+            choice(self.index_per, "index_per", ("arm", "agent"))
+            choice(self.first, "first", ("most sensitive", "random"))
             if self.index_per == "agent" and self.first == "random":
                 raise InvalidInput("an index per agent needs first='most sensitive'")
 

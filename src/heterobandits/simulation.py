@@ -25,7 +25,7 @@ from heterobandits.core.rounds import (
     play_round,
     play_rounds,
 )
-from heterobandits.errors import MOST, InvalidInput, fraction, listed, shown, whole_number
+from heterobandits.errors import MOST, InvalidInput, choice, fraction, listed, shown, whole_number
 from heterobandits.policies import Policy, assignments, chosen
 from heterobandits.problem import Problem, pick_order, stated
 from heterobandits.results import (
@@ -293,8 +293,7 @@ def simulate(
     numbers = trial_range(trials)
     seed = whole_number(seed, "seed", 0, MOST_SEEDS - 1)
     rounds = checkpoint_rounds(checkpoints, horizon)
-    if keep not in ("moments", "final", "all"):
-        raise InvalidInput(f"keep is {shown(keep)}: 'moments', 'final' or 'all'")
+    choice(keep, "keep", ("moments", "final", "all"))
     if progress is not None and not callable(progress):
         raise InvalidInput(
             f"progress is {shown(progress)}: a function of trial-rounds done and in all"
