@@ -50,7 +50,7 @@ def test_every_command_and_option_is_documented() -> None:
     assert app.registered_commands
     for command in app.registered_commands:
         assert command.callback is not None
-        name = command.callback.__name__
+        name = command.callback.__name__.replace("_", "-")
         assert f"## `heterobandits {name}`" in page
         section = page.split(f"## `heterobandits {name}`")[1].split("\n## ")[0]
         done = subprocess.run(

@@ -11,7 +11,7 @@ import math
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from itertools import combinations, pairwise
@@ -62,6 +62,13 @@ STYLES = {
     "random": Style("Random", "#7f7f7f", ":"),
     "oracle": Style("Oracle", "#000000", "-"),
 }
+
+
+def style_of(label: str, others: Iterator[str] | None = None) -> Style:
+    """How the policy of this label is drawn; one that is not in the catalogue takes the next colour."""
+    return STYLES.get(label) or Style(label, next(others or iter(OTHER_COLOURS)), "-")
+
+
 OTHER_COLOURS = ("#9467bd", "#e377c2", "#bcbd22", "#17becf", "#aa3377")
 
 
@@ -106,6 +113,20 @@ def versions() -> dict[str, str]:
     packages = ("heterobandits", "numpy", "numba")
     found = {name: metadata.version(name) for name in packages}
     return {"python": platform.python_version(), **found}
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were computed on; it changes how long that takes, not what comes out."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+    }
 
 
 class Difference(NamedTuple):
@@ -401,10 +422,8 @@ class Results:
             ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
         others = iter(OTHER_COLOURS * len(self.policies))
         rounds = np.array((0, *self.rounds))
-        for label, parameters in zip(self.policies, self.parameters, strict=True):
-            plain = label == parameters["name"]
-            style = STYLES.get(label) if plain else None
-            style = style or Style(label, next(others), "-")
+        for label in self.policies:
+            style = style_of(label, others)
             mean = np.array((0.0, *self.mean(label)))
             band = 2 * np.nan_to_num(np.array((0.0, *self.se(label))))
             ax.plot(rounds, mean, color=style.colour, linestyle=style.dashes, label=style.title)

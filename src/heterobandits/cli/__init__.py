@@ -1,7 +1,8 @@
 """The command line: thin commands that parse, call the library and print.
 
 Results go to stdout; progress and notes go to stderr, and only to a terminal. Exit code 0 is
-fine, 1 says that whoever read the output has left, 2 is bad input with one line on stderr, 130
+fine, 1 says that whoever read the output has left (or that the paper is contradicted, where that
+was asked), 2 is bad input with one line on stderr, 130
 is an interrupt.
 """
 
@@ -14,6 +15,7 @@ import typer
 from heterobandits.cli.bench import bench
 from heterobandits.cli.bounds import bounds
 from heterobandits.cli.policies import policies
+from heterobandits.cli.reproduce import hotel_means, reproduce
 from heterobandits.cli.simulate import simulate
 
 BAD_INPUT = 2
@@ -25,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (simulate, policies, bounds, bench):
+for command in (simulate, reproduce, policies, bounds, bench, hotel_means):
     app.command()(command)
 
 

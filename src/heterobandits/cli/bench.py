@@ -1,8 +1,6 @@
 """`heterobandits bench`: rounds per second of every policy, on this machine."""
 
 import json
-import os
-import platform
 from typing import Annotated, Any
 
 import typer
@@ -33,6 +31,7 @@ def bench(
     from heterobandits.errors import InvalidInput, real_number
     from heterobandits.policies import CATALOGUE
     from heterobandits.policies import policy as catalogued
+    from heterobandits.results import machine
 
     if not real_number(seconds, "--seconds", "a positive number") > 0:
         raise InvalidInput(f"--seconds is {seconds:g}: a positive number")
@@ -61,11 +60,7 @@ def bench(
                 }
             )
     report = {
-        "machine": {
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "system": platform.platform(),
-        },
+        "machine": machine(),
         "threads": used,
         "compile_seconds": compile_seconds,
         "compiled_before": cached,
@@ -103,16 +98,6 @@ def measure(
         if took > seconds / 2 or trials > 10**8:
             return trials * horizon / took, trials, took
         trials = max(2 * trials, min(64 * trials, int(trials * 0.9 * seconds / took)))
-
-
-def processor() -> str:
-    """The name of the processor, as the system tells it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor()
 
 
 def print_table(report: dict[str, Any], quiet: bool) -> None:

@@ -1,0 +1,174 @@
+"""`heterobandits reproduce` and `heterobandits hotel-means`: the paper, with one command."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from heterobandits.cli.options import QuietOption, SeedOption, TableOrJson
+
+if TYPE_CHECKING:
+    from heterobandits.experiments.reproduce import Reproduction
+
+CONTRADICTED = 1
+
+
+def reproduce(
+    output: Annotated[
+        Path,
+        typer.Option(help="Folder for the report, figures, tables and numbers.", metavar="DIR"),
+    ] = Path("reproduction"),
+    only: Annotated[
+        str,
+        typer.Option(
+            help="Only these experiments or groups, with commas; see --list.", metavar="NAMES"
+        ),
+    ] = "",
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few trials, in seconds; marked as such.")
+    ] = False,
+    long: Annotated[bool, typer.Option("--long", help="Also the authors' longer runs.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(help="As many trials in every experiment.", show_default=False)
+    ] = None,
+    seed: SeedOption = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from what an earlier run in DIR has finished.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if something contradicts the paper.")
+    ] = False,
+    format: TableOrJson = "table",
+    quiet: QuietOption = False,
+) -> int:
+    """Run every experiment of the paper and write a report: each figure, table and claim, checked."""
+    if list_:
+        print_list()
+        return 0
+    from heterobandits.experiments.reproduce import reproduce as run
+
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    with shown_share(quiet) as show:
+        made = run(
+            output,
+            only=names,
+            quick=quick,
+            long=long,
+            trials=trials,
+            seed=seed,
+            resume=resume,
+            show=show,
+            note=lambda text: None if quiet else print(f"heterobandits: {text}", file=sys.stderr),
+        )
+    if format == "json":
+        print(json.dumps(made.summary()))
+    else:
+        print_verdict(made)
+    return CONTRADICTED if strict and made.contradicted else 0
+
+
+def print_list() -> None:
+    """The groups, and what is in them."""
+    from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
+    from heterobandits.experiments.reproduce import GROUPS
+
+    for group, names in GROUPS.items():
+        print(f"{group}: {', '.join(names) if len(names) < 9 else f'{len(names)} settings'}")
+    print()
+    for experiment in (*FIGURES, *SYNTHETIC, *LONG):
+        print(
+            f"{experiment.name:34} {experiment.trials:5,} trials of {experiment.horizon:7,} rounds  "
+            f"{experiment.shown_in}"
+        )
+
+
+@contextmanager
+def shown_share(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A callback that shows what is running and how much is left, if stderr is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda title, share: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from heterobandits.cli.progress import compile_visibly
+
+    console = Console(stderr=True)
+    compile_visibly(console)
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda title, share: bar.update(task, completed=share, description=title)
+
+
+def print_verdict(made: "Reproduction") -> None:
+    """The verdict, what does not plainly hold, and where to look."""
+    from rich.console import Console
+
+    from heterobandits.experiments.report import headline
+
+    console = Console(highlight=False, soft_wrap=True)
+    if made.quick:
+        console.print("quick run: few trials, take no verdict from it")
+    console.print(headline(made.claims), style="bold")
+    for judged in made.claims:
+        if judged.verdict != "pass":
+            console.print(
+                f"  {judged.verdict}: {judged.claim.text} ({judged.evidence})", markup=False
+            )
+    for title, cells in (("regrets", made.regret), ("percent changes", made.percent)):
+        if cells:
+            agreeing = sum(cell.agrees for cell in cells)
+            console.print(f"{agreeing} of {len(cells)} {title} agree with the published ones")
+    if made.rankings:
+        counts = {
+            v: sum(r.verdict == v for r in made.rankings) for v in ("match", "tied", "mismatch")
+        }
+        console.print(
+            f"{counts['match']} of {len(made.rankings)} rankings match, {counts['tied']} are tied, "
+            f"{counts['mismatch']} mismatch"
+        )
+    console.print(f"{made.folder / 'report.html'} after {made.seconds:.0f} s")
+
+
+def hotel_means(
+    file: Annotated[Path, typer.Argument(help="PrefLib's 00040-00000001.dat.", metavar="FILE")],
+    location: Annotated[str, typer.Option(help="Only hotels there.")] = "Punta Cana",
+    least: Annotated[int, typer.Option(help="Only hotels with as many ratings.")] = 500,
+    clean: Annotated[float, typer.Option(help="A rating from here on says clean.")] = 4.0,
+    format: TableOrJson = "table",
+) -> None:
+    """Compute the hotel domain's means from your copy of the Trip Advisor ratings."""
+    from heterobandits.experiments import hotels
+
+    found = hotels.hotel_means(file, location, least, clean)
+    if format == "json":
+        rows = [
+            {"hotel": h.hotel, "location": h.location, "ratings": h.ratings, "mean": h.mean}
+            for h in found.hotels
+        ]
+        print(
+            json.dumps({"hotels": rows, "complaints": list(found.complaints)}, ensure_ascii=False)
+        )
+    else:
+        for h in found.hotels:
+            print(f"{h.mean:.4f}  {h.ratings:6,} ratings  {h.hotel}  {h.location}")
+        print("--means " + ",".join(f"{h.mean:.4f}" for h in found.hotels))
+    for complaint in found.complaints:
+        print(f"heterobandits: {file}: {complaint}", file=sys.stderr)

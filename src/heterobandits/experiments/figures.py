@@ -1,0 +1,94 @@
+"""Figures people would show: regret curves in the paper's style, and regret beside its bound."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heterobandits.bounds import regret_bound
+from heterobandits.experiments.catalogue import Experiment
+from heterobandits.results import Results, style_of, write_aside
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png", "pdf")
+COLUMN = (4.4, 3.1)  # inches: readable at the width of a column
+FONTS: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "legend.fontsize": 7.5,
+    "legend.title_fontsize": 7,
+    "lines.linewidth": 1.4,
+    "svg.hashsalt": "heterobandits",  # the same figure gives the same bytes
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+}
+
+
+def regret_figure(experiment: Experiment, results: Results, quick: bool) -> "Figure":
+    """Mean regret of every policy over the rounds, with bands of two standard errors."""
+    figure = new_figure()
+    axes = results.plot(figure.subplots(), marked(experiment.title, quick))
+    axes.set_xlabel("round")
+    return figure
+
+
+def theory_figure(experiment: Experiment, results: Results, quick: bool) -> "Figure":
+    """The theorem's bound and the regret measured, on logarithmic axes."""
+    figure = new_figure()
+    axes = figure.subplots()
+    rounds = np.array(results.rounds)
+    bound = [regret_bound(experiment.problem, int(t)) for t in rounds]
+    axes.plot(rounds, bound, color="black", linestyle="--", label="bound for Min-Width, δ = 0.05")
+    for label in results.policies:
+        style = style_of(label)
+        axes.plot(
+            rounds,
+            results.mean(label),
+            color=style.colour,
+            linestyle=style.dashes,
+            label=style.title,
+        )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="round",
+        ylabel="cumulative regret",
+        xlim=(1, results.horizon),
+    )
+    axes.set_title(marked(f"{experiment.title}: theory and measurement", quick))
+    axes.grid(alpha=0.25)
+    axes.legend(loc="upper left", ncols=2)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * 12)  # room for the legend above the bound
+    return figure
+
+
+def new_figure() -> "Figure":
+    """An empty figure of a column's width."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=COLUMN, layout="constrained")
+
+
+def marked(title: str, quick: bool) -> str:
+    """The title, with a mark if the run was a quick one."""
+    return f"{title} (quick run)" if quick else title
+
+
+def save_figure(draw: Callable[[], "Figure"], folder: Path, name: str) -> str:
+    """Draw a figure and write it in all formats; its SVG text is returned for the report."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(FONTS):
+        figure = draw()
+        for kind in FORMATS:
+            note = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
+
+            def write(aside: Path, kind: str = kind, note: dict[str, None] = note) -> None:
+                figure.savefig(aside, format=kind, dpi=300, metadata=note)
+
+            write_aside(folder / f"{name}.{kind}", write)
+    return (folder / f"{name}.svg").read_text(encoding="utf-8")

@@ -1,0 +1,90 @@
+"""The hotel domain's means from data: cleanliness ratings of Trip Advisor, PrefLib dataset 00040.
+
+The file `00040-00000001.dat` is a CSV with a header line. By position: the hotel's id first, its
+location fourth, the cleanliness rating ninth; a rating that is not positive means "none". It
+cannot be shipped, so the means are computed from a user's own copy.
+"""
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from heterobandits.errors import InvalidInput, shown
+
+HOTEL, LOCATION, CLEANLINESS = 0, 3, 8
+CLEAN = 4.0
+LOCATION_NAME = "Punta Cana"
+LEAST_RATINGS = 500
+
+
+@dataclass(frozen=True)
+class HotelMean:
+    """How often a hotel was rated clean."""
+
+    hotel: str
+    location: str
+    ratings: int
+    mean: float
+
+
+@dataclass(frozen=True)
+class HotelMeans:
+    """The means of the hotels that count, and what was wrong with the file, line by line."""
+
+    hotels: tuple[HotelMean, ...]
+    complaints: tuple[str, ...]
+
+
+def hotel_means(
+    path: str | Path,
+    location: str = LOCATION_NAME,
+    least: int = LEAST_RATINGS,
+    clean: float = CLEAN,
+) -> HotelMeans:
+    """The share of ratings at or above `clean` of each hotel there with at least `least` ratings."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")  # older exports; every byte is some letter there
+    counts: dict[tuple[str, str], list[int]] = {}
+    complaints: list[str] = []
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        next(reader, None)  # the header
+        for row in reader:
+            if not row:
+                continue
+            if len(row) <= CLEANLINESS:
+                complaints.append(f"line {reader.line_num} has {len(row)} columns, 9 are needed")
+                continue
+            if location.casefold() not in row[LOCATION].casefold():
+                continue
+            try:
+                rating = float(row[CLEANLINESS])
+            except ValueError:
+                complaints.append(
+                    f"line {reader.line_num} has the rating {shown(row[CLEANLINESS])}, not a number"
+                )
+                continue
+            if rating > 0:
+                seen = counts.setdefault((row[HOTEL].strip(), row[LOCATION].strip()), [0, 0])
+                seen[0] += 1
+                seen[1] += rating >= clean
+    except csv.Error as error:
+        raise InvalidInput(f"{path}, line {reader.line_num}: {error}") from None
+    hotels = tuple(
+        HotelMean(hotel, place, ratings, cleaned / ratings)
+        for (hotel, place), (ratings, cleaned) in sorted(counts.items())
+        if ratings >= least
+    )
+    if not hotels:
+        raise InvalidInput(
+            f"{path} has no hotel in {location!r} with at least {least:,} ratings; "
+            f"{len(counts):,} hotels there have any"
+        )
+    return HotelMeans(hotels, tuple(complaints))

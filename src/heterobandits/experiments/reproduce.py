@@ -1,0 +1,253 @@
+"""The reproduction: run, judge, draw and report everything the paper shows, with one call."""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from heterobandits.errors import InvalidInput, unknown, whole_number
+from heterobandits.experiments import figures, report
+from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
+from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
+from heterobandits.experiments.runs import Kept, Report, run_all, with_trials
+from heterobandits.experiments.tables import (
+    Cell,
+    Percent,
+    Ranking,
+    rankings,
+    robustness_percent,
+    robustness_regret,
+)
+from heterobandits.experiments.theory import COVERAGE_TRIALS, Theory, check_theory
+from heterobandits.results import Results, machine, versions, write_aside
+
+QUICK_TRIALS = 64
+QUICK_SHARE = 5  # of the long horizon of the rankings, a quick run plays one in so many rounds
+QUICK_COVERAGE = 500
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "covid": ("covid",),
+    "hotel": ("hotel",),
+    "poaching": RANGERS,
+    "two-by-two": ("two-by-two",),
+    "robustness": ("covid", *CASES),
+    "synthetic": tuple(experiment.name for experiment in SYNTHETIC),
+    "theory": THEORY,
+    "long": tuple(experiment.name for experiment in LONG),
+}
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out: verdicts, tables, and how long it took."""
+
+    claims: list[Judged]
+    regret: list[Cell]
+    percent: list[Percent]
+    rankings: list[Ranking]
+    seconds: float
+    quick: bool
+    folder: Path
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether anything contradicts the paper beyond its error bars."""
+        return (
+            any(c.verdict == "fail" for c in self.claims)
+            or any(r.verdict == "mismatch" for r in self.rankings)
+            or not all(cell.agrees for cell in (*self.regret, *self.percent))
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """What `heterobandits reproduce --format json` prints."""
+        return {
+            "claims": report.claims_rows(self.claims),
+            "tables": {
+                "robustness_regret": [{**asdict(c), "agrees": c.agrees} for c in self.regret],
+                "robustness_percent": [{**asdict(c), "agrees": c.agrees} for c in self.percent],
+                "synthetic_rankings": [row.to_dict() for row in self.rankings],
+            },
+            "quick": self.quick,
+            "report": str(self.folder / "report.html"),
+            "seconds": self.seconds,
+        }
+
+
+def chosen_experiments(only: Sequence[str], long: bool) -> list[Experiment]:
+    """The experiments of these groups or names; all of the figures and tables if none is given."""
+    every = {e.name: e for e in (*FIGURES, *SYNTHETIC, *LONG)}
+    if not only:
+        names = {e.name for e in (*FIGURES, *SYNTHETIC, *(LONG if long else ()))}
+    else:
+        names = set(GROUPS["long"]) if long else set()
+        for name in only:
+            if name not in GROUPS and name not in every:
+                raise unknown("experiment", name, [*GROUPS, *every])
+            names |= set(GROUPS.get(name, (name,)))
+    return [experiment for experiment in every.values() if experiment.name in names]
+
+
+def reproduce(
+    folder: str | Path,
+    *,
+    only: Sequence[str] = (),
+    quick: bool = False,
+    long: bool = False,
+    trials: int | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    show: Report = lambda title, share: None,
+    note: Callable[[str], None] = lambda text: None,
+) -> Reproduction:
+    """Run the paper's experiments and write the report into `folder`.
+
+    Parameters
+    ----------
+    only
+        Groups or names of experiments, as `GROUPS` and the catalogue have them; all by default.
+    quick
+        Few trials, marked as such everywhere.
+    long
+        Also the longer runs the authors looked at.
+    trials
+        As many trials in every experiment, instead of its own number.
+    resume
+        Use the finished experiments of an earlier run in the same folder.
+    show, note
+        Called with what is running and the share of the work done; with remarks for a person.
+    """
+    start = time.perf_counter()
+    folder = Path(folder)
+    writable(folder)
+    if trials is not None:
+        trials = whole_number(trials, "trials", 2)
+    elif quick:
+        trials = QUICK_TRIALS
+    experiments = with_trials(chosen_experiments(only, long), trials)
+    if quick:
+        experiments = [
+            replace(e, horizon=e.horizon // QUICK_SHARE) if e.ranking else e for e in experiments
+        ]
+    results = run_all(experiments, seed, Kept(folder / "runs", resume), show, note)
+    show("checking the theory", 1.0)
+    studied = trials or COVERAGE_TRIALS
+    theory = {
+        e.name: check_theory(e, QUICK_COVERAGE if quick else max(studied, COVERAGE_TRIALS), seed)
+        for e in experiments
+        if e.name in THEORY
+    }
+    show("drawing", 1.0)
+    robust = {"covid", *CASES} <= results.keys()
+    made = Reproduction(
+        claims=judge(Evidence(results, theory)),
+        regret=robustness_regret(results) if robust else [],
+        percent=robustness_percent(results) if robust else [],
+        rankings=rankings(results),
+        seconds=0.0,
+        quick=quick,
+        folder=folder,
+    )
+    try:
+        write_everything(made, experiments, results, theory, seed)
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
+    return replace(made, seconds=time.perf_counter() - start)
+
+
+def writable(folder: Path) -> None:
+    """Make the folder, or say before any work is done that it cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def write_everything(
+    made: Reproduction,
+    experiments: Sequence[Experiment],
+    results: dict[str, Results],
+    theory: dict[str, Theory],
+    seed: int,
+) -> None:
+    """Figures, tables, numbers and provenance; the report last, each put in place when complete."""
+    import pandas as pd
+
+    folder = made.folder
+    drawings = folder / "figures"
+    tables = folder / "tables"
+    for place in (drawings, tables):
+        place.mkdir(parents=True, exist_ok=True)
+    shown = []
+    for experiment in experiments:
+        run = results[experiment.name]
+        if not experiment.ranking:
+            svg = figures.save_figure(
+                lambda e=experiment, r=run: figures.regret_figure(e, r, made.quick),  # type: ignore[misc]
+                drawings,
+                experiment.name,
+            )
+            caption = (
+                f"{experiment.shown_in}: {run.trials:,} trials (the paper: "
+                f"{experiment.published_trials}), bands of two standard errors"
+            )
+            shown.append((experiment.title, caption, svg))
+        if experiment.name in theory:
+            svg = figures.save_figure(
+                lambda e=experiment, r=run: figures.theory_figure(e, r, made.quick),  # type: ignore[misc]
+                drawings,
+                f"{experiment.name}-theory",
+            )
+            shown.append(
+                (
+                    f"{experiment.title}: theory",
+                    "Regret measured, and the theorem's bound on Min-Width's",
+                    svg,
+                )
+            )
+    summary = made.summary()
+    write_table(tables / "claims.csv", summary["claims"])
+    for name, rows in summary["tables"].items():
+        if rows:
+            write_table(tables / f"{name}.csv", rows)
+    if theory:
+        write_table(
+            tables / "coverage.csv",
+            [{"domain": name, **found.coverage._asdict()} for name, found in theory.items()],
+        )
+    curves = pd.concat(
+        [run.to_frame().assign(experiment=name) for name, run in results.items()], ignore_index=True
+    )
+    write_aside(folder / "numbers.parquet", lambda aside: curves.to_parquet(aside, index=False))
+    provenance = json.dumps(
+        {
+            "seed": seed,
+            "quick": made.quick,
+            "versions": versions(),
+            "machine": machine(),
+            "trials": {name: run.trials for name, run in results.items()},
+            "seconds": {name: round(sum(run.seconds), 3) for name, run in results.items()},
+        },
+        indent=1,
+    )
+    write_aside(folder / "provenance.json", lambda aside: aside.write_text(provenance, "utf-8"))
+    page = report.render(
+        made.claims, made.regret, made.percent, made.rankings, shown, provenance, made.quick
+    )
+    write_aside(folder / "report.html", lambda aside: aside.write_text(page, "utf-8"))
+
+
+def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """A table as CSV; lists within cells are written with spaces between their items."""
+    import pandas as pd
+
+    flat = [
+        {k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()}
+        for row in rows
+    ]
+    text = pd.DataFrame(flat).to_csv(index=False)
+    write_aside(path, lambda aside: aside.write_text(text, "utf-8"))

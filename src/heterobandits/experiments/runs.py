@@ -1,0 +1,125 @@
+"""Running experiments and keeping what is finished: the result files are also the restart log.
+
+A finished experiment lies in `runs/NAME.json`. It is used again if its definition, its seed and
+the versions behind its numbers are the same, and run anew otherwise.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from heterobandits.errors import InvalidInput
+from heterobandits.experiments.catalogue import Experiment
+from heterobandits.results import Results, versions, write_aside
+from heterobandits.simulation import simulate
+
+EVEN_CHECKPOINTS = 50
+EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axis too
+
+Report = Callable[[str, float], None]  # what is running, and the share of all work done
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where finished experiments are kept, and whether to use those that are there."""
+
+    folder: Path
+    resume: bool
+
+    def path(self, experiment: Experiment) -> Path:
+        """The file of one experiment."""
+        return self.folder / f"{experiment.name}.json"
+
+    def load(self, experiment: Experiment, seed: int) -> Results | str | None:
+        """The finished run; None if there is none to use; a note if the file cannot be read."""
+        path = self.path(experiment)
+        if not self.resume or not path.exists():
+            return None
+        try:
+            results = Results.from_json(path.read_text(encoding="utf-8"))
+        except (InvalidInput, OSError, UnicodeDecodeError) as error:
+            return f"{path} cannot be used and is run again: {error}"
+        same = (
+            results.problem == experiment.problem
+            and results.policies == experiment.policies
+            and results.horizon == experiment.horizon
+            and results.trials == experiment.trials
+            and results.seed == seed
+            and results.versions == versions()
+            and not results.partial
+        )
+        return results if same else None
+
+    def save(self, experiment: Experiment, results: Results) -> None:
+        """Keep a finished run."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            text = results.to_json()
+            write_aside(self.path(experiment), lambda aside: aside.write_text(text, "utf-8"))
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot write to {self.folder}: {error.strerror or error}"
+            ) from None
+
+
+def checkpoints(horizon: int) -> list[int]:
+    """Evenly spaced rounds, and rounds that grow by a factor from the first on."""
+    even = np.linspace(horizon / EVEN_CHECKPOINTS, horizon, EVEN_CHECKPOINTS)
+    early = np.geomspace(1, horizon, EARLY_CHECKPOINTS)
+    return sorted({max(1, round(t)) for t in (*even, *early)})
+
+
+def cost(experiment: Experiment) -> float:
+    """About how long an experiment takes, in arbitrary units: rounds times cells of the tables."""
+    problem = experiment.problem
+    return experiment.trials * experiment.horizon * (10 + problem.agents * problem.arms)
+
+
+def run_all(
+    experiments: Iterable[Experiment],
+    seed: int,
+    kept: Kept,
+    report: Report = lambda title, share: None,
+    note: Callable[[str], None] = lambda text: None,
+) -> dict[str, Results]:
+    """The results of every experiment, run or read; an interrupt leaves the finished ones kept."""
+    experiments = list(experiments)
+    total = sum(cost(experiment) for experiment in experiments)
+    before = 0.0
+    found: dict[str, Results] = {}
+    for experiment in experiments:
+        share = cost(experiment) / total
+        report(experiment.title, before)
+        known = kept.load(experiment, seed)
+        if isinstance(known, str):
+            note(known)
+        if isinstance(known, Results):
+            found[experiment.name] = known
+        else:
+
+            def progress(done: int, whole: int, start: float = before, part: float = share) -> None:
+                report(experiment.title, start + part * done / whole)  # noqa: B023
+
+            results = simulate(
+                experiment.problem,
+                experiment.policies,
+                experiment.horizon,
+                experiment.trials,
+                seed,
+                checkpoints=checkpoints(experiment.horizon),
+                keep="moments" if experiment.ranking else "final",
+                progress=progress,
+            )
+            if results.partial:
+                raise KeyboardInterrupt
+            kept.save(experiment, results)
+            found[experiment.name] = results
+        before += share
+    return found
+
+
+def with_trials(experiments: Iterable[Experiment], trials: int | None) -> list[Experiment]:
+    """The same experiments with another number of trials, if one is given."""
+    return [e if trials is None else replace(e, trials=trials) for e in experiments]

@@ -1,0 +1,48 @@
+"""The paper's theory, checked by numbers: coverage of the bounds, G's closed form, the lemma."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from heterobandits.bounds import ln_G
+from heterobandits.experiments.catalogue import Experiment
+from heterobandits.policies import policy
+from heterobandits.simulation import Block, Coverage, World, coverage
+
+COVERAGE_TRIALS = 10_000
+COVERAGE_HORIZON = 300
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What was found for one domain."""
+
+    coverage: Coverage
+    error_of_ln_g: float  # the largest, against the sum of binomials
+    lemma_share: float  # the lemma's sum over its bound, the larger of simulated and worst case
+
+
+def check_theory(experiment: Experiment, trials: int, seed: int) -> Theory:
+    """Coverage, closed form and lemma on one domain, over the first rounds of its figure."""
+    problem = experiment.problem
+    horizon = min(experiment.horizon, COVERAGE_HORIZON)
+    study = coverage(problem, horizon, trials, seed)
+    counted = (
+        (t, sum(math.comb(i + problem.agents - 1, problem.agents - 1) for i in range(1, t + 1)))
+        for t in (1, 2, 3, 10, 100, horizon)
+    )
+    error = max(abs(ln_G(t, problem.agents) - math.log(G)) for t, G in counted)
+    block = Block(World.of(problem, policy("min-width")), seed, 0, 256)
+    block.advance(horizon)
+    simulated = block.pulls.sum(axis=0).T
+    even = np.full((1, problem.arms), problem.agents * horizon / problem.arms)
+    bound = 2 * math.sqrt(problem.agents * problem.arms * horizon)
+    share = max(lemma_sum(pulls) / bound for pulls in (*simulated, *np.ceil(even)))
+    return Theory(study, error, share)
+
+
+def lemma_sum(pulls: np.ndarray) -> float:
+    """The lemma's sum of 1/sqrt(c) over all pulls: for each arm 1 + 1/sqrt(2) + ... + 1/sqrt(c)."""
+    roots = np.concatenate(([0.0], np.cumsum(1 / np.sqrt(np.arange(1, int(pulls.max()) + 1)))))
+    return float(roots[pulls.astype(int)].sum())
