@@ -66,7 +66,7 @@ def headline(claims: Sequence[Judged]) -> str:
 
 def render(
     claims: Sequence[Judged],
-    regret: Sequence[Cell],
+    regrets: Sequence[Cell],
     percent: Sequence[Percent],
     rankings: Sequence[Ranking],
     figures: Sequence[tuple[str, str, str]],
@@ -86,12 +86,12 @@ def render(
         parts.append("<p class='quick'><b>Quick run:</b> few trials; take no verdict from it.</p>")
     parts += [
         f"<p><b>{escape(headline(claims))}</b></p>",
-        summary(claims, regret, percent, rankings),
+        summary(claims, regrets, percent, rankings),
     ]
     if claims:
         parts += ["<h2>Claims of the text</h2>", claims_table(claims)]
-    if regret:
-        parts += ["<h2>Regret with misjudged sensitivities</h2>", regret_table(regret)]
+    if regrets:
+        parts += ["<h2>Regret with misjudged sensitivities</h2>", regret_table(regrets)]
     if percent:
         parts += ["<h2>Percent change of regret</h2>", percent_table(percent), PERCENT_NOTE]
     if rankings:
@@ -116,7 +116,7 @@ PERCENT_NOTE = (
 
 def summary(
     claims: Sequence[Judged],
-    regret: Sequence[Cell],
+    regrets: Sequence[Cell],
     percent: Sequence[Percent],
     rankings: Sequence[Ranking],
 ) -> str:
@@ -131,9 +131,9 @@ def summary(
                 "rankings match or tie",
             )
         )
-    if regret:
+    if regrets:
         boxes.append(
-            (f"{sum(c.agrees for c in regret)} / {len(regret)}", "regrets within their errors")
+            (f"{sum(c.agrees for c in regrets)} / {len(regrets)}", "regrets within their errors")
         )
     if percent:
         boxes.append(
@@ -216,7 +216,7 @@ def percent_table(cells: Sequence[Percent]) -> str:
             f"{c.published:.1f} ± {c.published_se:.1f}",
             f"{c.ours:.1f} ± {c.ours_se:.1f}",
             _agrees(c),
-            f"{c.ratio:+.1f} ± {c.ratio_se:.1f}",
+            f"{c.ratio:+.1f} ± {c.ratio_se:.1f}" if c.ratio_se else f"{c.ratio:.0f} exactly",
         )
         for c in cells
     ]
@@ -231,6 +231,11 @@ def percent_table(cells: Sequence[Percent]) -> str:
     return table(head, rows, (2, 3, 5))
 
 
+def regret(value: float) -> str:
+    """A regret with as many digits as tell neighbours apart."""
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
 def rankings_table(rows: Sequence[Ranking]) -> str:
     """Published order beside ours with the regrets behind it."""
     numbers = [
@@ -239,7 +244,7 @@ def rankings_table(rows: Sequence[Ranking]) -> str:
             ", ".join(f"{s:g}" for s in row.experiment.problem.sensitivities),
             ", ".join(style_of(p).title for p in row.experiment.ranking),
             ", ".join(
-                f"{style_of(p).title}&nbsp;{m:,.0f}"
+                f"{style_of(p).title}&nbsp;{regret(m)}"
                 for p, m in zip(row.ours, row.means, strict=True)
             ),
             mark(row.verdict),
