@@ -210,17 +210,17 @@ def write_everything(
                 )
             )
     summary = made.summary()
-    write_table(tables / "claims.csv", summary["claims"])
-    for name, rows in summary["tables"].items():
+    studies = [{"domain": name, **found.coverage._asdict()} for name, found in theory.items()]
+    for name, rows in {
+        "claims": summary["claims"],
+        **summary["tables"],
+        "coverage": studies,
+    }.items():
         if rows:
-            write_table(tables / f"{name}.csv", rows)
-    if theory:
-        write_table(
-            tables / "coverage.csv",
-            [{"domain": name, **found.coverage._asdict()} for name, found in theory.items()],
-        )
+            write_table(tables / f"{name}.csv", [{**row, "quick": made.quick} for row in rows])
     curves = pd.concat(
-        [run.to_frame().assign(experiment=name) for name, run in results.items()], ignore_index=True
+        [run.to_frame().assign(experiment=name, quick=made.quick) for name, run in results.items()],
+        ignore_index=True,
     )
     write_aside(folder / "numbers.parquet", lambda aside: curves.to_parquet(aside, index=False))
     provenance = json.dumps(
