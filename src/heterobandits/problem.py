@@ -8,7 +8,7 @@ what it earns less than that in expectation [eq:regret_def].
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -168,12 +168,7 @@ class Problem:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The problem from JSON text."""
-        text = _text(text)
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"not a problem in JSON: {error}") from None
-        return cls.from_dict(values)
+        return cls.from_dict(_parsed(text, json.loads, "JSON"))
 
     def to_toml(self) -> str:
         """The problem as TOML text."""
@@ -187,12 +182,7 @@ class Problem:
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """The problem from TOML text."""
-        text = _text(text)
-        try:
-            values = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"not a problem in TOML: {error}") from None
-        return cls.from_dict(values)
+        return cls.from_dict(_parsed(text, tomllib.loads, "TOML"))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -220,7 +210,10 @@ def stated(problem: Any) -> Problem:
     return problem
 
 
-def _text(text: Any) -> str:
+def _parsed(text: Any, parse: Callable[[str], Any], language: str) -> Any:
     if not isinstance(text, str):
-        raise InvalidInput(f"not a problem: {shown(text)} is no text")
-    return text
+        raise InvalidInput(f"not a problem in {language}: {shown(text)} is no text")
+    try:
+        return parse(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"not a problem in {language}: {error}") from None
