@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heterobandits.bounds import ln_G, regret_bound, widths
+    from heterobandits.bounds import ln_G, lower_bound, regret_bound, widths
     from heterobandits.errors import InvalidInput, UnsupportedVersion
     from heterobandits.planner import Planner
     from heterobandits.plans import Explanation, Plan
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from heterobandits.simulation import Coverage, coverage, simulate
 
 _HOME = {
-    "bounds": ("ln_G", "regret_bound", "widths"),
+    "bounds": ("ln_G", "lower_bound", "regret_bound", "widths"),
     "errors": ("InvalidInput", "UnsupportedVersion"),
     "planner": ("Planner",),
     "plans": ("Explanation", "Plan"),
@@ -42,6 +42,7 @@ __all__ = [
     "UnsupportedVersion",
     "coverage",
     "ln_G",
+    "lower_bound",
     "policy",
     "regret_bound",
     "simulate",

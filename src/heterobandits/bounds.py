@@ -1,4 +1,4 @@
-"""What theory promises: G, the widths of the intervals and the regret bound, as numbers.
+"""What theory promises: G, the widths of the intervals, the regret bound and the lower bound.
 
 The equations stand in `core/indices.py`; here they take arrays, are checked, and are put
 together to the theorem's bound on the regret [eq:min_width_regret_bound].
@@ -93,3 +93,53 @@ def regret_bound(problem: Problem, horizon: int, delta: float = 0.05) -> float:
     L = log_term("min-width", A, N, T, delta)
     spread = max(problem.sensitivities) / min(problem.sensitivities)
     return A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L) * spread
+
+
+def kl(p: float, q: float) -> float:
+    """The Kullback-Leibler divergence of a Bernoulli(p) from a Bernoulli(q), in nats."""
+    total = 0.0
+    for x, y in ((p, q), (1.0 - p, 1.0 - q)):
+        if x > 0.0:
+            total += math.inf if y == 0.0 else x * math.log(x / y)
+    return max(0.0, total)
+
+
+def exploration_cost(problem: Problem, agent: int, arm: int) -> float:
+    """What a round costs in which this agent visits this arm and the others stay at their best.
+
+    The others move up, sorted, on the best arms that are left: equation (2) of docs/limits.md.
+    """
+    others = sorted((s for a, s in enumerate(problem.sensitivities) if a != agent), reverse=True)
+    free = sorted((m for n, m in enumerate(problem.means) if n != arm), reverse=True)
+    rest = sum(s * m for s, m in zip(others, free, strict=False))
+    here = problem.sensitivities[agent] * problem.means[arm]
+    return max(0.0, problem.expected_reward(problem.optimum) - here - rest)
+
+
+def lower_bound(problem: Problem) -> float:
+    """The least regret per ln T that any uniformly good policy must pay in the long run.
+
+    The Graves-Lai constant of this structure, equation (3) of docs/limits.md: arms among the
+    best A are seen for free, and each other arm n is explored by the agent for whom that is
+    cheapest, cost / kl(s mu_n, s mu_(A)). Zero if there are as many agents as arms.
+
+    Examples
+    --------
+    One agent with sensitivity 1 has the constant of Lai and Robbins:
+
+    >>> round(lower_bound(Problem([0.5, 0.25], [1.0])), 6)
+    1.911139
+    >>> round(0.25 / kl(0.25, 0.5), 6)
+    1.911139
+    """
+    stated(problem)
+    threshold = sorted(problem.means, reverse=True)[problem.agents - 1]
+    constant = 0.0
+    for arm, mean in enumerate(problem.means):
+        if mean >= threshold:
+            continue
+        constant += min(
+            exploration_cost(problem, agent, arm) / kl(s * mean, s * threshold)
+            for agent, s in enumerate(problem.sensitivities)
+        )
+    return constant

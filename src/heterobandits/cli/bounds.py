@@ -63,6 +63,7 @@ def bounds(
             "no-sharing": widths["no-sharing"][:, 0].tolist(),
         },
         "regret_bound": theory.regret_bound(stated, rounds, delta),
+        "lower_bound": theory.lower_bound(stated),
     }
     if coverage:
         study = simulation.coverage(stated, rounds, coverage, seed, delta=delta)
@@ -96,6 +97,8 @@ def print_report(found: dict[str, object], title: str) -> None:
         table.add_row(f"width of {name}, arm pulled once by all", shown)
     certainty = f"with probability {1 - float(found['delta']):g}"  # type: ignore[arg-type]
     table.add_row(f"min-width's regret is below, {certainty}", f"{found['regret_bound']:,.1f}")
+    limit = float(found["lower_bound"])  # type: ignore[arg-type]
+    table.add_row("no good policy can stay below, per ln T", f"{limit:.4g}")
     study = found.get("coverage")
     if isinstance(study, dict):
         count = f"of {study['trials']:,} trials"
