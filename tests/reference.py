@@ -85,6 +85,33 @@ def ucb_min_width(s, c, y, n, t, delta):
     return mean + epsilon_shared(s, column(c, n), N, t, delta)
 
 
+def epsilon_grouped(s, c_n, N, T, delta):
+    """docs/beyond.md (1): the union bound over pulls of each kind of agent."""
+    _, V = shared_sums(tuple(s), tuple(c_n), tuple(c_n))
+    return math.sqrt(log_of(2 * N * G(T, len(set(s))), delta) / (2 * float(V))) if V else INF
+
+
+def epsilon_mixture(s, c_n, N, delta, rho=1.0):
+    """docs/beyond.md (2): |M| at which sqrt(rho/(V+rho)) exp(2 M^2/(V+rho)) reaches N/delta, over V."""
+    _, V = shared_sums(tuple(s), tuple(c_n), tuple(c_n))
+    if not V:
+        return INF
+    level = math.log(N / delta) + math.log((float(V) + rho) / rho) / 2
+    return math.sqrt(level * (float(V) + rho) / 2) / float(V)
+
+
+def ucb_grouped(s, c, y, n, t, delta):
+    """Estimate plus the width that counts equal agents as one."""
+    mean = muhat_shared(s, column(c, n), column(y, n))
+    return mean + epsilon_grouped(s, column(c, n), len(c[0]), t, delta)
+
+
+def ucb_mixture(s, c, y, n, delta):
+    """Estimate plus the width of the normal mixture."""
+    mean = muhat_shared(s, column(c, n), column(y, n))
+    return mean + epsilon_mixture(s, column(c, n), len(c[0]), delta)
+
+
 def ucb_own(s, c, y, a, n, t, delta):
     """eq:UCB_t,a,n"""
     A, N = len(c), len(c[0])
@@ -114,6 +141,10 @@ def index_rows(policy, s, c, y, t, delta, mu=None):
     arms = range(N)
     if policy == "min-width":
         return [[ucb_min_width(s, c, y, n, t, delta) for n in arms]]
+    if policy == "min-width-grouped":
+        return [[ucb_grouped(s, c, y, n, t, delta) for n in arms]]
+    if policy == "mixture-width":
+        return [[ucb_mixture(s, c, y, n, delta) for n in arms]]
     if policy == "min-ucb":
         return [[ucb_min_ucb(s, c, y, n, t, delta) for n in arms]]
     if policy == "no-sharing":

@@ -9,7 +9,18 @@ import pytest
 from heterobandits import CATALOGUE, PAPER, InvalidInput, Planner, Policy, Problem, policy
 from heterobandits.simulation import Block, World
 
-NAMES = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb", "greedy", "random", "oracle")
+NAMES = (
+    "min-width",
+    "min-ucb",
+    "no-sharing",
+    "cucb",
+    "ucb",
+    "min-width-grouped",
+    "mixture-width",
+    "greedy",
+    "random",
+    "oracle",
+)
 
 
 def zeros(pulls, successes, sensitivities, rounds):

@@ -52,7 +52,7 @@ def log_term(policy: str, agents: int, arms: int, horizon: int, delta: float = 0
     delta = fraction(delta, "delta")
     assignments = float(math.perm(arms, agents)) if policy == "ucb" else 1.0
     rule = indices.RULES.index(policy)
-    return float(indices.log_term(rule, float(horizon), agents, arms, assignments, delta))
+    return float(indices.log_term(rule, float(horizon), agents, agents, arms, assignments, delta))
 
 
 def widths(

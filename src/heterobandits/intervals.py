@@ -35,7 +35,7 @@ def min_width_intervals(
     """
     agents, arms = pulls.shape
     order = pick_order(sensitivities)
-    L = indices.log_term(indices.MIN_WIDTH, float(horizon), agents, arms, 1.0, delta)
+    L = indices.log_term(indices.MIN_WIDTH, float(horizon), agents, agents, arms, 1.0, delta)
     estimate = np.empty((1, arms, 1))
     width = np.empty((1, arms, 1))
     indices.fill_intervals(

@@ -455,7 +455,7 @@ class Planner:
         for f, (pulled, succeeded) in self._assignments.items():
             pulls[place[f]], successes[place[f]] = pulled, succeeded
         index = np.empty((len(every), 1))
-        (L,) = self.policy.log_terms(agents, arms, self.rounds, 1)
+        (L,) = self.policy.log_terms(np.array(self.sensitivities), arms, self.rounds, 1)
         fill_assignment_indices(pulls, successes, L, index)
         words = round_words(self.seed, self.trial, self.rounds + 1, arms + len(every))
         ties = words[arms:, None]

@@ -147,14 +147,11 @@ class Policy:
         """The number of index rows: one that all agents share, or one for each."""
         return agents if self.index_per == "agent" else 1
 
-    def log_terms(self, agents: int, arms: int, elapsed: int, count: int) -> Floats:
+    def log_terms(self, s: Floats, arms: int, elapsed: int, count: int) -> Floats:
         """The log term of the compiled rule after elapsed, elapsed + 1, ... rounds, `count` of them."""
         out = np.empty(count)
-        size = (
-            agents,
-            arms,
-            float(math.perm(arms, agents)) if self.index_per == "assignment" else 1.0,
-        )
+        ranked = float(math.perm(arms, len(s))) if self.index_per == "assignment" else 1.0
+        size = (len(s), len(set(s.tolist())), arms, ranked)
         if self.horizon == "anytime":
             fill_log_terms(self.rule, elapsed, *size, self.delta, out)
         else:
@@ -198,7 +195,7 @@ class Policy:
         if self.index is not None:
             return self.own_rows(s, pulls, successes, order, elapsed)
         agents, arms, trials = pulls.shape
-        (L,) = self.log_terms(agents, arms, elapsed, 1)
+        (L,) = self.log_terms(s, arms, elapsed, 1)
         out = np.empty((self.rows(agents), arms, trials))
         unknown_means = np.empty(arms)  # read by the oracle's rule alone
         fill_indices(self.rule, s, unknown_means, pulls, successes, L, out)
@@ -247,6 +244,18 @@ CATALOGUE |= {
             equation="Y/C + sqrt(ln(2t·N!/(N−A)!/δ) / 2C),  Y, C of the assignment",
             guarantee="none for summed outcomes that are not rescaled to [0, 1]",
             cost="N!/(N−A)!",
+        ),
+        Policy(
+            "min-width-grouped",
+            summary="min-width that counts agents of equal sensitivity as one",
+            equation="W/V + sqrt(ln(2N·G(t,K)/δ) / 2V),  K distinct sensitivities",
+            guarantee="all intervals hold with probability 1 − δ",
+        ),
+        Policy(
+            "mixture-width",
+            summary="min-width's estimate with an interval valid at all rounds at once",
+            equation="W/V + sqrt((V+ρ)/2 · (ln(N/δ) + ln(1+V/ρ)/2)) / V,  ρ = 1",
+            guarantee="all intervals hold in all rounds, for ever, with probability 1 − δ",
         ),
         Policy(
             "greedy",

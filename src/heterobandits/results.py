@@ -58,6 +58,8 @@ STYLES = {
     "no-sharing": Style("No-Sharing", "#ff8c00", "-."),
     "cucb": Style("CUCB", "#00a5c8", ":"),
     "ucb": Style("UCB", "#d62728", (0, (5, 1, 1, 1, 1, 1))),  # type: ignore[arg-type]
+    "min-width-grouped": Style("Min-Width, grouped", "#6a5acd", (0, (4, 1))),  # type: ignore[arg-type]
+    "mixture-width": Style("Mixture-Width", "#b8008a", "-"),
     "greedy": Style("Greedy", "#8c564b", "--"),
     "random": Style("Random", "#7f7f7f", ":"),
     "oracle": Style("Oracle", "#000000", "-"),

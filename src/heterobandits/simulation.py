@@ -27,6 +27,7 @@ from heterobandits.core.rounds import (
 )
 from heterobandits.errors import MOST, InvalidInput, choice, fraction, listed, shown, whole_number
 from heterobandits.policies import Policy, assignments, chosen
+from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, pick_order, stated
 from heterobandits.results import (
     Integers,
@@ -121,11 +122,11 @@ class Block:
                 where = (self.seed, self.trial, elapsed + 1)
                 play_round(index, random_turns, *where, world.limit, *tables)
         elif policy.index_per == "assignment":
-            L = policy.log_terms(len(world.s), len(world.mu), self.elapsed, rounds)
+            L = policy.log_terms(world.s, len(world.mu), self.elapsed, rounds)
             totals = (self.assignment_pulls, self.assignment_successes)
             play_assignment_rounds(world.arms, *where, L, world.limit, *totals, *tables)
         else:
-            L = policy.log_terms(len(world.s), len(world.mu), self.elapsed, rounds)
+            L = policy.log_terms(world.s, len(world.mu), self.elapsed, rounds)
             how = (policy.rule, policy.rows(len(world.s)), random_turns)
             play_rounds(*how, *where, L, world.s, world.mu, world.limit, *tables)
         self.elapsed += rounds
@@ -397,6 +398,8 @@ class Coverage(NamedTuple):
     min_width: float
     min_ucb: float
     no_sharing: float
+    min_width_grouped: float
+    mixture_width: float
     regret_bound: float
     worst_regret: float
     over_regret_bound: float
@@ -414,8 +417,8 @@ def coverage(
     """The share of trials in which any interval, of any arm, failed in any round.
 
     The agents are sent by `policy`; the intervals are those of the theory, with the horizon
-    in the logarithm: Min-Width's, Min-UCB's upper bounds, No-Sharing's of every agent. Also
-    the share of trials whose regret exceeds the theorem's bound (a promise for min-width).
+    in the logarithm: Min-Width's, Min-UCB's upper bounds, No-Sharing's of every agent, those of
+    min-width-grouped, and mixture-width's, which have no horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise for min-width).
     """
     stated(problem)
     (entry,) = chosen([policy])
@@ -426,12 +429,17 @@ def coverage(
     world = World.of(problem, entry)
     agents, arms = problem.agents, problem.arms
     lanes = min(MOST_LANES, len(numbers))
-    shared, own = (
-        bounds.log_term(name, agents, arms, horizon, delta) for name in ("min-width", "no-sharing")
-    )
+    shared = {
+        entry.name: float(entry.log_terms(world.s, arms, 0, 1)[0])
+        for entry in (
+            catalogued(name, delta=delta, horizon=horizon)
+            for name in ("min-width", "min-width-grouped", "mixture-width")
+        )
+    }
+    own = bounds.log_term("no-sharing", agents, arms, horizon, delta)
     bound = bounds.regret_bound(problem, horizon, delta)
     mu = world.mu[None, :, None]
-    failed = {"min-width": 0, "min-ucb": 0, "no-sharing": 0}
+    failed = dict.fromkeys((*shared, "min-ucb", "no-sharing"), 0)
     worst, over = 0.0, 0
     for start in range(0, len(numbers), lanes):
         width = min(lanes, len(numbers) - start)
@@ -442,10 +450,12 @@ def coverage(
         wrong = {name: np.zeros(width, bool) for name in failed}
         for _ in range(horizon):
             block.advance(1)
-            indices.fill_intervals(indices.MIN_WIDTH, *tables, shared, estimate, reach)
+            for name, L in shared.items():
+                rule = indices.RULES.index(name)
+                indices.fill_intervals(rule, *tables, L, estimate, reach)
+                wrong[name] |= (abs(estimate - mu) >= reach).any(axis=(0, 1))
             indices.fill_intervals(indices.NO_SHARING, *tables, own, own_estimate, own_reach)
             upper = (own_estimate + own_reach).min(axis=0)
-            wrong["min-width"] |= (abs(estimate - mu) >= reach).any(axis=(0, 1))
             wrong["no-sharing"] |= (abs(own_estimate - mu) >= own_reach).any(axis=(0, 1))
             wrong["min-ucb"] |= (upper <= mu[0]).any(axis=0)
         for name, flags in wrong.items():
@@ -461,6 +471,8 @@ def coverage(
         min_width=failed["min-width"] / count,
         min_ucb=failed["min-ucb"] / count,
         no_sharing=failed["no-sharing"] / count,
+        min_width_grouped=failed["min-width-grouped"] / count,
+        mixture_width=failed["mixture-width"] / count,
         regret_bound=bound,
         worst_regret=worst,
         over_regret_bound=over / count,

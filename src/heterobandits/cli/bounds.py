@@ -17,6 +17,8 @@ from heterobandits.cli.options import (
     stated_problem,
 )
 
+COVERED = ("min_width", "min_ucb", "no_sharing", "min_width_grouped", "mixture_width")
+
 
 def bounds(
     problem: ProblemOption = None,
@@ -102,7 +104,7 @@ def print_report(found: dict[str, object], title: str) -> None:
     study = found.get("coverage")
     if isinstance(study, dict):
         count = f"of {study['trials']:,} trials"
-        for name in ("min_width", "min_ucb", "no_sharing"):
+        for name in COVERED:
             policy = name.replace("_", "-")
             table.add_row(f"share {count}: {policy} fails", f"{study[name]:.4f}")
         table.add_row(f"share {count}: regret over the bound", f"{study['over_regret_bound']:.4f}")

@@ -3,6 +3,7 @@
 Notation (Gordon, Rolf, Tambe 2024; the labels in brackets are those of the paper's source):
 
     A, N       number of agents, of arms
+    K          number of distinct sensitivities
     F          number of assignments, N! / (N - A)!
     s[a]       sensitivity of agent a, as believed by the planner
     mu[n]      mean of arm n
@@ -23,9 +24,34 @@ import math
 import numpy as np
 
 from heterobandits.core.compiled import compiled, inlined
+from heterobandits.core.elementary import ln
 
-RULES = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb", "greedy", "random", "oracle")
-MIN_WIDTH, MIN_UCB, NO_SHARING, CUCB, UCB, GREEDY, RANDOM, ORACLE = range(len(RULES))
+RULES = (
+    "min-width",
+    "min-ucb",
+    "no-sharing",
+    "cucb",
+    "ucb",
+    "greedy",
+    "random",
+    "oracle",
+    "min-width-grouped",
+    "mixture-width",
+)
+(
+    MIN_WIDTH,
+    MIN_UCB,
+    NO_SHARING,
+    CUCB,
+    UCB,
+    GREEDY,
+    RANDOM,
+    ORACLE,
+    MIN_WIDTH_GROUPED,
+    MIXTURE_WIDTH,
+) = range(len(RULES))
+
+RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
 
 
 @compiled
@@ -48,10 +74,14 @@ def ln_G(t, A):
 
 
 @compiled
-def log_term(rule, t, A, N, F, delta):
+def log_term(rule, t, A, K, N, F, delta):
     """L after t >= 1 rounds: the logarithm under each policy's root."""
     if rule == MIN_WIDTH:
         return math.log(2 * N / delta) + ln_G(t, A)  # [eq:epsilon_t,n]
+    if rule == MIN_WIDTH_GROUPED:
+        return math.log(2 * N / delta) + ln_G(t, K)  # docs/beyond.md (1)
+    if rule == MIXTURE_WIDTH:
+        return math.log(N / delta)  # docs/beyond.md (2)
     if rule == MIN_UCB or rule == NO_SHARING:
         return math.log(2 * A * N / delta) + math.log(t)  # [eq:epsilon_t,a,n]
     if rule == CUCB:
@@ -62,10 +92,10 @@ def log_term(rule, t, A, N, F, delta):
 
 
 @compiled
-def fill_log_terms(rule, elapsed, A, N, F, delta, out):
+def fill_log_terms(rule, elapsed, A, K, N, F, delta, out):
     """out[i] = L after elapsed + i rounds. Before the first round nothing was pulled, and L has no say."""
     for i in range(out.shape[0]):
-        out[i] = log_term(rule, max(1.0, float(elapsed + i)), A, N, F, delta)
+        out[i] = log_term(rule, max(1.0, float(elapsed + i)), A, K, N, F, delta)
 
 
 @inlined
@@ -78,6 +108,12 @@ def shared_estimate(W, V):
 def shared_width(V, L):
     """Half the width of Min-Width's interval   [eq:epsilon_t,n]"""
     return math.sqrt(L / (2.0 * V))
+
+
+@inlined
+def mixture_width(V, L):
+    """Half the width of an interval that holds at all rounds at once   docs/beyond.md (2)"""
+    return math.sqrt(0.5 * (V + RHO) * (L + 0.5 * ln(1.0 + V / RHO))) / V
 
 
 @inlined
@@ -96,6 +132,12 @@ def own_width(s, c, L):
 def min_width_index(W, V, L):
     """Min-Width's index of an arm   [eq:min-width-UCB_t,n]"""
     return shared_estimate(W, V) + shared_width(V, L) if V > 0.0 else math.inf
+
+
+@inlined
+def mixture_index(W, V, L):
+    """The estimate of all agents plus the width of the normal mixture   docs/beyond.md (2)"""
+    return shared_estimate(W, V) + mixture_width(V, L) if V > 0.0 else math.inf
 
 
 @inlined
@@ -161,10 +203,14 @@ def fill_indices(rule, s, mu, c, y, L, out):
     hits = np.empty(B, np.int32)
     for n in range(N):
         row = out[0, n]
-        if rule == MIN_WIDTH:
+        if rule == MIN_WIDTH or rule == MIN_WIDTH_GROUPED:
             pool(s, c, y, n, count, hits, V, W)
             for lane in range(B):
                 row[lane] = min_width_index(W[lane], V[lane], L)
+        elif rule == MIXTURE_WIDTH:
+            pool(s, c, y, n, count, hits, V, W)
+            for lane in range(B):
+                row[lane] = mixture_index(W[lane], V[lane], L)
         elif rule == GREEDY:
             pool(s, c, y, n, count, hits, V, W)
             for lane in range(B):
@@ -221,7 +267,7 @@ def fill_assignment_indices(c, y, L, out):
 
 @compiled
 def fill_intervals(rule, s, c, y, L, estimate, width):
-    """estimate and width [i, n, lane] of Min-Width (one row) or No-Sharing (a row per agent).
+    """estimate and width [i, n, lane]: a row per agent for No-Sharing, one row for the others.
 
     Where nothing was pulled the estimate is 0.5, as in the paper, and the width infinite.
     """
@@ -231,12 +277,16 @@ def fill_intervals(rule, s, c, y, L, estimate, width):
     count = np.empty(B, np.int32)
     hits = np.empty(B, np.int32)
     for n in range(N):
-        if rule == MIN_WIDTH:
+        if rule != NO_SHARING:
             pool(s, c, y, n, count, hits, V, W)
             for lane in range(B):
-                seen = V[lane] > 0.0
-                estimate[0, n, lane] = shared_estimate(W[lane], V[lane]) if seen else 0.5
-                width[0, n, lane] = shared_width(V[lane], L) if seen else math.inf
+                estimate[0, n, lane] = shared_estimate(W[lane], V[lane]) if V[lane] > 0.0 else 0.5
+                if V[lane] == 0.0:
+                    width[0, n, lane] = math.inf
+                elif rule == MIXTURE_WIDTH:
+                    width[0, n, lane] = mixture_width(V[lane], L)
+                else:
+                    width[0, n, lane] = shared_width(V[lane], L)
         else:
             for a in range(A):
                 for lane in range(B):
