@@ -112,6 +112,46 @@ def ucb_mixture(s, c, y, n, delta):
     return mean + epsilon_mixture(s, column(c, n), len(c[0]), delta)
 
 
+def log_likelihood(s, c_n, y_n, mu):
+    """ln prod (s mu)^y (1 - s mu)^(c - y), without the constant sum of y ln s; docs/beyond.md (3)"""
+    total = 0.0
+    for s_a, pulls, hits in zip(s, c_n, y_n, strict=True):
+        total += hits * math.log(mu) if hits else 0.0
+        total += (pulls - hits) * math.log1p(-s_a * mu) if pulls > hits else 0.0
+    return total
+
+
+def kl_ucb(s, c_n, y_n, drop):
+    """docs/beyond.md (4), by halving intervals: first to the peak, then to where it has fallen."""
+    if not sum(c_n):
+        return INF
+    limit = math.nextafter(1 / max(s), 0)
+
+    def slope(mu):
+        return sum(
+            y / mu - (c - y) * s_a / (1 - s_a * mu) for s_a, c, y in zip(s, c_n, y_n, strict=True)
+        )
+
+    low, high = 0.0, limit
+    for _ in range(1100):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
+    peak = high
+    level = log_likelihood(s, c_n, y_n, peak) - drop
+    if log_likelihood(s, c_n, y_n, limit) >= level:
+        return limit
+    low, high = peak, limit
+    for _ in range(1100):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        inside = log_likelihood(s, c_n, y_n, middle) >= level
+        low, high = (middle, high) if inside else (low, middle)
+    return low
+
+
 def ucb_own(s, c, y, a, n, t, delta):
     """eq:UCB_t,a,n"""
     A, N = len(c), len(c[0])
@@ -145,6 +185,8 @@ def index_rows(policy, s, c, y, t, delta, mu=None):
         return [[ucb_grouped(s, c, y, n, t, delta) for n in arms]]
     if policy == "mixture-width":
         return [[ucb_mixture(s, c, y, n, delta) for n in arms]]
+    if policy == "kl-ucb":
+        return [[kl_ucb(s, column(c, n), column(y, n), math.log(t)) for n in arms]]
     if policy == "min-ucb":
         return [[ucb_min_ucb(s, c, y, n, t, delta) for n in arms]]
     if policy == "no-sharing":

@@ -1,5 +1,6 @@
 """Every rule of the core against the plain transcription of its equation."""
 
+import itertools
 import math
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_random_ties_all_arms_and_the_oracle_ranks_by_the_means(table):
     assert (library_rows(indices.ORACLE, s, c, y, 1.0, mu) == mu[None, :, None]).all()
 
 
-@pytest.mark.parametrize("policy", LEARNERS)
+@pytest.mark.parametrize("policy", [*LEARNERS, "kl-ucb"])
 def test_an_arm_never_pulled_has_an_infinite_index(policy):
     s = np.array([0.9, 0.5])
     c = np.array([[3, 0, 0], [2, 1, 0]], np.int32)[..., None]
@@ -219,13 +220,19 @@ def test_swapping_counts_among_equal_agents_changes_no_bit(table, data):
         ]
         shape = (2 * len(s), *c.shape[1:])
         splits.append([np.ascontiguousarray(table.reshape(shape), np.int32) for table in pair])
-    for rule in (indices.MIN_WIDTH, indices.MIXTURE_WIDTH, indices.GREEDY, indices.CUCB):
+    for rule in (
+        indices.MIN_WIDTH,
+        indices.MIXTURE_WIDTH,
+        indices.KL_UCB,
+        indices.GREEDY,
+        indices.CUCB,
+    ):
         rows = [library_rows(rule, twins, *split, 3.7) for split in splits]
         assert rows[0].tobytes() == rows[1].tobytes()
         assert rows[0].tobytes() == library_rows(rule, s, c, y, 3.7).tobytes()
 
 
-@pytest.mark.parametrize("policy", LEARNERS)
+@pytest.mark.parametrize("policy", [*LEARNERS, "kl-ucb"])
 @settings(max_examples=30)
 @given(table=tables(), data=st.data())
 def test_relabelling_the_arms_relabels_the_indices(policy, table, data):
@@ -234,6 +241,37 @@ def test_relabelling_the_arms_relabels_the_indices(policy, table, data):
     rule = indices.RULES.index(policy)
     moved = library_rows(rule, s, c[:, new].copy(), y[:, new].copy(), 3.7)
     assert moved.tobytes() == library_rows(rule, s, c, y, 3.7)[:, new].tobytes()
+
+
+@settings(max_examples=200)
+@given(table=tables(), t=st.one_of(st.integers(2, 300), st.integers(2, 10**6)))
+def test_kl_ucb_is_the_references(table, t):
+    """To 1e-9, the precision the likelihood itself has beside a million pulls."""
+    s, c, y = table
+    N, B = c.shape[1:]
+    got = library_rows(indices.KL_UCB, s, c, y, log_term(indices.KL_UCB, t, s, N, 0.05))
+    for lane in range(B):
+        c_lane, y_lane = c[..., lane].tolist(), y[..., lane].tolist()
+        wanted = reference.index_rows("kl-ucb", s.tolist(), c_lane, y_lane, t, 0.05)
+        np.testing.assert_allclose(got[..., lane], wanted, rtol=1e-9, atol=0)
+
+
+def test_kl_ucb_in_every_small_table():
+    """All outcomes of up to five pulls by each of two agents, against a grid of means."""
+    s = np.array([0.6, 0.4])
+    grid = np.linspace(1e-9, 1 / 0.6 - 1e-9, 100_001)
+    for c in itertools.product(range(6), repeat=2):
+        for y in itertools.product(*(range(pulls + 1) for pulls in c)):
+            if not sum(c):
+                continue
+            with np.errstate(divide="ignore"):
+                likelihood = sum(y) * np.log(grid) + sum(
+                    (c[a] - y[a]) * np.log1p(-s[a] * grid) for a in range(2)
+                )
+            tables_ = (np.array(v, np.int32).reshape(2, 1, 1) for v in (c, y))
+            (got,) = library_rows(indices.KL_UCB, s, *tables_, 1.5).ravel()
+            wanted = grid[likelihood >= likelihood.max() - 1.5].max()
+            assert got == pytest.approx(wanted, abs=3e-5)
 
 
 def test_the_vectorised_logarithm_is_the_logarithm():

@@ -17,6 +17,7 @@ NAMES = (
     "ucb",
     "min-width-grouped",
     "mixture-width",
+    "kl-ucb",
     "greedy",
     "random",
     "oracle",

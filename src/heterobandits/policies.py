@@ -258,6 +258,12 @@ CATALOGUE |= {
             guarantee="all intervals hold in all rounds, for ever, with probability 1 − δ",
         ),
         Policy(
+            "kl-ucb",
+            summary="the largest mean whose exact likelihood is within ln t of the greatest",
+            equation="max{μ : l(μ) ≥ max l − ln t},  l = Σy·ln μ + Σ (c−y)·ln(1−sμ)",
+            guarantee="none proven here; the least regret of all on the paper's domains",
+        ),
+        Policy(
             "greedy",
             summary="Min-Width's estimate without a width",
             equation="W/V",

@@ -60,6 +60,7 @@ STYLES = {
     "ucb": Style("UCB", "#d62728", (0, (5, 1, 1, 1, 1, 1))),  # type: ignore[arg-type]
     "min-width-grouped": Style("Min-Width, grouped", "#6a5acd", (0, (4, 1))),  # type: ignore[arg-type]
     "mixture-width": Style("Mixture-Width", "#b8008a", "-"),
+    "kl-ucb": Style("KL-UCB", "#2f4f4f", (0, (3, 1, 1, 1))),  # type: ignore[arg-type]
     "greedy": Style("Greedy", "#8c564b", "--"),
     "random": Style("Random", "#7f7f7f", ":"),
     "oracle": Style("Oracle", "#000000", "-"),

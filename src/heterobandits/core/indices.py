@@ -25,6 +25,7 @@ import numpy as np
 
 from heterobandits.core.compiled import compiled, inlined
 from heterobandits.core.elementary import ln
+from heterobandits.core.likelihood import highest_within
 
 RULES = (
     "min-width",
@@ -37,6 +38,7 @@ RULES = (
     "oracle",
     "min-width-grouped",
     "mixture-width",
+    "kl-ucb",
 )
 (
     MIN_WIDTH,
@@ -49,6 +51,7 @@ RULES = (
     ORACLE,
     MIN_WIDTH_GROUPED,
     MIXTURE_WIDTH,
+    KL_UCB,
 ) = range(len(RULES))
 
 RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
@@ -82,6 +85,8 @@ def log_term(rule, t, A, K, N, F, delta):
         return math.log(2 * N / delta) + ln_G(t, K)  # docs/beyond.md (1)
     if rule == MIXTURE_WIDTH:
         return math.log(N / delta)  # docs/beyond.md (2)
+    if rule == KL_UCB:
+        return math.log(t)  # docs/beyond.md (4)
     if rule == MIN_UCB or rule == NO_SHARING:
         return math.log(2 * A * N / delta) + math.log(t)  # [eq:epsilon_t,a,n]
     if rule == CUCB:
@@ -194,6 +199,31 @@ def pool(s, c, y, n, count, hits, V, W):
 
 
 @compiled
+def fill_kl_indices(s, c, y, n, L, row):
+    """KL-UCB's index of arm n: the largest mean whose log-likelihood is within L of the greatest.
+
+    Like `pool`, it counts agents of equal sensitivity together   docs/beyond.md (4)
+    """
+    A = c.shape[0]
+    kinds = np.empty(A)
+    failures = np.empty(A, np.int64)
+    for lane in range(c.shape[2]):
+        K = 0
+        pulls = 0
+        successes = 0
+        for a in range(A):
+            if a == 0 or s[a] != s[a - 1]:
+                kinds[K] = s[a]
+                failures[K] = 0
+                K += 1
+            failures[K - 1] += c[a, n, lane] - y[a, n, lane]
+            pulls += c[a, n, lane]
+            successes += y[a, n, lane]
+        seen = pulls > 0
+        row[lane] = highest_within(L, successes, kinds[:K], failures[:K]) if seen else math.inf
+
+
+@compiled
 def fill_indices(rule, s, mu, c, y, L, out):
     """out[i, n, lane] = index of arm n, in one row that all agents share or one row per agent."""
     A, N, B = c.shape
@@ -245,6 +275,8 @@ def fill_indices(rule, s, mu, c, y, L, out):
                     hits[lane] += y_an[lane]
             for lane in range(B):
                 row[lane] = plain_index(count[lane], hits[lane], L)
+        elif rule == KL_UCB:
+            fill_kl_indices(s, c, y, n, L, row)
         elif rule == RANDOM:
             for lane in range(B):
                 row[lane] = 0.0  # all arms tie
