@@ -222,11 +222,7 @@ class Planner:
         """The planner as JSON text: what it was made with, the rounds and the two tables."""
         state: dict[str, Any] = {
             "heterobandits_planner": FORMAT,
-            "policy": {
-                "name": self.policy.name,
-                "delta": self.policy.delta,
-                "horizon": self.policy.horizon,
-            },
+            "policy": self.policy.parameters,
             "seed": self.seed,
             "trial": self.trial,
             "agent_names": list(self.agent_names),

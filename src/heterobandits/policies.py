@@ -127,6 +127,11 @@ class Policy:
             changed.append(f"horizon={self.horizon}")
         return self.name + (f"({', '.join(changed)})" if changed else "")
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Name and parameters, as they stand in files."""
+        return {"name": self.name, "delta": self.delta, "horizon": self.horizon}
+
     def check_size(self, agents: int, arms: int) -> None:
         """Refuse a policy that ranks whole assignments when there are too many of them."""
         count = math.perm(arms, agents)

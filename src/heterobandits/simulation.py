@@ -371,10 +371,7 @@ def simulate(
     return Results(
         problem=problem,
         policies=tuple(entry.label for entry in entries),
-        parameters=tuple(
-            {"name": entry.name, "delta": entry.delta, "horizon": entry.horizon}
-            for entry in entries
-        ),
+        parameters=tuple(entry.parameters for entry in entries),
         horizon=horizon,
         seed=seed,
         rounds=rounds,

@@ -1,6 +1,6 @@
 """The command line: thin commands that parse, call the library and print.
 
-Results go to stdout; progress and notes go to stderr, and only to a terminal. Exit code 0 is
+Results go to stdout; notes go to stderr, and progress too, but only to a terminal. Exit code 0 is
 fine, 1 says that whoever read the output has left (or that the paper is contradicted, where that
 was asked), 2 is bad input with one line on stderr, 130
 is an interrupt.
@@ -60,14 +60,13 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except InvalidInput as error:
         code = _complain(str(error))
-    except KeyboardInterrupt:
-        print("heterobandits: interrupted", file=sys.stderr)
-        code = INTERRUPTED
     except BrokenPipeError:  # whoever read our output has gone; Python must not flush into it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except typer.TyperException as error:
         code = _complain(error.format_message())
+    if code == INTERRUPTED:
+        print("heterobandits: interrupted", file=sys.stderr)
     sys.exit(code or 0)
 
 

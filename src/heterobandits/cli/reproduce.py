@@ -52,7 +52,7 @@ def reproduce(
         return 0
     from heterobandits.experiments.reproduce import reproduce as run
 
-    names = [name.strip() for name in only.split(",") if name.strip()]
+    names = [name.strip() for name in only.split(",")] if only else []
     with shown_share(quiet) as show:
         made = run(
             output,
@@ -119,32 +119,23 @@ def shown_share(quiet: bool) -> Iterator[Callable[[str, float], None]]:
 
 def print_verdict(made: "Reproduction") -> None:
     """The verdict, what does not plainly hold, and where to look."""
-    from rich.console import Console
-
     from heterobandits.experiments.report import headline
 
-    console = Console(highlight=False, soft_wrap=True)
     if made.quick:
-        console.print("quick run: few trials, take no verdict from it")
-    console.print(headline(made.claims), style="bold")
+        print("quick run: few trials, take no verdict from it")
+    print(headline(made.claims))
     for judged in made.claims:
         if judged.verdict != "pass":
-            console.print(
-                f"  {judged.verdict}: {judged.claim.text} ({judged.evidence})", markup=False
-            )
+            print(f"  {judged.verdict}: {judged.claim.text} ({judged.evidence})")
     for title, cells in (("regrets", made.regret), ("percent changes", made.percent)):
         if cells:
             agreeing = sum(cell.agrees for cell in cells)
-            console.print(f"{agreeing} of {len(cells)} {title} agree with the published ones")
+            print(f"{agreeing} of {len(cells)} {title} agree with the published ones")
     if made.rankings:
-        counts = {
-            v: sum(r.verdict == v for r in made.rankings) for v in ("match", "tied", "mismatch")
-        }
-        console.print(
-            f"{counts['match']} of {len(made.rankings)} rankings match, {counts['tied']} are tied, "
-            f"{counts['mismatch']} mismatch"
-        )
-    console.print(f"{made.folder / 'report.html'} after {made.seconds:.0f} s")
+        verdicts = [row.verdict for row in made.rankings]
+        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("match", "tied", "mismatch"))
+        print(f"of {len(verdicts)} rankings: {counts}")
+    print(f"{made.folder / 'report.html'} after {made.seconds:.0f} s")
 
 
 def hotel_means(

@@ -104,7 +104,7 @@ def simulate(
                 print(f"wrote {path}", file=sys.stderr)
     if results.partial:
         print(
-            f"heterobandits: interrupted, {results.trials:,} of {trials:,} trials are complete",
+            f"heterobandits: {results.trials:,} of {trials:,} trials are complete",
             file=sys.stderr,
         )
     return 130 if results.partial else 0

@@ -116,9 +116,15 @@ def hotel_always_best(evidence: Evidence) -> Finding:
     since = results.rounds[first] if first < len(below) else results.horizon + 1
     early = since <= results.horizon / 100  # all begin alike: no policy can be ahead at once
     verdict: Verdict = "fail" if above.any() else "pass" if early else "unclear"
-    return verdict, (
-        f"its regret is below every other's, with confidence, at each of the "
-        f"{int(below[first:].sum())} checkpoints from round {since} on, and above none at any"
+    held = (
+        "at no checkpoint up to the horizon"
+        if since > results.horizon
+        else f"from round {since} on"
+    )
+    beaten = "above another's, with confidence, at " + (f"{above.sum()}" if above.any() else "none")
+    return (
+        verdict,
+        f"its regret is below every other's, with confidence, {held}; {beaten} of {len(above)} checkpoints",
     )
 
 
@@ -140,14 +146,17 @@ def poaching_later(evidence: Evidence) -> Finding:
         ordered.append(rounds[0] > rounds[1] > rounds[2])
         listed = ", ".join("never" if math.isinf(t) else f"{t:.0f}" for t in rounds)
         parts.append(f"{factor:g} times from round {listed}")
-    text = f"with 2, 3, 5 rangers the largest regret is {'; '.join(parts)} the least"
+    text = (
+        f"the largest regret is, in multiples of the least, {'; '.join(parts)} with 2, 3, 5 rangers"
+    )
     return ("pass" if all(ordered) else "unclear" if any(ordered) else "fail"), text
 
 
 def first_apart(results: Results, factor: float) -> float:
     """The round, between checkpoints by interpolation, in which the regrets are a factor apart."""
     means = np.array([results.mean(label) for label in PAPER])
-    ratio = means.max(axis=0) / means.min(axis=0)
+    least = means.min(axis=0)
+    ratio = np.where(least > 0, means.max(axis=0) / np.where(least > 0, least, 1.0), 1.0)
     above = np.flatnonzero(ratio > factor)
     if not len(above) or above[0] == 0:
         return math.inf if not len(above) else float(results.rounds[0])
@@ -467,7 +476,7 @@ def judge(evidence: Evidence) -> list[Judged]:
     theory = set(evidence.theory)
     judged = []
     for claim in CLAIMS:
-        if set(claim.needs) <= have and (claim.needs != THEORY or theory):
+        if theory if claim.needs == THEORY else set(claim.needs) <= have:
             verdict, text = claim.check(evidence)
             judged.append(Judged(claim, verdict, text))
     return judged

@@ -7,6 +7,7 @@ cannot be shipped, so the means are computed from a user's own copy.
 
 import csv
 import io
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +67,8 @@ def hotel_means(
                 continue
             try:
                 rating = float(row[CLEANLINESS])
+                if not math.isfinite(rating):
+                    raise ValueError
             except ValueError:
                 complaints.append(
                     f"line {reader.line_num} has the rating {shown(row[CLEANLINESS])}, not a number"
@@ -86,5 +89,6 @@ def hotel_means(
         raise InvalidInput(
             f"{path} has no hotel in {location!r} with at least {least:,} ratings; "
             f"{len(counts):,} hotels there have any"
+            + (f"; {len(complaints):,} lines are unusable: {complaints[0]}" if complaints else "")
         )
     return HotelMeans(hotels, tuple(complaints))

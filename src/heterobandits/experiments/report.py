@@ -56,7 +56,7 @@ def headline(claims: Sequence[Judged]) -> str:
         for verdict in ("pass", "unclear", "fail")
     }
     if not claims:
-        return "No claim was checked: the experiments chosen decide none alone."
+        return "No claim of the text is about these experiments alone."
     return (
         f"{count['pass']} of {len(claims)} claims hold, {count['unclear']} "
         f"{'is' if count['unclear'] == 1 else 'are'} unclear, {count['fail']} "

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from heterobandits.errors import InvalidInput, unknown, whole_number
+from heterobandits.errors import InvalidInput, listed, unknown, whole_number
 from heterobandits.experiments import figures, report
 from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
 from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
@@ -27,6 +27,8 @@ from heterobandits.results import Results, machine, versions, write_aside
 QUICK_TRIALS = 64
 QUICK_SHARE = 5  # of the long horizon of the rankings, a quick run plays one in so many rounds
 QUICK_COVERAGE = 500
+
+TABLES = ("robustness_regret", "robustness_percent", "synthetic_rankings")
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "covid": ("covid",),
@@ -83,7 +85,7 @@ def chosen_experiments(only: Sequence[str], long: bool) -> list[Experiment]:
         names = {e.name for e in (*FIGURES, *SYNTHETIC, *(LONG if long else ()))}
     else:
         names = set(GROUPS["long"]) if long else set()
-        for name in only:
+        for name in listed(only, "only", "names of experiments"):
             if name not in GROUPS and name not in every:
                 raise unknown("experiment", name, [*GROUPS, *every])
             names |= set(GROUPS.get(name, (name,)))
@@ -133,9 +135,8 @@ def reproduce(
         ]
     results = run_all(experiments, seed, Kept(folder / "runs", resume), show, note)
     show("checking the theory", 1.0)
-    studied = trials or COVERAGE_TRIALS
     theory = {
-        e.name: check_theory(e, QUICK_COVERAGE if quick else max(studied, COVERAGE_TRIALS), seed)
+        e.name: check_theory(e, QUICK_COVERAGE if quick else COVERAGE_TRIALS, seed)
         for e in experiments
         if e.name in THEORY
     }
@@ -182,6 +183,7 @@ def write_everything(
     tables = folder / "tables"
     for place in (drawings, tables):
         place.mkdir(parents=True, exist_ok=True)
+    forget_earlier(drawings, tables)
     shown = []
     for experiment in experiments:
         run = results[experiment.name]
@@ -239,6 +241,15 @@ def write_everything(
         made.claims, made.regret, made.percent, made.rankings, shown, provenance, made.quick
     )
     write_aside(folder / "report.html", lambda aside: aside.write_text(page, "utf-8"))
+
+
+def forget_earlier(drawings: Path, tables: Path) -> None:
+    """Remove what an earlier run may have drawn and tabled that this one might not."""
+    names = [e.name + kind for e in (*FIGURES, *LONG) for kind in ("", "-theory")]
+    for path in (drawings / f"{name}.{kind}" for name in names for kind in figures.FORMATS):
+        path.unlink(missing_ok=True)
+    for name in ("claims", "coverage", *TABLES):
+        (tables / f"{name}.csv").unlink(missing_ok=True)
 
 
 def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from heterobandits.errors import InvalidInput
 from heterobandits.experiments.catalogue import Experiment
+from heterobandits.policies import policy
 from heterobandits.results import Results, versions, write_aside
 from heterobandits.simulation import simulate
 
@@ -44,8 +45,11 @@ class Kept:
         same = (
             results.problem == experiment.problem
             and results.policies == experiment.policies
+            and results.parameters == tuple(policy(name).parameters for name in experiment.policies)
             and results.horizon == experiment.horizon
-            and results.trials == experiment.trials
+            and results.rounds == tuple(checkpoints(experiment.horizon))
+            and results.kept_rounds == (() if experiment.ranking else results.rounds[-1:])
+            and results.spans == ((0, experiment.trials),)
             and results.seed == seed
             and results.versions == versions()
             and not results.partial

@@ -84,7 +84,7 @@ def robustness_percent(results: dict[str, Results]) -> list[Percent]:
 
 
 def papers_percent(estimated: Floats, true: Floats) -> tuple[float, float]:
-    """The paper's statistic and its standard error: each trial paired with the next, another luck."""
+    """The paper's statistic and its standard error: each trial paired with the one before, of another luck."""
     other = np.roll(true, 1)
     change = 100 * (estimated - other) / other
     return float(change.mean()), float(change.std(ddof=1) / math.sqrt(len(change)))
