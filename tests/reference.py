@@ -112,13 +112,18 @@ def ucb_mixture(s, c, y, n, delta):
     return mean + epsilon_mixture(s, column(c, n), len(c[0]), delta)
 
 
-def log_likelihood(s, c_n, y_n, mu):
-    """ln prod (s mu)^y (1 - s mu)^(c - y), without the constant sum of y ln s; docs/beyond.md (3)"""
-    total = 0.0
+def failures_by_kind(s, c_n, y_n):
+    """(sensitivity, failures) of each kind of agent: with the successes, all that l depends on."""
+    kinds = {}
     for s_a, pulls, hits in zip(s, c_n, y_n, strict=True):
-        total += hits * math.log(mu) if hits else 0.0
-        total += (pulls - hits) * math.log1p(-s_a * mu) if pulls > hits else 0.0
-    return total
+        kinds[s_a] = kinds.get(s_a, 0) + pulls - hits
+    return sorted(kinds.items())
+
+
+def log_likelihood(hits, failures, mu):
+    """docs/beyond.md (3)"""
+    total = hits * math.log(mu) if hits else 0.0
+    return total + sum(f * math.log1p(-s_k * mu) for s_k, f in failures if f)
 
 
 def kl_ucb(s, c_n, y_n, drop):
@@ -126,30 +131,23 @@ def kl_ucb(s, c_n, y_n, drop):
     if not sum(c_n):
         return INF
     limit = math.nextafter(1 / max(s), 0)
+    hits, failures = sum(y_n), failures_by_kind(s, c_n, y_n)
 
-    def slope(mu):
-        return sum(
-            y / mu - (c - y) * s_a / (1 - s_a * mu) for s_a, c, y in zip(s, c_n, y_n, strict=True)
-        )
+    def halved(low, high, goes_up):
+        for _ in range(1100):
+            middle = (low + high) / 2
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if goes_up(middle) else (low, middle)
+        return low, high
 
-    low, high = 0.0, limit
-    for _ in range(1100):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-    peak = high
-    level = log_likelihood(s, c_n, y_n, peak) - drop
-    if log_likelihood(s, c_n, y_n, limit) >= level:
+    _, peak = halved(
+        0.0, limit, lambda mu: hits / mu > sum(f * s_k / (1 - s_k * mu) for s_k, f in failures)
+    )
+    level = log_likelihood(hits, failures, peak) - drop
+    if log_likelihood(hits, failures, limit) >= level:
         return limit
-    low, high = peak, limit
-    for _ in range(1100):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        inside = log_likelihood(s, c_n, y_n, middle) >= level
-        low, high = (middle, high) if inside else (low, middle)
-    return low
+    return halved(peak, limit, lambda mu: log_likelihood(hits, failures, mu) >= level)[0]
 
 
 def ucb_own(s, c, y, a, n, t, delta):

@@ -43,7 +43,8 @@ Progress = Callable[[int, int], None]
 
 BLOCK_BYTES = 2**19  # a block's tables should stay in a core's own cache
 MOST_LANES = 512
-CHUNK_CELLS = 2**24  # table cells touched in one call of a kernel: some hundredths of a second
+STEP_SECONDS = 0.05  # an interrupt waits for the step that is being played
+MOST_ROUNDS_A_STEP = 2**16
 MOST_SEEDS = 2**64
 
 
@@ -91,10 +92,6 @@ class World:
         """How many trials side by side keep their tables in the cache, in whole vectors."""
         return max(16, min(MOST_LANES, BLOCK_BYTES // (16 * self.cells) // 16 * 16))
 
-    def chunk(self, lanes: int) -> int:
-        """How many rounds of this many trials to play in one call of a kernel."""
-        return max(1, CHUNK_CELLS // (self.cells * lanes))
-
 
 class Block:
     """The learning of one policy in neighbouring trials: the two tables, and the rounds behind them."""
@@ -104,6 +101,7 @@ class Block:
         self.seed = np.uint64(seed)
         self.trial = np.uint64(trial)
         self.elapsed = 0
+        self.step = 8  # rounds to play in one go; adapts to how long they take
         self.pulls = np.zeros((len(world.s), len(world.mu), lanes), np.int32)
         self.successes = np.zeros_like(self.pulls)
         if world.policy.index_per == "assignment":
@@ -134,8 +132,14 @@ class Block:
     def advance_to(self, round_: int) -> Iterator[int]:
         """Play up to this round, in steps of some hundredths of a second; yields the length of each."""
         while self.elapsed < round_:
-            step = min(self.world.chunk(self.pulls.shape[-1]), round_ - self.elapsed)
+            step = min(self.step, round_ - self.elapsed)
+            begin = time.perf_counter()
             self.advance(step)
+            took = time.perf_counter() - begin
+            if took > STEP_SECONDS:
+                self.step = max(1, step // 2)
+            elif step == self.step and took < STEP_SECONDS / 3:
+                self.step = min(2 * step, MOST_ROUNDS_A_STEP)
             yield step
 
     def regrets(self) -> Floats:
