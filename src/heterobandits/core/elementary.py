@@ -14,7 +14,7 @@ BIAS = 1023
 
 @inlined
 def ln(x):
-    """The natural logarithm of a finite x >= 1, to the last bits of a double.
+    """The natural logarithm of a normal, positive x, to the last bits of a double.
 
     x = 2^k m with m in [sqrt(1/2), sqrt(2)], and ln m = 2 artanh f with f = (m - 1) / (m + 1), whose
     series f + f^3/3 + f^5/5 + ... ends after f^21, since f^2 < 0.03.

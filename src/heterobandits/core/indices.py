@@ -25,7 +25,7 @@ import numpy as np
 
 from heterobandits.core.compiled import compiled, inlined
 from heterobandits.core.elementary import ln
-from heterobandits.core.likelihood import highest_within
+from heterobandits.core.likelihood import fill_highest_within
 
 RULES = (
     "min-width",
@@ -204,23 +204,26 @@ def fill_kl_indices(s, c, y, n, L, row):
 
     Like `pool`, it counts agents of equal sensitivity together   docs/beyond.md (4)
     """
-    A = c.shape[0]
+    A, _, B = c.shape
     kinds = np.empty(A)
-    failures = np.empty(A, np.int64)
-    for lane in range(c.shape[2]):
-        K = 0
-        pulls = 0
-        successes = 0
-        for a in range(A):
-            if a == 0 or s[a] != s[a - 1]:
-                kinds[K] = s[a]
-                failures[K] = 0
-                K += 1
-            failures[K - 1] += c[a, n, lane] - y[a, n, lane]
-            pulls += c[a, n, lane]
-            successes += y[a, n, lane]
-        seen = pulls > 0
-        row[lane] = highest_within(L, successes, kinds[:K], failures[:K]) if seen else math.inf
+    failures = np.zeros((A, B))
+    successes = np.zeros(B)
+    pulls = np.zeros(B, np.int32)
+    K = 0
+    for a in range(A):
+        if a == 0 or s[a] != s[a - 1]:
+            kinds[K] = s[a]
+            K += 1
+        failed = failures[K - 1]
+        c_an = c[a, n]
+        y_an = y[a, n]
+        for lane in range(B):
+            failed[lane] += c_an[lane] - y_an[lane]
+            successes[lane] += y_an[lane]
+            pulls[lane] += c_an[lane]
+    fill_highest_within(L, successes, kinds[:K], failures[:K], row)
+    for lane in range(B):
+        row[lane] = row[lane] if pulls[lane] > 0 else math.inf
 
 
 @compiled
