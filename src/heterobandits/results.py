@@ -49,7 +49,7 @@ class Style(NamedTuple):
 
     title: str
     colour: str
-    dashes: str
+    dashes: str | tuple[int, tuple[int, ...]]
 
 
 STYLES = {
@@ -57,10 +57,10 @@ STYLES = {
     "min-ucb": Style("Min-UCB", "#008000", "--"),
     "no-sharing": Style("No-Sharing", "#ff8c00", "-."),
     "cucb": Style("CUCB", "#00a5c8", ":"),
-    "ucb": Style("UCB", "#d62728", (0, (5, 1, 1, 1, 1, 1))),  # type: ignore[arg-type]
-    "min-width-grouped": Style("Min-Width, grouped", "#6a5acd", (0, (4, 1))),  # type: ignore[arg-type]
+    "ucb": Style("UCB", "#d62728", (0, (5, 1, 1, 1, 1, 1))),
+    "min-width-grouped": Style("Min-Width, grouped", "#6a5acd", (0, (4, 1))),
     "mixture-width": Style("Mixture-Width", "#b8008a", "-"),
-    "kl-ucb": Style("KL-UCB", "#2f4f4f", (0, (3, 1, 1, 1))),  # type: ignore[arg-type]
+    "kl-ucb": Style("KL-UCB", "#2f4f4f", (0, (3, 1, 1, 1))),
     "greedy": Style("Greedy", "#8c564b", "--"),
     "random": Style("Random", "#7f7f7f", ":"),
     "oracle": Style("Oracle", "#000000", "-"),

@@ -1,7 +1,7 @@
 """`heterobandits bounds`: what theory promises for a problem, and whether simulation agrees."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,7 +48,7 @@ def bounds(
         name: theory.widths(name, once, stated.believed, rounds, delta)
         for name in theory.WITH_WIDTHS
     }
-    found: dict[str, object] = {
+    found: dict[str, Any] = {
         "problem": stated.to_dict(),
         "horizon": rounds,
         "delta": delta,
@@ -76,7 +76,7 @@ def bounds(
     print_report(found, title)
 
 
-def print_report(found: dict[str, object], title: str) -> None:
+def print_report(found: dict[str, Any], title: str) -> None:
     """The same for a person: one line for each number, and what it means."""
     from rich.console import Console
     from rich.table import Table
@@ -91,16 +91,15 @@ def print_report(found: dict[str, object], title: str) -> None:
         table.add_row(f"best place for {agent}", stated.arm_names[arm])
     table.add_row("expected successes in a best round", f"{found['expected_reward']:.4g}")
     table.add_row(f"ln G({found['horizon']}, {stated.agents})", f"{found['ln_G']:.6g}")
-    for name, term in found["log_terms"].items():  # type: ignore[attr-defined]
+    for name, term in found["log_terms"].items():
         table.add_row(f"log term of {name}", f"{term:.6g}")
-    for name, width in found["width_after_one_pull_each"].items():  # type: ignore[attr-defined]
+    for name, width in found["width_after_one_pull_each"].items():
         values = width if isinstance(width, list) else [width]
         shown = ", ".join(f"{value:.4g}" for value in values)
         table.add_row(f"width of {name}, arm pulled once by all", shown)
-    certainty = f"with probability {1 - float(found['delta']):g}"  # type: ignore[arg-type]
+    certainty = f"with probability {1 - found['delta']:g}"
     table.add_row(f"min-width's regret is below, {certainty}", f"{found['regret_bound']:,.1f}")
-    limit = float(found["lower_bound"])  # type: ignore[arg-type]
-    table.add_row("no good policy can stay below, per ln T", f"{limit:.4g}")
+    table.add_row("no good policy can stay below, per ln T", f"{found['lower_bound']:.4g}")
     study = found.get("coverage")
     if isinstance(study, dict):
         count = f"of {study['trials']:,} trials"

@@ -79,8 +79,10 @@ def simulate(
         raise InvalidInput(
             f"--policy-horizon is {policy_horizon!r}: 'anytime' or a number of rounds"
         )
-    log_rounds = "anytime" if policy_horizon == "anytime" else int(policy_horizon)
-    entries = [catalogued(name, delta=delta, horizon=log_rounds) for name in dict.fromkeys(names)]  # type: ignore[arg-type]
+    log_rounds: int | Literal["anytime"] = (
+        "anytime" if policy_horizon == "anytime" else int(policy_horizon)
+    )
+    entries = [catalogued(name, delta=delta, horizon=log_rounds) for name in dict.fromkeys(names)]
     with shown_progress("simulating", quiet) as progress:
         results = simulation.simulate(
             stated,

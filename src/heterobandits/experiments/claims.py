@@ -18,6 +18,7 @@ from heterobandits.experiments.catalogue import CASES, SYNTHETIC, Experiment
 from heterobandits.experiments.tables import (
     DEVIATIONS,
     LEVEL,
+    ordered,
     rankings,
     ratio_percent,
 )
@@ -140,16 +141,16 @@ def hotel_baselines(evidence: Evidence) -> Finding:
 
 
 def poaching_later(evidence: Evidence) -> Finding:
-    ordered, parts = [], []
+    sorted_out, parts = [], []
     for factor in APART:
         rounds = [first_apart(evidence.results[name], factor) for name in RANGERS]
-        ordered.append(rounds[0] > rounds[1] > rounds[2])
+        sorted_out.append(rounds[0] > rounds[1] > rounds[2])
         listed = ", ".join("never" if math.isinf(t) else f"{t:.0f}" for t in rounds)
         parts.append(f"{factor:g} times from round {listed}")
     text = (
         f"the largest regret is, in multiples of the least, {'; '.join(parts)} with 2, 3, 5 rangers"
     )
-    return ("pass" if all(ordered) else "unclear" if any(ordered) else "fail"), text
+    return ("pass" if all(sorted_out) else "unclear" if any(sorted_out) else "fail"), text
 
 
 def first_apart(results: Results, factor: float) -> float:
@@ -237,7 +238,7 @@ def min_ucb_sometimes(evidence: Evidence) -> Finding:
 
 def best_is_aware(evidence: Evidence) -> Finding:
     chosen = synthetic(evidence, lambda e: len(set(e.problem.sensitivities)) > 1)
-    best = [min(r.policies, key=lambda p, r=r: float(r.mean(p)[-1])) for _, r in chosen]  # type: ignore[misc]
+    best = [ordered(results)[0] for _, results in chosen]
     verdicts = [
         joint(min((lower_regret(r, label, [rival]) for label in ("min-width", "min-ucb")), key=_rank)
               for rival in ("no-sharing", "cucb", "ucb"))

@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ def write_everything(
         run = results[experiment.name]
         if not experiment.ranking:
             svg = figures.save_figure(
-                lambda e=experiment, r=run: figures.regret_figure(e, r, made.quick),  # type: ignore[misc]
+                partial(figures.regret_figure, experiment, run, made.quick),
                 drawings,
                 experiment.name,
             )
@@ -200,7 +201,7 @@ def write_everything(
             shown.append((experiment.title, caption, svg))
         if experiment.name in theory:
             svg = figures.save_figure(
-                lambda e=experiment, r=run: figures.theory_figure(e, r, made.quick),  # type: ignore[misc]
+                partial(figures.theory_figure, experiment, run, made.quick),
                 drawings,
                 f"{experiment.name}-theory",
             )

@@ -118,6 +118,11 @@ class Ranking:
         }
 
 
+def ordered(results: Results) -> tuple[str, ...]:
+    """The policies by their mean regret at the horizon, best first."""
+    return tuple(sorted(results.policies, key=lambda label: float(results.mean(label)[-1])))
+
+
 def rankings(results: dict[str, Results]) -> list[Ranking]:
     """All rankings of the synthetic table that were run.
 
@@ -129,7 +134,7 @@ def rankings(results: dict[str, Results]) -> list[Ranking]:
         if experiment.name not in results:
             continue
         run = results[experiment.name]
-        ours = tuple(sorted(run.policies, key=lambda label: float(run.mean(label)[-1])))
+        ours = ordered(run)
         means = tuple(float(run.mean(label)[-1]) for label in ours)
         order = experiment.ranking
         contradicted = any(
