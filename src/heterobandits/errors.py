@@ -16,6 +16,7 @@ import numpy.typing as npt
 Counts = npt.NDArray[np.int32]
 
 MOST = 2**31 - 1  # the kernels count in 32 bits
+MOST_ADDRESS = 2**64 - 1  # of a seed or a trial
 MOST_ROUNDS = 2**53  # and take logarithms of floats
 
 __all__ = ["InvalidInput", "UnsupportedVersion"]

@@ -19,6 +19,7 @@ from heterobandits.core.indices import fill_assignment_indices
 from heterobandits.core.randomness import round_words
 from heterobandits.errors import (
     MOST,
+    MOST_ADDRESS,
     InvalidInput,
     UnsupportedVersion,
     counts,
@@ -109,8 +110,8 @@ class Planner:
                 f"{self.policy.name} knows the true means: it can be simulated, not planned with"
             )
         self.policy.check_size(agents, len(self.arm_names))
-        self.seed = whole_number(seed, "seed", 0, 2**64 - 1)
-        self.trial = whole_number(trial, "trial", 0, 2**64 - 1)
+        self.seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
+        self.trial = whole_number(trial, "trial", 0, MOST_ADDRESS)
         self.rounds = 0
         self.pulls = np.zeros((agents, len(self.arm_names)), np.int32)
         self.successes = np.zeros_like(self.pulls)

@@ -220,20 +220,20 @@ CATALOGUE |= {
             "min-width",
             summary="all outcomes of an arm, weighted for the narrowest interval",
             equation="W/V + sqrt(ln(2N·G(t,A)/δ) / 2V),  V = Σ s²c,  W = Σ s·y",
-            guarantee="all intervals hold, and regret O(sqrt(T ln T)), with probability 1 − δ",
+            guarantee="for a fixed horizon: all intervals hold, regret O(sqrt(T ln T)), with probability 1 − δ",
         ),
         Policy(
             "min-ucb",
             summary="the least of the agents' own upper bounds of an arm",
             equation="min over agents of  y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
-            guarantee="all upper bounds hold with probability 1 − δ",
+            guarantee="for a fixed horizon: all upper bounds hold with probability 1 − δ",
         ),
         Policy(
             "no-sharing",
             index_per="agent",
             summary="each agent by its own outcomes alone",
             equation="y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
-            guarantee="all intervals hold with probability 1 − δ",
+            guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
         ),
         Policy(
             "cucb",
@@ -254,7 +254,7 @@ CATALOGUE |= {
             "min-width-grouped",
             summary="min-width that counts agents of equal sensitivity as one",
             equation="W/V + sqrt(ln(2N·G(t,K)/δ) / 2V),  K distinct sensitivities",
-            guarantee="all intervals hold with probability 1 − δ",
+            guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
         ),
         Policy(
             "mixture-width",

@@ -25,7 +25,16 @@ from heterobandits.core.rounds import (
     play_round,
     play_rounds,
 )
-from heterobandits.errors import MOST, InvalidInput, choice, fraction, listed, shown, whole_number
+from heterobandits.errors import (
+    MOST,
+    MOST_ADDRESS,
+    InvalidInput,
+    choice,
+    fraction,
+    listed,
+    shown,
+    whole_number,
+)
 from heterobandits.policies import Policy, assignments, chosen
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, pick_order, stated
@@ -45,7 +54,6 @@ BLOCK_BYTES = 2**19  # a block's tables should stay in a core's own cache
 MOST_LANES = 512
 STEP_SECONDS = 0.05  # an interrupt waits for the step that is being played
 MOST_ROUNDS_A_STEP = 2**16
-MOST_SEEDS = 2**64
 
 
 @dataclass(frozen=True)
@@ -193,13 +201,13 @@ def checkpoint_rounds(checkpoints: int | Iterable[int], horizon: int) -> tuple[i
 def trial_range(trials: int | range) -> range:
     """The trials of a run: that many from 0 on, or a shard given as a range."""
     if isinstance(trials, range):
-        inside = 0 <= trials.start < trials.stop <= MOST_SEEDS // 2
+        inside = 0 <= trials.start < trials.stop <= MOST_ADDRESS // 2
         if not inside or trials.step != 1:
             raise InvalidInput(
                 f"trials is {shown(trials)}: a range of consecutive trials from 0 on"
             )
         return trials
-    return range(whole_number(trials, "trials", 1, MOST_SEEDS // 2))
+    return range(whole_number(trials, "trials", 1, MOST_ADDRESS // 2))
 
 
 def available_threads() -> int:
@@ -296,7 +304,7 @@ def simulate(
     entries = chosen(policies)
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(trials)
-    seed = whole_number(seed, "seed", 0, MOST_SEEDS - 1)
+    seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
     rounds = checkpoint_rounds(checkpoints, horizon)
     choice(keep, "keep", ("moments", "final", "all"))
     if progress is not None and not callable(progress):
@@ -425,7 +433,7 @@ def coverage(
     (entry,) = chosen([policy])
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(whole_number(trials, "trials", 1))
-    seed = whole_number(seed, "seed", 0, MOST_SEEDS - 1)
+    seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
     delta = fraction(delta, "delta")
     world = World.of(problem, entry)
     agents, arms = problem.agents, problem.arms

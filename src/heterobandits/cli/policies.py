@@ -22,7 +22,9 @@ def policies(format: TableOrJson = "table") -> None:
     console = Console(highlight=False, soft_wrap=True)
     for name, entry in CATALOGUE.items():
         baseline = name in ("greedy", "random", "oracle")
-        source = "the paper's" if name in PAPER else "a baseline" if baseline else "ours"
+        source = (
+            "the paper's" if name in PAPER else "a baseline" if baseline else "beyond the paper"
+        )
         console.print(f"[bold]{name}[/bold] ({source}): {entry.summary}")
         console.print(f"    index      {entry.equation}", markup=False)
         console.print(f"    per        {entry.index_per}; picks first: {entry.first}", markup=False)

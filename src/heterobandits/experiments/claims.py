@@ -378,6 +378,12 @@ def smaller_logarithm(evidence: Evidence) -> Finding:
     return ("pass" if all(a < b for a, b in terms) else "fail"), f"log terms: {text}"
 
 
+def rounds(evidence: Evidence) -> str:
+    """How long the theory was watched."""
+    horizons = sorted({theory.coverage.horizon for theory in evidence.theory.values()})
+    return f"in {' or '.join(map(str, horizons))} rounds"
+
+
 def covered(name: str) -> Callable[[Evidence], Finding]:
     def check(evidence: Evidence) -> Finding:
         shares = {
@@ -392,7 +398,7 @@ def covered(name: str) -> Callable[[Evidence], Finding]:
         )
         return (
             verdict,
-            f"share of trials in which a bound failed: {text}; allowed {evidence.delta:g}",
+            f"share of trials in which a bound failed, {rounds(evidence)}: {text}; allowed {evidence.delta:g}",
         )
 
     return check
@@ -404,7 +410,9 @@ def regret_bounded(evidence: Evidence) -> Finding:
         for domain, theory in evidence.theory.items()
     ]
     broken = max(theory.coverage.over_regret_bound for theory in evidence.theory.values())
-    return ("pass" if broken <= evidence.delta else "fail"), f"largest regret: {', '.join(parts)}"
+    return (
+        "pass" if broken <= evidence.delta else "fail"
+    ), f"largest regret, {rounds(evidence)}: {', '.join(parts)}"
 
 
 def closed_form(evidence: Evidence) -> Finding:
