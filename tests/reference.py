@@ -1,6 +1,6 @@
 """A slow, plain transcription of the paper (Gordon, Rolf, Tambe 2024), to compare the library with.
 
-Nothing is imported from the library. Sums over agents are exact fractions, so that what ties
+Nothing is imported from the library; integrals and roots are SciPy's. Sums over agents are exact fractions, so that what ties
 on paper ties here. Tables are lists: c[a][n] pulls and y[a][n] successes of agent a on arm n.
 """
 
@@ -9,6 +9,9 @@ import math
 from collections import defaultdict
 from fractions import Fraction
 from functools import cache
+
+from scipy.integrate import quad
+from scipy.optimize import brentq
 
 INF = math.inf
 PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
@@ -126,28 +129,125 @@ def log_likelihood(hits, failures, mu):
     return total + sum(f * math.log1p(-s_k * mu) for s_k, f in failures if f)
 
 
+def halved(low, high, goes_up):
+    """The end of halving an interval: neighbouring numbers, `goes_up` being true below and false above."""
+    for _ in range(1100):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if goes_up(middle) else (low, middle)
+    return low, high
+
+
+def likeliest(hits, failures, limit):
+    """Where the likelihood peaks on (0, limit]."""
+
+    def rising(mu):
+        return hits / mu > sum(f * s_k / (1 - s_k * mu) for s_k, f in failures)
+
+    return halved(0.0, limit, rising)[1]
+
+
+def highest(s, hits, failures, level):
+    """The largest mean up to 1/s_1 whose log-likelihood is at least `level`."""
+    limit = math.nextafter(1 / max(s), 0)
+    peak = likeliest(hits, failures, limit)
+    if log_likelihood(hits, failures, limit) >= level:
+        return limit
+    return halved(peak, limit, lambda mu: log_likelihood(hits, failures, mu) >= level)[0]
+
+
 def kl_ucb(s, c_n, y_n, drop):
     """docs/beyond.md (4), by halving intervals: first to the peak, then to where it has fallen."""
     if not sum(c_n):
         return INF
-    limit = math.nextafter(1 / max(s), 0)
     hits, failures = sum(y_n), failures_by_kind(s, c_n, y_n)
+    peak = likeliest(hits, failures, math.nextafter(1 / max(s), 0))
+    return highest(s, hits, failures, log_likelihood(hits, failures, peak) - drop)
 
-    def halved(low, high, goes_up):
-        for _ in range(1100):
-            middle = (low + high) / 2
-            if middle in (low, high):
-                break
-            low, high = (middle, high) if goes_up(middle) else (low, middle)
-        return low, high
 
-    _, peak = halved(
-        0.0, limit, lambda mu: hits / mu > sum(f * s_k / (1 - s_k * mu) for s_k, f in failures)
-    )
-    level = log_likelihood(hits, failures, peak) - drop
-    if log_likelihood(hits, failures, limit) >= level:
-        return limit
-    return halved(peak, limit, lambda mu: log_likelihood(hits, failures, mu) >= level)[0]
+class Posterior:
+    """docs/beyond.md (5): the posterior of a mean under a uniform prior on [0, 1], by SciPy's quad."""
+
+    def __init__(self, hits, failures):
+        self.hits, self.failures = hits, failures
+        self.peak = likeliest(hits, failures, math.nextafter(1.0, 0))
+        self.top = log_likelihood(hits, failures, self.peak)
+
+        def inside(mu):
+            return self.top - log_likelihood(hits, failures, mu) < 60
+
+        low = halved(0.0, self.peak, lambda mu: not inside(mu))[0] if hits else 0.0
+        high = halved(self.peak, 1.0, inside)[1]
+        parts = [0.0, 0.05, 0.2, 0.5, 1.0]
+        self.edges = sorted(
+            {self.peak - (self.peak - low) * x for x in parts}
+            | {self.peak + (high - self.peak) * x for x in parts}
+        )
+        self.mass = self.integral(lambda mu: 1.0, 1.0)
+
+    def density(self, mu):
+        """exp(l) over its greatest value."""
+        return math.exp(log_likelihood(self.hits, self.failures, mu) - self.top)
+
+    def integral(self, weight, upto):
+        """Of weight times density, from 0 to there."""
+        edges = [edge for edge in self.edges if edge < upto]
+        edges.append(min(upto, self.edges[-1]))
+        return math.fsum(
+            quad(lambda mu: weight(mu) * self.density(mu), a, b, epsabs=0, epsrel=1e-13)[0]
+            for a, b in itertools.pairwise(edges)
+            if b > a
+        )
+
+    @property
+    def log_evidence(self):
+        """ln Z"""
+        return self.top + math.log(self.mass)
+
+    @property
+    def mean(self):
+        """The posterior mean."""
+        return self.integral(lambda mu: mu, 1.0) / self.mass
+
+    def share_below(self, mu):
+        """The distribution function."""
+        return self.integral(lambda mu: 1.0, mu) / self.mass
+
+    def quantile(self, level):
+        """Where the distribution function reaches a level, by SciPy's brentq."""
+        ends = self.edges[0], self.edges[-1]
+        return brentq(lambda mu: self.share_below(mu) - level, *ends, xtol=1e-15, rtol=1e-14)
+
+
+@cache
+def posterior(hits, failures):
+    """The posterior after so many successes and these failures by kind."""
+    return Posterior(hits, failures)
+
+
+def posterior_of(s, c_n, y_n):
+    """The posterior of one arm."""
+    return posterior(sum(y_n), tuple(failures_by_kind(s, c_n, y_n)))
+
+
+@cache
+def posterior_ratio(s, hits, failures, log):
+    """docs/beyond.md (6): the largest mean whose log-likelihood is within `log` of the evidence."""
+    return highest(s, hits, failures, posterior(hits, failures).log_evidence - log)
+
+
+def ucb_posterior(s, c_n, y_n, log):
+    """The same for one arm, infinite before the first pull."""
+    if not sum(c_n):
+        return INF
+    return posterior_ratio(tuple(s), sum(y_n), tuple(failures_by_kind(s, c_n, y_n)), log)
+
+
+@cache
+def thompson(hits, failures, word_):
+    """docs/beyond.md (9): the quantile at the middle of the word's interval of length 2^-32."""
+    return posterior(hits, failures).quantile((word_ + 0.5) / WORD)
 
 
 def ucb_own(s, c, y, a, n, t, delta):
@@ -173,8 +273,12 @@ def greedy(s, c, y, n):
     return muhat_shared(s, column(c, n), column(y, n)) if sum(column(c, n)) else INF
 
 
-def index_rows(policy, s, c, y, t, delta, mu=None):
-    """The index of every arm: one row that all agents share, or one row for each agent."""
+def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
+    """The index of every arm: one row that all agents share, or one row for each agent.
+
+    For posterior-sorted two: what arms are chosen by, and what they are dealt by. `draws` are the
+    words that Thompson's means are drawn with.
+    """
     A, N = len(c), len(c[0])
     arms = range(N)
     if policy == "min-width":
@@ -185,6 +289,20 @@ def index_rows(policy, s, c, y, t, delta, mu=None):
         return [[ucb_mixture(s, c, y, n, delta) for n in arms]]
     if policy == "kl-ucb":
         return [[kl_ucb(s, column(c, n), column(y, n), math.log(t)) for n in arms]]
+    if policy in ("posterior-ratio", "posterior-ratio-decay", "posterior-sorted"):
+        log = log_of(N * t if policy == "posterior-ratio-decay" else N, delta)
+        index = [ucb_posterior(s, column(c, n), column(y, n), log) for n in arms]
+        if policy != "posterior-sorted":
+            return [index]
+        return [index, [posterior_of(s, column(c, n), column(y, n)).mean for n in arms]]
+    if policy == "thompson":
+        known = [(sum(column(y, n)), column(c, n), column(y, n)) for n in arms]
+        return [
+            [
+                thompson(hits, tuple(failures_by_kind(s, c_n, y_n)), draws[n])
+                for n, (hits, c_n, y_n) in enumerate(known)
+            ]
+        ]
     if policy == "min-ucb":
         return [[ucb_min_ucb(s, c, y, n, t, delta) for n in arms]]
     if policy == "no-sharing":
@@ -246,14 +364,15 @@ def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None)
     supers = list(itertools.permutations(range(N), A))
     C, Y = [0] * len(supers), [0] * len(supers)
     for round_ in range(1, T + 1):
-        words = [word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers)) + A)]
+        words = [word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + N)]
         t = fixed_t or round_ - 1
         if policy == "ucb":
             index = [ucb_plain(C[i], Y[i], len(supers), t or 1, delta) for i in range(len(supers))]
             chosen = max(range(len(supers)), key=lambda i: (index[i], words[N + i]))
             turns, picked = order, supers[chosen]
         else:
-            rows = index_rows(policy, believed, c, y, t or 1, delta, mu)
+            draws = words[2 * N : 3 * N]
+            rows = index_rows(policy, believed, c, y, t or 1, delta, mu, draws)
             if policy == "no-sharing":
                 rows = [rows[a] for a in order]
             ties = [words[N + i * N : N + i * N + N] for i in range(len(rows))]
@@ -261,7 +380,11 @@ def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None)
             if policy == "cucb":
                 draws = words[2 * N : 2 * N + A]
                 turns = [order[q] for q in sorted(range(A), key=lambda q: (-draws[q], q))]
-            picked = greedy_assignment(rows, ties, A)
+            if policy == "posterior-sorted":
+                chosen = greedy_assignment(rows[:1], ties, A)
+                picked = sorted(chosen, key=lambda n: (rows[1][n], ties[0][n]), reverse=True)
+            else:
+                picked = greedy_assignment(rows, ties, A)
         f = [0] * A
         for a, n in zip(turns, picked, strict=True):
             f[a] = n
@@ -289,14 +412,29 @@ def assignment_chances(policy, s, believed, c, y, supers, t, delta, mu):
     rows = index_rows(policy, believed, c, y, t, delta, mu)
     all_turns = list(itertools.permutations(order)) if policy == "cucb" else [tuple(order)]
 
+    def deal(picked, dealt, chance):
+        """posterior-sorted: the arms picked go to the agents in turn by the second row."""
+        if not picked:
+            f = [0] * A
+            for a, n in zip(order, dealt, strict=True):
+                f[a] = n
+            chances[tuple(f)] += chance
+            return
+        best = [n for n in picked if rows[1][n] == max(rows[1][m] for m in picked)]
+        for n in best:
+            deal([m for m in picked if m != n], (*dealt, n), chance / len(best))
+
     def pick(turns, picked, chance):
+        if len(picked) == A and policy == "posterior-sorted":
+            deal(picked, (), chance)
+            return
         if len(picked) == A:
             f = [0] * A
             for a, n in zip(turns, picked, strict=True):
                 f[a] = n
             chances[tuple(f)] += chance
             return
-        row = rows[turns[len(picked)]] if len(rows) > 1 else rows[0]
+        row = rows[turns[len(picked)]] if policy == "no-sharing" else rows[0]
         free = [n for n in range(len(row)) if n not in picked]
         best = [n for n in free if row[n] == max(row[m] for m in free)]
         for n in best:

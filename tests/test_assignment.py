@@ -12,7 +12,15 @@ from scipy.stats import chi2
 
 import reference
 from heterobandits import Problem
-from heterobandits.core.assignment import assign, pick_in_turn, shuffle_turns, sort_by_ranks
+from heterobandits.core.assignment import (
+    BY_CHANCE,
+    BY_INDEX,
+    BY_SECOND_ROW,
+    assign,
+    pick_in_turn,
+    shuffle_turns,
+    sort_by_ranks,
+)
 from heterobandits.core.randomness import fill_words, words_needed
 from heterobandits.policies import policy
 from heterobandits.simulation import Block, World
@@ -74,14 +82,31 @@ def test_assign_sends_the_agent_with_the_larger_draw_first(table, data):
         data.draw(st.lists(st.integers(0, 5), min_size=A * B, max_size=A * B)), np.uint32
     ).reshape(A, B)
     picked, out = np.empty((2, A, B), np.int32)
-    for random_turns in (False, True):
-        assign(index, ties.reshape(N, B), draws, random_turns, picked, out)
+    for dealt in (BY_INDEX, BY_CHANCE):
+        assign(index, ties.reshape(N, B), draws, dealt, picked, out)
         in_turn = picked_by_reference(index, ties, A)
         for lane in range(B):
             turns = list(range(A))
-            if random_turns:
+            if dealt == BY_CHANCE:
                 turns.sort(key=lambda a: (-int(draws[a, lane]), a))
             assert out[turns, lane].tolist() == in_turn[:, lane].tolist()
+
+
+@settings(max_examples=300)
+@given(table=index_tables(rows=2))
+def test_the_second_row_deals_what_the_first_one_picked(table):
+    index, ties, A = table
+    rows, _, B = index.shape
+    index, ties = (np.repeat(both[:1], 2, axis=0) if rows == 1 else both for both in (index, ties))
+    picked, out = np.full((2, A, B), -7, np.int32)
+    words = np.ascontiguousarray(ties[0])
+    assign(index[:2].copy(), words, words[:0], BY_SECOND_ROW, picked, out)
+    for lane in range(B):
+        chosen = reference.greedy_assignment(index[:1, :, lane], ties[:1, :, lane], A)
+        best_first = sorted(chosen, key=lambda n: (index[1, n, lane], words[n, lane]), reverse=True)
+        tied = len({(index[1, n, lane], words[n, lane]) for n in chosen}) < A
+        assert sorted(out[:, lane].tolist()) == sorted(chosen)
+        assert tied or out[:, lane].tolist() == best_first
 
 
 @settings(max_examples=100)

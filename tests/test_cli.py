@@ -174,7 +174,7 @@ def test_bench_measures_every_policy(capsys: pytest.CaptureFixture[str]) -> None
     report = json.loads(out)
     assert code == 0
     measured = {(entry["problem"], entry["policy"]) for entry in report["results"]}
-    assert len(measured) == 4 * 11 - 1
+    assert len(measured) == 4 * 15 - 1
     assert ("20x50", "ucb") not in measured
     for entry in report["results"]:
         rate = entry["trials"] * entry["horizon"] / entry["seconds"]

@@ -16,6 +16,8 @@ SENSITIVITIES = st.one_of(
     st.floats(0.01, 1.0), st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.8, 0.95, 1.0])
 )
 TOLERANCE = 1e-12
+DRAW = 1234567890
+LIKELIHOOD = ("kl-ucb", "posterior-ratio", "posterior-ratio-decay", "posterior-sorted", "thompson")
 
 
 @st.composite
@@ -37,10 +39,10 @@ def tables(draw, most_agents=5, equal=False):
 
 def library_rows(rule, s, c, y, L, mu=None):
     A, N, B = c.shape
-    rows = A if rule == indices.NO_SHARING else 1
+    rows = A if rule == indices.NO_SHARING else 1 + (rule == indices.POSTERIOR_SORTED)
     out = np.full((rows, N, B), np.nan)
-    fill = indices.fill_indices
-    fill(rule, s, np.zeros(N) if mu is None else mu, c, y, L, out)
+    draws = np.full((N, B), DRAW, np.uint32)
+    indices.fill_indices(rule, s, np.zeros(N) if mu is None else mu, c, y, L, draws, out)
     return out
 
 
@@ -104,7 +106,7 @@ def test_random_ties_all_arms_and_the_oracle_ranks_by_the_means(table):
     assert (library_rows(indices.ORACLE, s, c, y, 1.0, mu) == mu[None, :, None]).all()
 
 
-@pytest.mark.parametrize("policy", [*LEARNERS, "kl-ucb"])
+@pytest.mark.parametrize("policy", [*LEARNERS, *LIKELIHOOD[:3]])
 def test_an_arm_never_pulled_has_an_infinite_index(policy):
     s = np.array([0.9, 0.5])
     c = np.array([[3, 0, 0], [2, 1, 0]], np.int32)[..., None]
@@ -171,7 +173,17 @@ def test_one_agent_gives_ln_t(T):
     assert indices.ln_G(float(T), 1) == math.log(T)
 
 
-@pytest.mark.parametrize("policy", [*reference.PAPER, "min-width-grouped", "mixture-width"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *reference.PAPER,
+        "min-width-grouped",
+        "mixture-width",
+        "posterior-ratio",
+        "posterior-ratio-decay",
+        "posterior-sorted",
+    ],
+)
 @given(t=st.integers(1, 200), A=st.integers(2, 4), extra=st.integers(0, 3), delta=DELTAS)
 def test_log_terms_are_tabled_by_round(policy, t, A, extra, delta):
     N = A + extra
@@ -184,6 +196,9 @@ def test_log_terms_are_tabled_by_round(policy, t, A, extra, delta):
         "ucb": lambda t: 2 * F * t,
         "min-width-grouped": lambda t: 2 * N * reference.G(t, A - 1),
         "mixture-width": lambda t: N,
+        "posterior-ratio": lambda t: N,
+        "posterior-ratio-decay": lambda t: N * t,
+        "posterior-sorted": lambda t: N,
     }
     out = np.empty(3)
     rule = indices.RULES.index(policy)
@@ -224,6 +239,8 @@ def test_swapping_counts_among_equal_agents_changes_no_bit(table, data):
         indices.MIN_WIDTH,
         indices.MIXTURE_WIDTH,
         indices.KL_UCB,
+        indices.POSTERIOR_SORTED,
+        indices.THOMPSON,
         indices.GREEDY,
         indices.CUCB,
     ):
@@ -232,7 +249,7 @@ def test_swapping_counts_among_equal_agents_changes_no_bit(table, data):
         assert rows[0].tobytes() == library_rows(rule, s, c, y, 3.7).tobytes()
 
 
-@pytest.mark.parametrize("policy", [*LEARNERS, "kl-ucb"])
+@pytest.mark.parametrize("policy", [*LEARNERS, *LIKELIHOOD])
 @settings(max_examples=30)
 @given(table=tables(), data=st.data())
 def test_relabelling_the_arms_relabels_the_indices(policy, table, data):

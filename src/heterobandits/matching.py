@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.core.assignment import assign
+from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, assign
 from heterobandits.errors import InvalidInput
 from heterobandits.problem import pick_order
 
@@ -91,11 +91,18 @@ def match(rows: Floats, team: Team, words: Words, round_: Circumstances) -> dict
         np.ascontiguousarray(rows[own][:, free]),
         np.ascontiguousarray(ties[own][:, free].reshape(-1, 1)),
         np.ascontiguousarray(draws[turns][:, None] if team.random_turns else draws[:0, None]),
-        team.random_turns,
+        BY_CHANCE if team.random_turns else BY_INDEX,
         picked,
         out,
     )
     return {team.order[q]: free[int(n)] for q, n in zip(turns, out[:, 0], strict=True)}
+
+
+def sorted_match(rows: Floats, team: Team, words: Words, round_: Circumstances) -> dict[int, int]:
+    """The arm of each agent where the first row decides which arms are visited, the second by whom."""
+    chosen = match(rows[:1], team, words, round_).values()
+    others = frozenset(range(rows.shape[1])) - set(chosen)
+    return match(rows[1:], team, words, round_._replace(closed=round_.closed | others))
 
 
 def optimal_match(table: Floats, team: Team, words: Words, round_: Circumstances) -> dict[int, int]:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.core.assignment import assign
+from heterobandits.core.assignment import BY_INDEX, assign
 from heterobandits.core.indices import fill_assignment_indices
 from heterobandits.core.randomness import round_words
 from heterobandits.errors import (
@@ -32,7 +32,14 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.intervals import Intervals, min_width_intervals
-from heterobandits.matching import Circumstances, Team, match, next_in_match, next_in_turn
+from heterobandits.matching import (
+    Circumstances,
+    Team,
+    match,
+    next_in_match,
+    next_in_turn,
+    sorted_match,
+)
 from heterobandits.plans import Explanation, Plan
 from heterobandits.policies import CATALOGUE, Policy, assignments
 from heterobandits.policies import policy as catalogued
@@ -159,9 +166,9 @@ class Planner:
         if self.policy.index_per == "assignment":
             return self._ask_for_assignment(round_)
         rows = self._rows(self.policy)
-        matched = match(rows, self._team, self._words(), round_)
+        matched = self._match(rows, round_)
         arms = [matched.get(a) for a in range(len(self.sensitivities))]
-        return self._plan(round_, arms, self._team.table(rows))
+        return self._plan(round_, arms, rows)
 
     def tell(self, plan: Plan, outcomes: Any) -> None:
         """Learn the outcomes of a plan; all of them are checked before any is counted.
@@ -360,15 +367,24 @@ class Planner:
         s = np.array(self.sensitivities)[self._order]
         pulls = np.ascontiguousarray(self.pulls[self._order, :, None])
         successes = np.ascontiguousarray(self.successes[self._order, :, None])
-        return policy.index_rows(s, pulls, successes, self._order, self.elapsed)
+        arms = len(self.arm_names)
+        draws = np.ascontiguousarray(self._words()[2 * arms : 3 * arms, None])
+        return policy.index_rows(s, pulls, successes, self._order, self.elapsed, draws)
+
+    def _match(self, rows: Floats, round_: Circumstances) -> dict[int, int]:
+        """The arm of each agent that is sent somewhere, by the policy's index rows."""
+        how = sorted_match if self.policy.sorted_by == "estimate" else match
+        return how(rows, self._team, self._words(), round_)
 
     def _words(self) -> Words:
-        """The random words of the next round: luck of the arms (unused), ties, draws for turns."""
+        """The random words of the next round: luck of the arms (unused), ties, draws for turns or means."""
         agents, arms = self.pulls.shape
-        slots = arms + self.policy.rows(agents) * arms + agents
+        slots = arms + self.policy.rows(agents) * arms + arms
         return np.asarray(round_words(self.seed, self.trial, self.rounds + 1, slots))
 
-    def _plan(self, round_: Circumstances, arms: list[int | None], table: Floats) -> Plan:
+    def _plan(self, round_: Circumstances, arms: list[int | None], rows: Floats) -> Plan:
+        by_estimate = self.policy.sorted_by == "estimate"
+        table = self._team.table(rows[:1] if by_estimate else rows)
         forced = dict(round_.forced)
         reasons = []
         for a, n in enumerate(arms):
@@ -380,6 +396,12 @@ class Planner:
                 reasons.append(NEVER_PULLED[self.policy.index_per])
             elif self.policy.name == "random":
                 reasons.append("drawn at random")
+            elif by_estimate:
+                visited = sum(m is not None for m in arms)
+                which = "the highest" if visited == 1 else f"among the highest {visited}"
+                reasons.append(
+                    f"index {table[a, n]:.3f}, {which}; posterior mean {rows[1, n, 0]:.3f}"
+                )
             elif round_.paired:
                 reasons.append(f"index {table[a, n]:.3f}, in the best allowed assignment")
             elif self.policy.index_per == "assignment":
@@ -421,12 +443,26 @@ class Planner:
         if self.policy.index_per == "assignment":
             others = [n for n in range(len(table[agent])) if n != arm and table[agent, n] > -np.inf]
             other = max(others, key=lambda n: float(table[agent, n]), default=None)
+        elif self.policy.sorted_by == "estimate":
+            return self._next_in_set(plan, agent, arm)
         elif round_.paired:
             shared = self.policy.index_per == "arm"
             return next_in_match(table, shared, self._team, self._words(), round_, sent, agent)
         else:
             other = next_in_turn(table, self._team, sent, round_, agent)
         return other, None if other is None else float(table[agent, other])
+
+    def _next_in_set(self, plan: Plan, agent: int, arm: int) -> tuple[int | None, float | None]:
+        """The same where the index decides which arms are visited: an arm drops out below the next highest."""
+        round_, index = plan.circumstances, plan.index[agent]
+        without = round_._replace(closed=round_.closed | {arm})
+        try:
+            other = self._match(self._rows(self.policy), without).get(agent)
+        except InvalidInput:  # the forbidden pairs leave no other way
+            return None, None
+        outside = set(range(len(index))) - round_.closed - set(plan.assignment)
+        flip = max((index[n] for n in outside), default=None)
+        return other, None if round_.paired else flip
 
     def _ask_for_assignment(self, round_: Circumstances) -> Plan:
         agents, arms = self.pulls.shape
@@ -462,7 +498,7 @@ class Planner:
             np.ascontiguousarray(index[left][None]),
             np.ascontiguousarray(ties[left]),
             np.ascontiguousarray(ties[:0]),
-            False,
+            BY_INDEX,
             chosen,
             chosen,
         )
@@ -470,7 +506,7 @@ class Planner:
         table = np.full((agents, arms), -np.inf)
         for a in range(agents):
             np.maximum.at(table[a], every[left, a], index[left, 0])
-        return self._plan(round_, [int(n) for n in best], table)
+        return self._plan(round_, [int(n) for n in best], table[self._order][:, :, None])
 
     def _tell_assignment(self, plan: Plan, pulls: Any, successes: Any) -> None:
         f = tuple(n for n in plan.assignment if n is not None)

@@ -27,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
 from heterobandits.core.indices import RULES, fill_indices, fill_log_terms, log_term
 from heterobandits.errors import (
     MOST_ROUNDS,
@@ -67,6 +68,9 @@ class Policy:
         whole assignment.
     first
         Who picks first: the most sensitive agent, or a random one in each round.
+    sorted_by
+        What the agents are sorted by on the arms of the highest index: the index itself, or
+        the posterior mean.
     delta
         The probability with which the policy's bounds may fail.
     horizon
@@ -82,6 +86,7 @@ class Policy:
     index: Callable[[Table, Table, Table, int], Table] | None = None
     index_per: Literal["arm", "agent", "assignment"] = "arm"
     first: Literal["most sensitive", "random"] = "most sensitive"
+    sorted_by: Literal["index", "estimate"] = "index"
     delta: float = DEFAULT_DELTA
     horizon: int | Literal["anytime"] = "anytime"
     equation: str = ""
@@ -101,7 +106,7 @@ class Policy:
             if self.name not in RULES:
                 raise unknown("policy", self.name, RULES)
             known = CATALOGUE.get(self.name, self)
-            for field in ("index_per", "first", "needs_means"):
+            for field in ("index_per", "first", "sorted_by", "needs_means"):
                 if getattr(self, field) != getattr(known, field):
                     raise InvalidInput(
                         f"{field} of {self.name!r} is {getattr(known, field)!r}: "
@@ -114,6 +119,7 @@ class Policy:
                 raise InvalidInput(f"name is {self.name!r}: that policy is in the catalogue")
             choice(self.index_per, "index_per", ("arm", "agent"))
             choice(self.first, "first", ("most sensitive", "random"))
+            choice(self.sorted_by, "sorted_by", ("index",))
             if self.index_per == "agent" and self.first == "random":
                 raise InvalidInput("an index per agent needs first='most sensitive'")
 
@@ -149,8 +155,15 @@ class Policy:
         return int(RULES.index(self.name))
 
     def rows(self, agents: int) -> int:
-        """The number of index rows: one that all agents share, or one for each."""
-        return agents if self.index_per == "agent" else 1
+        """The number of index rows: one that all agents share, or one for each; a second one to sort by."""
+        return agents if self.index_per == "agent" else 1 + (self.sorted_by == "estimate")
+
+    @property
+    def dealt(self) -> int:
+        """How the arms picked are dealt to the agents, as `core.assignment` numbers it."""
+        if self.sorted_by == "estimate":
+            return int(BY_SECOND_ROW)
+        return int(BY_CHANCE if self.first == "random" else BY_INDEX)
 
     def log_terms(self, s: Floats, arms: int, elapsed: int, count: int) -> Floats:
         """The log term of the compiled rule after elapsed, elapsed + 1, ... rounds, `count` of them."""
@@ -194,16 +207,25 @@ class Policy:
         return np.ascontiguousarray(index[None] if self.index_per == "arm" else index[order])
 
     def index_rows(
-        self, s: Floats, pulls: Table, successes: Table, order: npt.NDArray[np.intp], elapsed: int
+        self,
+        s: Floats,
+        pulls: Table,
+        successes: Table,
+        order: npt.NDArray[np.intp],
+        elapsed: int,
+        draws: npt.NDArray[np.uint32],
     ) -> Floats:
-        """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents in picking order."""
+        """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents in picking order.
+
+        `draws` are the words of the round that thompson's means are drawn with, one for each arm.
+        """
         if self.index is not None:
             return self.own_rows(s, pulls, successes, order, elapsed)
         agents, arms, trials = pulls.shape
         (L,) = self.log_terms(s, arms, elapsed, 1)
         out = np.empty((self.rows(agents), arms, trials))
         unknown_means = np.empty(arms)  # read by the oracle's rule alone
-        fill_indices(self.rule, s, unknown_means, pulls, successes, L, out)
+        fill_indices(self.rule, s, unknown_means, pulls, successes, L, draws, out)
         return out
 
 
@@ -267,6 +289,31 @@ CATALOGUE |= {
             summary="the largest mean whose exact likelihood is within ln t of the greatest",
             equation="max{μ : l(μ) ≥ max l − ln t},  l = Σy·ln μ + Σ (c−y)·ln(1−sμ)",
             guarantee="none proven here; the least regret of all on the paper's domains",
+        ),
+        Policy(
+            "posterior-ratio",
+            summary="the largest mean that the exact likelihood of all outcomes has not ruled out",
+            equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N/δ)}",
+            guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
+        ),
+        Policy(
+            "posterior-ratio-decay",
+            summary="posterior-ratio with δ/t for δ, so that no failure lasts",
+            equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N·t/δ)}",
+            guarantee="all intervals hold from round t on with probability 1 − δ/t; expected regret O(sqrt(T ln T))",
+        ),
+        Policy(
+            "posterior-sorted",
+            sorted_by="estimate",
+            summary="posterior-ratio chooses the arms, the posterior mean who goes to which of them",
+            equation="as posterior-ratio; on these arms ∫μ·exp l / ∫exp l",
+            guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
+        ),
+        Policy(
+            "thompson",
+            summary="a mean drawn from the exact posterior of each arm",
+            equation="x with ∫_0^x exp l = u·∫exp l,  u uniform",
+            guarantee="none proven here",
         ),
         Policy(
             "greedy",

@@ -121,19 +121,18 @@ class Block:
         world, policy = self.world, self.world.policy
         where = (self.seed, self.trial, self.elapsed + 1)
         tables = (self.pulls, self.successes)
-        random_turns = policy.first == "random"
         if policy.index is not None:
             for elapsed in range(self.elapsed, self.elapsed + rounds):
                 index = policy.own_rows(world.s, *tables, world.order, elapsed)
                 where = (self.seed, self.trial, elapsed + 1)
-                play_round(index, random_turns, *where, world.limit, *tables)
+                play_round(index, policy.dealt, *where, world.limit, *tables)
         elif policy.index_per == "assignment":
             L = policy.log_terms(world.s, len(world.mu), self.elapsed, rounds)
             totals = (self.assignment_pulls, self.assignment_successes)
             play_assignment_rounds(world.arms, *where, L, world.limit, *totals, *tables)
         else:
             L = policy.log_terms(world.s, len(world.mu), self.elapsed, rounds)
-            how = (policy.rule, policy.rows(len(world.s)), random_turns)
+            how = (policy.rule, policy.rows(len(world.s)), policy.dealt)
             play_rounds(*how, *where, L, world.s, world.mu, world.limit, *tables)
         self.elapsed += rounds
 

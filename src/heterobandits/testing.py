@@ -27,6 +27,7 @@ PROBLEMS = (
     Problem([0.2, 0.9, 0.5], [0.4, 0.8]),
     Problem([0.1, 0.3, 0.5, 0.7], [0.25, 0.5, 0.5, 1.0], believed=[0.5, 0.5, 0.4, 0.9]),
 )
+DRAW = 0x9E3779B9  # where a policy draws by address, every arm and trial draws the same
 ROUNDING = 1e-9  # a sum over agents may be rounded differently when they are listed differently
 
 
@@ -45,9 +46,11 @@ def index_of(
     """The policy's index after 50 rounds, with the agents as they are listed."""
     order = pick_order(sensitivities)
     s = np.array(sensitivities)[order]
-    rows = policy.index_rows(
-        s, np.ascontiguousarray(pulls[order]), np.ascontiguousarray(successes[order]), order, 50
-    )
+    tables_ = (np.ascontiguousarray(pulls[order]), np.ascontiguousarray(successes[order]))
+    draws = np.full(pulls.shape[1:], DRAW, np.uint32)
+    rows = policy.index_rows(s, *tables_, order, 50, draws)
+    if policy.sorted_by == "estimate":
+        return rows
     return rows[0] if policy.index_per == "arm" else rows[np.argsort(order)]
 
 

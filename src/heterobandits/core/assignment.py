@@ -3,6 +3,9 @@
 With one index row for all, the agent with turn q gets the arm of the q-th highest index:
 the paper's sorted matching, which maximises sum_a s_a index_f(a). Ties go to the arm with
 the larger random word, which makes every tied arm equally likely.
+
+The arms so chosen may also be dealt to the agents in another order: by chance, or by a second
+index row, the highest to the agent with the first turn.
 """
 
 import math
@@ -10,6 +13,9 @@ import math
 import numpy as np
 
 from heterobandits.core.compiled import compiled
+
+DEALT = ("by index", "by chance", "by the second row")
+BY_INDEX, BY_CHANCE, BY_SECOND_ROW = range(len(DEALT))
 
 
 @compiled
@@ -94,17 +100,36 @@ def shuffle_turns(picked, draws, out):
 
 
 @compiled
-def assign(index, ties, draws, random_turns, picked, out):
+def keep_picked(picked, index):
+    """Take all arms but the picked ones out of an index row."""
+    A, B = picked.shape
+    for n in range(len(index)):
+        arm = np.int32(n)
+        index_n = index[n]
+        for lane in range(B):
+            kept = False
+            for a in range(A):
+                kept |= picked[a, lane] == arm
+            index_n[lane] = index_n[lane] if kept else -math.inf
+
+
+@compiled
+def assign(index, ties, draws, dealt, picked, out):
     """out[a, lane] = arm of agent a, from the index rows and the words of the round.
 
     Sorting costs N^2/2 comparisons and picking A N heavier ones; both give the same arms.
+    If the arms are dealt by the second row, that loses the arms nobody picked.
     """
-    I, N = index.shape[:2]
+    N = index.shape[1]
     A = out.shape[0]
-    target = picked if random_turns else out
-    if I == 1 and N <= 4 * A:
-        sort_by_ranks(index[0], ties, A, target)
+    target = out if dealt == BY_INDEX else picked
+    chooser = index[:1] if dealt == BY_SECOND_ROW else index
+    if len(chooser) == 1 and N <= 4 * A:
+        sort_by_ranks(chooser[0], ties, A, target)
     else:
-        pick_in_turn(index, ties, A, target)
-    if random_turns:
+        pick_in_turn(chooser, ties, A, target)
+    if dealt == BY_CHANCE:
         shuffle_turns(picked, draws, out)
+    elif dealt == BY_SECOND_ROW:
+        keep_picked(picked, index[1])
+        pick_in_turn(index[1:2], ties, A, out)

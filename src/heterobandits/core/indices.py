@@ -25,7 +25,9 @@ import numpy as np
 
 from heterobandits.core.compiled import compiled, inlined
 from heterobandits.core.elementary import ln
-from heterobandits.core.likelihood import fill_highest_within
+from heterobandits.core.likelihood import fill_fallen, fill_greatest, fill_likeliest
+from heterobandits.core.posterior import fill_posterior, fill_quantiles
+from heterobandits.core.randomness import WORD_SIZE
 
 RULES = (
     "min-width",
@@ -39,6 +41,10 @@ RULES = (
     "min-width-grouped",
     "mixture-width",
     "kl-ucb",
+    "posterior-ratio",
+    "posterior-ratio-decay",
+    "posterior-sorted",
+    "thompson",
 )
 (
     MIN_WIDTH,
@@ -52,6 +58,10 @@ RULES = (
     MIN_WIDTH_GROUPED,
     MIXTURE_WIDTH,
     KL_UCB,
+    POSTERIOR_RATIO,
+    POSTERIOR_RATIO_DECAY,
+    POSTERIOR_SORTED,
+    THOMPSON,
 ) = range(len(RULES))
 
 RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
@@ -87,6 +97,10 @@ def log_term(rule, t, A, K, N, F, delta):
         return math.log(N / delta)  # docs/beyond.md (2)
     if rule == KL_UCB:
         return math.log(t)  # docs/beyond.md (4)
+    if rule == POSTERIOR_RATIO or rule == POSTERIOR_SORTED:
+        return math.log(N / delta)  # docs/beyond.md (6)
+    if rule == POSTERIOR_RATIO_DECAY:
+        return math.log(N / delta) + math.log(t)  # docs/beyond.md (8)
     if rule == MIN_UCB or rule == NO_SHARING:
         return math.log(2 * A * N / delta) + math.log(t)  # [eq:epsilon_t,a,n]
     if rule == CUCB:
@@ -199,20 +213,20 @@ def pool(s, c, y, n, count, hits, V, W):
 
 
 @compiled
-def fill_kl_indices(s, c, y, n, L, row):
-    """KL-UCB's index of arm n: the largest mean whose log-likelihood is within L of the greatest.
+def count_kinds(s, c, y, n, kinds, failures, successes):
+    """Of arm n in every lane: the failures by kind of agent and all successes; the number of kinds.
 
-    Like `pool`, it counts agents of equal sensitivity together   docs/beyond.md (4)
+    Like `pool`, it counts agents of equal sensitivity together. s[k] of the k-th kind goes to kinds.
     """
     A, _, B = c.shape
-    kinds = np.empty(A)
-    failures = np.zeros((A, B))
-    successes = np.zeros(B)
-    pulls = np.zeros(B, np.int32)
     K = 0
+    for lane in range(B):
+        successes[lane] = 0.0
     for a in range(A):
         if a == 0 or s[a] != s[a - 1]:
             kinds[K] = s[a]
+            for lane in range(B):
+                failures[K, lane] = 0.0
             K += 1
         failed = failures[K - 1]
         c_an = c[a, n]
@@ -220,15 +234,57 @@ def fill_kl_indices(s, c, y, n, L, row):
         for lane in range(B):
             failed[lane] += c_an[lane] - y_an[lane]
             successes[lane] += y_an[lane]
-            pulls[lane] += c_an[lane]
-    fill_highest_within(L, successes, kinds[:K], failures[:K], row)
-    for lane in range(B):
-        row[lane] = row[lane] if pulls[lane] > 0 else math.inf
+    return K
 
 
 @compiled
-def fill_indices(rule, s, mu, c, y, L, out):
-    """out[i, n, lane] = index of arm n, in one row that all agents share or one row per agent."""
+def fill_likelihood_indices(rule, s, c, y, n, L, draws, row, estimate):
+    """The indices of arm n that follow from the exact likelihood of its mean.
+
+    KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)
+    posterior-ratio and its kin: within L of the evidence   docs/beyond.md (6)
+    Thompson: the posterior's quantile at the arm's draw   docs/beyond.md (9)
+
+    To `estimate` goes the posterior mean, if the rule ranks by it too.
+    """
+    A, _, B = c.shape
+    kinds = np.empty(A)
+    failures = np.empty((A, B))
+    Y = np.empty(B)
+    K = count_kinds(s, c, y, n, kinds, failures, Y)
+    s_k = kinds[:K]
+    f = failures[:K]
+    peak = np.empty(B)
+    greatest = np.empty(B)
+    drop = np.empty(B)
+    fill_likeliest(Y, s_k, f, peak)
+    fill_greatest(peak, Y, s_k, f, greatest)
+    if rule == THOMPSON:
+        for lane in range(B):
+            drop[lane] = (draws[n, lane] + 0.5) * WORD_SIZE
+        fill_quantiles(drop, peak, greatest, Y, s_k, f, row)
+        return
+    if rule == KL_UCB:
+        for lane in range(B):
+            drop[lane] = L
+    else:
+        fill_posterior(peak, greatest, Y, s_k, f, drop, estimate)
+        for lane in range(B):
+            drop[lane] = greatest[lane] - drop[lane] + L
+    fill_fallen(True, drop, 0.0, peak, greatest, Y, s_k, f, row)
+    for lane in range(B):
+        pulls = Y[lane]
+        for k in range(K):
+            pulls += f[k, lane]
+        row[lane] = row[lane] if pulls > 0.0 else math.inf
+
+
+@compiled
+def fill_indices(rule, s, mu, c, y, L, draws, out):
+    """out[i, n, lane] = index of arm n, in one row that all agents share or one row per agent.
+
+    posterior-sorted has two: what arms are chosen by, and what the agents are sorted by on them.
+    """
     A, N, B = c.shape
     V = np.empty(B)
     W = np.empty(B)
@@ -278,8 +334,9 @@ def fill_indices(rule, s, mu, c, y, L, out):
                     hits[lane] += y_an[lane]
             for lane in range(B):
                 row[lane] = plain_index(count[lane], hits[lane], L)
-        elif rule == KL_UCB:
-            fill_kl_indices(s, c, y, n, L, row)
+        elif rule >= KL_UCB:
+            estimate = out[1, n] if rule == POSTERIOR_SORTED else W
+            fill_likelihood_indices(rule, s, c, y, n, L, draws, row, estimate)
         elif rule == RANDOM:
             for lane in range(B):
                 row[lane] = 0.0  # all arms tie

@@ -93,35 +93,47 @@ def fill_likeliest(Y, s, f, mu):
 
 
 @compiled
-def fill_highest_within(drop, Y, s, f, mu):
-    """mu[lane] = the largest mu up to 1/s_1 whose log-likelihood is within `drop` of the greatest.
+def fill_greatest(mu, Y, s, f, out):
+    """out[lane] = l(mu[lane]) where mu is a peak of l, which may lie at 0: nothing succeeded, l(0) = 0."""
+    B = len(mu)
+    inside = np.empty(B)
+    for lane in range(B):
+        inside[lane] = mu[lane] if mu[lane] > 0.0 else 1.0 / (2.0 * s[0])
+    fill_log_likelihoods(inside, Y, s, f, out)
+    for lane in range(B):
+        out[lane] = out[lane] if mu[lane] > 0.0 else 0.0
 
-    Newton's method on z = sqrt(2 (l(peak) - l(mu))), which is nearly a straight line in mu: z rises
-    from 0 at the peak, and the mu is wanted where it reaches sqrt(2 drop).
+
+@compiled
+def fill_fallen(above, drop, slack, peak, greatest, Y, s, f, mu):
+    """mu[lane] = where l has fallen by drop[lane] from l(peak) = greatest, above the peak or below it;
+    the peak where drop is not positive.
+
+    Above, the answer ends at 1/s_1; below, Y must not be 0. Newton's method on
+    z = sqrt(2 (greatest - l)), which is nearly a straight line in mu: it rises from 0 at the peak, and
+    the mu is wanted where it reaches sqrt(2 drop). It stops early once l is within `slack` of there.
     """
     B = len(mu)
     limit = 1.0 / s[0]
-    peak = np.empty(B)
-    greatest = np.empty(B)
+    side = 1.0 if above else -1.0
+    end = limit * (1.0 - CLOSE) if above else math.inf
+    nearly = limit * (1.0 - 4.0 * CLOSE)
     height = np.empty(B)
     slope = np.empty(B)
+    wanted = np.empty(B)
+    lowest = np.empty(B)
+    highest = np.empty(B)
     active = np.empty(B, np.bool_)
-    fill_likeliest(Y, s, f, peak)
-    if drop <= 0.0:
-        for lane in range(B):
-            mu[lane] = peak[lane]
-        return
+    fill_first_guesses(above, drop, peak, Y, s, f, mu)
     for lane in range(B):
-        mu[lane] = peak[lane] if peak[lane] > 0.0 else 1.0  # there Y = 0, and 0 ln 1 = 0
-    fill_log_likelihoods(mu, Y, s, f, greatest)
-    fill_first_guesses(drop, peak, Y, s, f, mu)
-    for lane in range(B):
-        greatest[lane] = greatest[lane] if peak[lane] > 0.0 else 0.0
-        active[lane] = limit - peak[lane] > CLOSE * limit
-        halfway = 0.5 * (peak[lane] + limit)
-        mu[lane] = halfway if halfway < mu[lane] else mu[lane]
-        mu[lane] = mu[lane] if active[lane] else limit
-    wanted = math.sqrt(2.0 * drop)
+        wanted[lane] = math.sqrt(2.0 * drop[lane] if drop[lane] > 0.0 else 0.0)
+        at_limit = above & (limit - peak[lane] <= CLOSE * limit)
+        active[lane] = (drop[lane] > 0.0) & (not at_limit)
+        lowest[lane] = peak[lane] if above else 0.0
+        highest[lane] = end if above else peak[lane]
+        guess = mu[lane] if mu[lane] < highest[lane] else 0.5 * (peak[lane] + highest[lane])
+        guess = guess if above | (guess > 0.0) else 0.05 * peak[lane]
+        mu[lane] = guess if active[lane] else limit
     for _ in range(MOST_STEPS):
         fill_log_likelihoods(mu, Y, s, f, height)
         for lane in range(B):
@@ -131,29 +143,52 @@ def fill_highest_within(drop, Y, s, f, mu):
             f_k = f[k]
             for lane in range(B):
                 slope[lane] += f_k[lane] * s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
-        moving = 0
+        # few arrays in a loop, or the compiler does not vectorise it
         for lane in range(B):
             fall = 2.0 * (greatest[lane] - height[lane])
             z = math.sqrt(fall if fall > 0.0 else 0.0)
-            after = mu[lane] + (wanted - z) * z / slope[lane]
-            after = after if after < limit else 0.5 * (mu[lane] + limit)
-            after = after if after > peak[lane] else 0.5 * (mu[lane] + peak[lane])
-            reached = limit - after <= CLOSE * limit
-            after = limit if reached else after
+            height[lane] = wanted[lane] - z
+            slope[lane] = mu[lane] + height[lane] * z / slope[lane]
+        for lane in range(B):
+            up = side * height[lane] > 0.0
+            lowest[lane] = mu[lane] if up else lowest[lane]
+            highest[lane] = highest[lane] if up else mu[lane]
+        for lane in range(B):
+            after = slope[lane]
+            halfway = 0.5 * (lowest[lane] + highest[lane])
+            after = after if after <= highest[lane] else halfway
+            after = after if after >= lowest[lane] else halfway
+            # up against the end: see whether l is still high enough there
+            after = end if (highest[lane] == end) & (after > nearly) else after
+            after = limit if lowest[lane] == end else after
+            slope[lane] = after
+        moving = 0
+        for lane in range(B):
+            after = slope[lane]
+            lack = height[lane]
+            off = abs(lack * (2.0 * wanted[lane] - lack))  # twice what l is off
             step = abs(after - mu[lane])
             mu[lane] = after if active[lane] else mu[lane]
-            active[lane] = active[lane] & (not reached) & (step > CLOSE * after)
+            going = (off > 2.0 * slack) & (step > CLOSE * after) & (after < limit)
+            active[lane] = active[lane] & going
             moving += active[lane]
         if moving == 0:
             break
+    for lane in range(B):
+        mu[lane] = mu[lane] if drop[lane] > 0.0 else peak[lane]
 
 
 @compiled
-def fill_first_guesses(drop, peak, Y, s, f, mu):
-    """Where a parabola with the likelihood's curvature at its peak, or a line, has fallen by `drop`."""
+def fill_first_guesses(above, drop, peak, Y, s, f, mu):
+    """About where the likelihood has fallen by `drop`, from its derivatives at the peak.
+
+    With the standard deviation sigma of a normal density of the same curvature, at
+    peak +- sqrt(2 drop) sigma, moved a bit by the skewness; a line's fall where the peak is at 0.
+    """
     B = len(mu)
     slope = np.zeros(B)
     curvature = np.zeros(B)
+    third = np.zeros(B)
     for k in range(len(s)):
         s_k = s[k]
         f_k = f[k]
@@ -161,9 +196,17 @@ def fill_first_guesses(drop, peak, Y, s, f, mu):
             pull = s_k / (1.0 - s_k * peak[lane]) if f_k[lane] > 0.0 else 0.0
             slope[lane] += f_k[lane] * pull
             curvature[lane] += f_k[lane] * pull * pull
+            third[lane] += f_k[lane] * pull * pull * pull
+    side = 1.0 if above else -1.0
     for lane in range(B):
+        fall = drop[lane] if drop[lane] > 0.0 else 0.0
         if peak[lane] > 0.0:
-            bend = curvature[lane] + Y[lane] / (peak[lane] * peak[lane])
-            mu[lane] = peak[lane] + math.sqrt(2.0 * drop / bend)
+            rise = 1.0 / peak[lane]
+            sigma = 1.0 / math.sqrt(curvature[lane] + Y[lane] * rise * rise)
+            skew = 2.0 * (Y[lane] * rise * rise * rise - third[lane]) * sigma * sigma * sigma
+            z = math.sqrt(2.0 * fall)
+            bent = side * skew * z
+            away = 1.0 + bent / 6.0 if bent > 0.0 else 1.0 / (1.0 - bent / 4.0)
+            mu[lane] = peak[lane] + side * sigma * z * away
         else:
-            mu[lane] = drop / slope[lane]
+            mu[lane] = fall / slope[lane]

@@ -8,9 +8,9 @@ Notation as in `indices`; besides, for the truth that only the simulator knows:
 
 import numpy as np
 
-from heterobandits.core.assignment import assign
+from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, assign
 from heterobandits.core.compiled import compiled
-from heterobandits.core.indices import fill_assignment_indices, fill_indices
+from heterobandits.core.indices import THOMPSON, fill_assignment_indices, fill_indices
 from heterobandits.core.randomness import fill_words
 from heterobandits.core.randomness import words_needed as _words_needed
 
@@ -37,7 +37,7 @@ def observe(assigned, words, limit, c, y):
 
 
 @compiled
-def play_round(index, random_turns, seed, trial, round_, limit, c, y):
+def play_round(index, dealt, seed, trial, round_, limit, c, y):
     """One round of a block by index rows made elsewhere (a user's own policy)."""
     I, N, B = index.shape
     A = c.shape[0]
@@ -45,23 +45,23 @@ def play_round(index, random_turns, seed, trial, round_, limit, c, y):
     picked = np.empty((A, B), np.int32)
     assigned = np.empty((A, B), np.int32)
     fill_words(seed, trial, round_, words)
-    assign(index, words[N:], words[2 * N :], random_turns, picked, assigned)
+    assign(index, words[N:], words[2 * N :], dealt, picked, assigned)
     observe(assigned, words, limit, c, y)
 
 
 @compiled
-def play_rounds(rule, rows, random_turns, seed, trial, first_round, L, s, mu, limit, c, y):
+def play_rounds(rule, rows, dealt, seed, trial, first_round, L, s, mu, limit, c, y):
     """Play one round for each log term L[i], round numbers from first_round; the tables c, y are the state."""
     A, N, B = c.shape
-    slots = N + rows * N + (A if random_turns else 0)
-    words = np.empty((words_needed(slots), B), np.uint32)
+    draws = N if rule == THOMPSON else A if dealt == BY_CHANCE else 0
+    words = np.empty((words_needed(N + rows * N + draws), B), np.uint32)
     index = np.empty((rows, N, B))
     picked = np.empty((A, B), np.int32)
     assigned = np.empty((A, B), np.int32)
     for i in range(L.shape[0]):
         fill_words(seed, trial, first_round + i, words)
-        fill_indices(rule, s, mu, c, y, L[i], index)
-        assign(index, words[N:], words[2 * N :], random_turns, picked, assigned)
+        fill_indices(rule, s, mu, c, y, L[i], words[2 * N :], index)
+        assign(index, words[N:], words[2 * N :], dealt, picked, assigned)
         observe(assigned, words, limit, c, y)
 
 
@@ -76,7 +76,7 @@ def play_assignment_rounds(arms, seed, trial, first_round, L, limit, C, Y, c, y)
     for i in range(L.shape[0]):
         fill_words(seed, trial, first_round + i, words)
         fill_assignment_indices(C, Y, L[i], index[0])
-        assign(index, words[N:], words, False, chosen, chosen)
+        assign(index, words[N:], words, BY_INDEX, chosen, chosen)
         for lane in range(B):
             f = chosen[0, lane]
             C[f, lane] += 1
