@@ -219,6 +219,16 @@ class Posterior:
         ends = self.edges[0], self.edges[-1]
         return brentq(lambda mu: self.share_below(mu) - level, *ends, xtol=1e-15, rtol=1e-14)
 
+    def interval(self, log):
+        """docs/beyond.md (6), both ends: where the log-likelihood is `log` below the evidence, or 0 and 1."""
+        level = self.log_evidence - log
+
+        def enough(mu):
+            return log_likelihood(self.hits, self.failures, mu) >= level
+
+        lower = halved(0.0, self.peak, lambda mu: not enough(mu))[1] if self.hits else 0.0
+        return lower, 1.0 if enough(math.nextafter(1.0, 0)) else halved(self.peak, 1.0, enough)[0]
+
 
 @cache
 def posterior(hits, failures):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import reference
 from heterobandits import InvalidInput, Problem, bounds, coverage, ln_G, regret_bound, widths
-from heterobandits.intervals import min_width_intervals
+from heterobandits.intervals import mean_intervals
 
 SENSITIVITY = st.floats(0.01, 1.0)
 DELTAS = st.floats(1e-6, 0.999)
@@ -47,7 +47,7 @@ def test_widths_are_the_papers(history, T, delta):
 def test_intervals_are_the_papers_cut_to_what_a_mean_can_be(history, T, delta):
     s, c, y = history
     N = len(c[0])
-    made = min_width_intervals(np.array(c, np.int32), np.array(y, np.int32), np.array(s), T, delta)
+    made = mean_intervals(c, y, s, method="min-width", horizon=T, delta=delta)
     for n in range(N):
         c_n, y_n = reference.column(c, n), reference.column(y, n)
         middle = reference.muhat_shared(s, c_n, y_n)

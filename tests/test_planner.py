@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+import reference
 from heterobandits import (
     CATALOGUE,
     PAPER,
@@ -166,7 +167,7 @@ class TestMaking:
         assert planner.arm_names == ("x", "y", "z")
         assert planner.agent_names == ("Ada", "Bo")
         assert planner.sensitivities == (0.9, 0.5)
-        assert planner.policy == policy("min-width")
+        assert planner.policy == policy("posterior-sorted")
         assert Planner([0.9], 2).arm_names == ("arm 1", "arm 2")
         assert Planner([0.9], 2).agent_names == ("agent 1",)
 
@@ -740,7 +741,7 @@ class TestIntervals:
         s, pulls, successes, rounds = history
         entry = policy("min-width", delta=delta, horizon=horizon)
         planner = with_tables(Planner(s, len(pulls[0]), entry), pulls, successes, rounds)
-        known = planner.intervals()
+        known = planner.intervals("min-width")
         for n, (middle, width) in enumerate(estimates(planner)):
             assert known.estimate[n] == pytest.approx(min(1.0, middle), rel=1e-12)
             low, high = max(0.0, middle - width), min(1.0, middle + width)
@@ -756,12 +757,15 @@ class TestIntervals:
             assert 0.0 <= low <= middle <= high <= 1.0
 
     def test_when_more_succeeds_than_was_thought_possible(self):
-        # The sensitivity was believed too low: the estimate is beyond 1, and so is its interval.
+        # The sensitivity was believed too low: the estimate W/V is beyond 1, and so is its interval.
         planner = Planner([0.5], 1)
         planner.tell(planner.ask(), [(1000, 1000)])
-        estimate, lower, upper = (float(x[0]) for x in planner.intervals())
+        estimate, lower, upper = (float(x[0]) for x in planner.intervals("min-width"))
         assert (estimate, upper) == (1.0, 1.0)
         assert 0.0 <= lower <= 1.0
+        estimate, lower, upper = (float(x[0]) for x in planner.intervals())
+        assert estimate == pytest.approx(1001 / 1002)  # the mean of 1001 mu^1000 on [0, 1]
+        assert 0.98 < lower < estimate < upper == 1.0
         (explanation,) = planner.explain(planner.ask())
         assert explanation.lower <= explanation.estimate <= explanation.upper <= 1.0
 
@@ -803,10 +807,11 @@ class TestExplaining:
         for a, e in explained(planner, plan).items():
             n = plan.assignment[a]
             assert e.arm == planner.arm_names[n]
-            assert e.estimate == pytest.approx(min(1, known[n][0]), rel=1e-12)
-            low, high = known[n][0] - known[n][1], known[n][0] + known[n][1]
-            assert e.lower == pytest.approx(min(1, max(0, low)), rel=1e-9, abs=1e-12)
-            assert e.upper == pytest.approx(min(1, high), rel=1e-9)
+            exact = reference.posterior_of(s, *(reference.column(x, n) for x in (pulls, successes)))
+            assert e.estimate == pytest.approx(exact.mean, rel=1e-9)
+            low, high = exact.interval(math.log(arms / 0.05))
+            assert e.lower == pytest.approx(low, rel=1e-7, abs=1e-12)
+            assert e.upper == pytest.approx(high, rel=1e-7)
             seen = sum(pulls[b][n] for b in range(agents))
             assert (e.pulls, e.own_pulls) == (seen, pulls[a][n])
             index = {
@@ -828,8 +833,8 @@ class TestExplaining:
         successes = [[y // 2 for y in row] for row in successes]
         agents, arms = len(pulls), len(pulls[0])
         planner = with_tables(Planner(s, arms, name), pulls, successes, rounds)
-        guess = [round(m, 9) for m, _ in estimates(planner)]
-        assume(max(guess) < 0.999 and len(set(guess)) == arms)  # no arms that look alike
+        guess = [round(float(m), 9) for m in planner.intervals().estimate]
+        assume(len(set(guess)) == arms)  # no arms that look alike
         how = data.draw(circumstances(agents, arms, pairs=False))
         plan = planner.ask(**how)
         present = sorted(set(range(agents)) - how["absent"], key=lambda a: (-s[a], a))
@@ -971,7 +976,7 @@ class TestExplaining:
             assert "None" not in str(e)
 
     def test_arms_never_pulled_tie_with_pairs_too(self):
-        planner = Planner([0.9, 0.5], 3)
+        planner = Planner([0.9, 0.5], 3, "min-width")
         for e in planner.explain(planner.ask(forbidden=[(0, 2)])):
             assert e.index == e.runner_up_index == e.flip_index == math.inf
             assert f"tied with {e.runner_up}, chance decided" in str(e)

@@ -31,7 +31,7 @@ from heterobandits.errors import (
     shown,
     whole_number,
 )
-from heterobandits.intervals import Intervals, min_width_intervals
+from heterobandits.intervals import Intervals, Method, Ranking, mean_intervals, ranking
 from heterobandits.matching import (
     Circumstances,
     Team,
@@ -41,7 +41,7 @@ from heterobandits.matching import (
     sorted_match,
 )
 from heterobandits.plans import Explanation, Plan
-from heterobandits.policies import CATALOGUE, Policy, assignments
+from heterobandits.policies import CATALOGUE, RECOMMENDED, Policy, assignments
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import pick_order
 
@@ -66,7 +66,8 @@ class Planner:
     arms
         The number of arms, or their names.
     policy
-        A name of the catalogue, or a policy made with `policy(...)` or `Policy(...)`.
+        A name of the catalogue, or a policy made with `policy(...)` or `Policy(...)`; by default
+        the one that `heterobandits compare` recommends.
     seed
         Decides ties and random turns.
     agent_names
@@ -76,7 +77,7 @@ class Planner:
 
     Examples
     --------
-    >>> planner = Planner([0.95, 0.8], ["floor 1", "floor 2", "floor 3"], "min-width", seed=1)
+    >>> planner = Planner([0.95, 0.8], ["floor 1", "floor 2", "floor 3"], seed=1)
     >>> plan = planner.ask(closed=["floor 2"])
     >>> sorted(plan.assignment)
     [0, 2]
@@ -89,7 +90,7 @@ class Planner:
         self,
         sensitivities: Any,
         arms: Any,
-        policy: str | Policy = "min-width",
+        policy: str | Policy = RECOMMENDED,
         seed: int = 0,
         *,
         agent_names: Any = None,
@@ -134,12 +135,24 @@ class Planner:
         """
         return max(self.rounds, int(self.pulls.sum(axis=0, dtype=np.int64).max()))
 
-    def intervals(self) -> Intervals:
-        """An estimate and an interval for the mean of every arm, valid under adaptive sampling."""
-        anytime = self.policy.horizon == "anytime"
-        horizon = max(1, self.elapsed) if anytime else int(self.policy.horizon)
-        s = np.array(self.sensitivities)
-        return min_width_intervals(self.pulls, self.successes, s, horizon, self.policy.delta)
+    def intervals(self, method: Method = "posterior-ratio") -> Intervals:
+        """An estimate and an interval for the mean of every arm, however the agents were sent.
+
+        All of them hold with the policy's probability 1 - delta: with "posterior-ratio" and
+        "mixture-width" in all rounds at once; with "min-width", the paper's, up to the policy's
+        horizon or, if it has none, in any one round.
+        """
+        horizon = None
+        if method == "min-width":
+            anytime = self.policy.horizon == "anytime"
+            horizon = max(1, self.elapsed) if anytime else int(self.policy.horizon)
+        tables = (self.pulls, self.successes, self.sensitivities)
+        return mean_intervals(*tables, method=method, delta=self.policy.delta, horizon=horizon)
+
+    def ranking(self) -> Ranking:
+        """Which arms are certainly above which, in all rounds at once, with the policy's 1 - delta."""
+        tables = (self.pulls, self.successes, self.sensitivities)
+        return ranking(*tables, delta=self.policy.delta)
 
     def ask(
         self,
@@ -198,9 +211,9 @@ class Planner:
         """Why each agent is sent where it is; for the plan of this round, before it is told."""
         self._check_plan(plan)
         known = self.intervals()
+        order = self.ranking()
         seen = self.pulls.sum(axis=0)
-        by_estimate = self._rows(catalogued("greedy"))
-        greedy = match(by_estimate, self._team, self._words(), plan.circumstances)
+        greedy = match(known.estimate[None, :, None], self._team, self._words(), plan.circumstances)
         explanations = []
         for agent, arm in enumerate(plan.assignment):
             if arm is None:
@@ -215,6 +228,8 @@ class Planner:
                     estimate=float(known.estimate[arm]),
                     lower=float(known.lower[arm]),
                     upper=float(known.upper[arm]),
+                    best_rank=int(order.best[arm]),
+                    worst_rank=int(order.worst[arm]),
                     index=plan.index[agent][arm],
                     pulls=int(seen[arm]),
                     own_pulls=int(self.pulls[agent, arm]),

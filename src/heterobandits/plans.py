@@ -102,7 +102,10 @@ class Explanation:
     reason
         The plan's reason for this agent.
     estimate, lower, upper
-        Min-Width's estimate of the arm's mean and its interval, valid under adaptive sampling.
+        The posterior mean of the arm and an interval for its mean that holds in all rounds at once.
+    best_rank, worst_rank
+        The best and the worst rank the arm can have among all arms, counted from 1; this holds
+        in all rounds at once, too.
     index
         The number the policy ranks by.
     pulls, own_pulls
@@ -122,6 +125,8 @@ class Explanation:
     estimate: float
     lower: float
     upper: float
+    best_rank: int
+    worst_rank: int
     index: float
     pulls: int
     own_pulls: int
@@ -130,11 +135,16 @@ class Explanation:
     runner_up_index: float | None
     flip_index: float | None
 
+    def _rank(self) -> str:
+        if self.best_rank == self.worst_rank:
+            return f"certainly rank {self.best_rank}"
+        return f"rank {self.best_rank} to {self.worst_rank}"
+
     def __str__(self) -> str:
         times = "1 pull" if self.pulls == 1 else f"{self.pulls} pulls"
         seen = (
             f"estimated {self.estimate:.3f} in [{self.lower:.3f}, {self.upper:.3f}] "
-            f"from {times}, {self.own_pulls} its own"
+            f"from {times}, {self.own_pulls} its own, {self._rank()}"
             if self.pulls
             else "no pulls yet"
         )

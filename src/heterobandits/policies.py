@@ -337,6 +337,7 @@ CATALOGUE |= {
     )
 }
 
+RECOMMENDED = "posterior-sorted"  # ahead of the paper's five wherever `heterobandits compare` looks
 PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
 
 

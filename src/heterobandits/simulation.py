@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from heterobandits.errors import (
     shown,
     whole_number,
 )
+from heterobandits.intervals import Posteriors, order_threshold
 from heterobandits.policies import Policy, assignments, chosen
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, pick_order, stated
@@ -49,6 +51,7 @@ from heterobandits.results import (
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
+Broken = dict[str, npt.NDArray[np.bool_]]  # by promise: in which trials it is broken
 
 BLOCK_BYTES = 2**19  # a block's tables should stay in a core's own cache
 MOST_LANES = 512
@@ -374,8 +377,8 @@ def simulate(
         raise totals.failures[0]
 
     spans = joined_spans(totals.spans)
-    partial = sum(last - first for first, last in spans) < len(numbers)
-    if partial:
+    incomplete = sum(last - first for first, last in spans) < len(numbers)
+    if incomplete:
         kept = np.concatenate(
             [kept[..., a - numbers[0] : b - numbers[0]] for a, b in spans], axis=-1
         )
@@ -390,7 +393,7 @@ def simulate(
         sums=totals.sums,
         products=totals.products,
         seconds=tuple(totals.seconds.tolist()),
-        partial=partial,
+        partial=incomplete,
         versions=versions(),
         kept_rounds=kept_rounds,
         kept=kept if kept_rounds else None,
@@ -398,19 +401,30 @@ def simulate(
 
 
 class Coverage(NamedTuple):
-    """How often theory's promises failed in a simulation; each share should be at most delta."""
+    """How often theory's promises failed in a simulation; each share should be at most delta.
+
+    None where a promise was not watched.
+    """
 
     trials: int
     horizon: int
     delta: float
-    min_width: float
-    min_ucb: float
-    no_sharing: float
-    min_width_grouped: float
-    mixture_width: float
+    min_width: float | None
+    min_ucb: float | None
+    no_sharing: float | None
+    min_width_grouped: float | None
+    mixture_width: float | None
+    posterior_ratio: float | None
+    ranking: float | None
     regret_bound: float
     worst_regret: float
     over_regret_bound: float
+
+
+SHARED = ("min-width", "min-width-grouped", "mixture-width")
+OWN = ("min-ucb", "no-sharing")
+EXACT = ("posterior-ratio", "ranking")
+WATCHED = (*SHARED, *OWN, *EXACT)
 
 
 def coverage(
@@ -421,12 +435,16 @@ def coverage(
     *,
     policy: str | Policy = "min-width",
     delta: float = 0.05,
+    watched: Sequence[str] = WATCHED,
 ) -> Coverage:
     """The share of trials in which any interval, of any arm, failed in any round.
 
-    The agents are sent by `policy`; the intervals are those of the theory, with the horizon
-    in the logarithm: Min-Width's, Min-UCB's upper bounds, No-Sharing's of every agent, those of
-    min-width-grouped, and mixture-width's, which have no horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise for min-width).
+    The agents are sent by `policy`; the promises are those of the theory: the intervals of
+    min-width and min-width-grouped, min-ucb's upper bounds and no-sharing's intervals of every
+    agent, all with the horizon in the logarithm; the intervals of mixture-width and
+    posterior-ratio, and the statements of `ranking` about the order of arms, which have no
+    horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise
+    for min-width). `watched` names those to watch, all of them if not given.
     """
     stated(problem)
     (entry,) = chosen([policy])
@@ -434,54 +452,88 @@ def coverage(
     numbers = trial_range(whole_number(trials, "trials", 1))
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
     delta = fraction(delta, "delta")
+    for name in listed(watched, "watched", "names"):
+        choice(name, "watched", WATCHED)
     world = World.of(problem, entry)
-    agents, arms = problem.agents, problem.arms
     lanes = min(MOST_LANES, len(numbers))
-    shared = {
-        entry.name: float(entry.log_terms(world.s, arms, 0, 1)[0])
-        for entry in (
-            catalogued(name, delta=delta, horizon=horizon)
-            for name in ("min-width", "min-width-grouped", "mixture-width")
-        )
-    }
-    own = bounds.log_term("no-sharing", agents, arms, horizon, delta)
     bound = bounds.regret_bound(problem, horizon, delta)
-    mu = world.mu[None, :, None]
-    failed = dict.fromkeys((*shared, "min-ucb", "no-sharing"), 0)
+    failed = dict.fromkeys(watched, 0)
     worst, over = 0.0, 0
     for start in range(0, len(numbers), lanes):
-        width = min(lanes, len(numbers) - start)
-        block = Block(world, seed, start, width)
-        tables = (world.s, block.pulls, block.successes)
-        estimate, reach = np.empty((2, 1, arms, width))
-        own_estimate, own_reach = np.empty((2, agents, arms, width))
-        wrong = {name: np.zeros(width, bool) for name in failed}
+        block = Block(world, seed, start, min(lanes, len(numbers) - start))
+        checks = promises(block, horizon, delta, watched)
+        wrong = {name: np.zeros(block.pulls.shape[-1], bool) for name in failed}
         for _ in range(horizon):
             block.advance(1)
-            for name, L in shared.items():
-                rule = indices.RULES.index(name)
-                indices.fill_intervals(rule, *tables, L, estimate, reach)
-                wrong[name] |= (abs(estimate - mu) >= reach).any(axis=(0, 1))
-            indices.fill_intervals(indices.NO_SHARING, *tables, own, own_estimate, own_reach)
-            upper = (own_estimate + own_reach).min(axis=0)
-            wrong["no-sharing"] |= (abs(own_estimate - mu) >= own_reach).any(axis=(0, 1))
-            wrong["min-ucb"] |= (upper <= mu[0]).any(axis=0)
+            for check in checks:
+                for name, flags in check().items():
+                    wrong[name] |= flags
         for name, flags in wrong.items():
             failed[name] += int(flags.sum())
         regrets = block.regrets()
         worst = max(worst, float(regrets.max()))
         over += int((regrets >= bound).sum())
     count = len(numbers)
+    shares = {name: failed[name] / count if name in failed else None for name in WATCHED}
     return Coverage(
         trials=count,
         horizon=horizon,
         delta=delta,
-        min_width=failed["min-width"] / count,
-        min_ucb=failed["min-ucb"] / count,
-        no_sharing=failed["no-sharing"] / count,
-        min_width_grouped=failed["min-width-grouped"] / count,
-        mixture_width=failed["mixture-width"] / count,
+        **{name.replace("-", "_"): share for name, share in shares.items()},
         regret_bound=bound,
         worst_regret=worst,
         over_regret_bound=over / count,
     )
+
+
+def promises(
+    block: Block, horizon: int, delta: float, watched: Sequence[str]
+) -> list[Callable[[], Broken]]:
+    """Functions that say in which trials of the block a watched promise is broken in this round."""
+    world = block.world
+    agents, arms, width = block.pulls.shape
+    tables = (world.s, block.pulls, block.successes)
+    mu = world.mu[None, :, None]
+
+    def shared(name: str) -> Broken:
+        L = catalogued(name, delta=delta, horizon=horizon).log_terms(world.s, arms, 0, 1)
+        estimate, reach = np.empty((2, 1, arms, width))
+        indices.fill_intervals(indices.RULES.index(name), *tables, float(L[0]), estimate, reach)
+        return {name: np.asarray((abs(estimate - mu) >= reach).any(axis=(0, 1)))}
+
+    def own() -> Broken:
+        L = bounds.log_term("no-sharing", agents, arms, horizon, delta)
+        estimate, reach = np.empty((2, agents, arms, width))
+        indices.fill_intervals(indices.NO_SHARING, *tables, L, estimate, reach)
+        uppers = np.asarray((estimate + reach).min(axis=0))
+        found: Broken = {
+            "no-sharing": np.asarray((abs(estimate - mu) >= reach).any(axis=(0, 1))),
+            "min-ucb": np.asarray((uppers <= mu[0]).any(axis=0)),
+        }
+        return {name: flags for name, flags in found.items() if name in watched}
+
+    def exact() -> Broken:
+        means = np.repeat(world.mu, width)
+        cells = (table.reshape(agents, -1) for table in tables[1:])
+        posteriors = Posteriors.of(world.s, *cells)
+        excess = posteriors.log_evidence - posteriors.log_likelihood(means)
+        over = (excess > np.log(arms / delta)).reshape(arms, -1)
+        found: Broken = {"posterior-ratio": np.asarray(over.any(axis=0))}
+        if "ranking" in watched:
+            wrong = np.zeros(width, bool)
+            lane = np.arange(width)
+            for i, j in np.argwhere(world.mu[:, None] <= world.mu).tolist():
+                if i != j:
+                    stated = posteriors.evidence(i * width + lane, j * width + lane)
+                    wrong |= stated >= order_threshold(arms, delta)
+            found["ranking"] = wrong
+        return {name: flags for name, flags in found.items() if name in watched}
+
+    checks: list[Callable[[], Broken]] = [
+        partial(shared, name) for name in SHARED if name in watched
+    ]
+    if set(watched) & set(OWN):
+        checks.append(own)
+    if set(watched) & set(EXACT):
+        checks.append(exact)
+    return checks

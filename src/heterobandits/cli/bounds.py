@@ -17,8 +17,6 @@ from heterobandits.cli.options import (
     stated_problem,
 )
 
-COVERED = ("min_width", "min_ucb", "no_sharing", "min_width_grouped", "mixture_width")
-
 
 def bounds(
     problem: ProblemOption = None,
@@ -81,6 +79,7 @@ def print_report(found: dict[str, Any], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from heterobandits import simulation
     from heterobandits.problem import Problem
 
     stated = Problem.from_dict(found["problem"])
@@ -103,9 +102,9 @@ def print_report(found: dict[str, Any], title: str) -> None:
     study = found.get("coverage")
     if isinstance(study, dict):
         count = f"of {study['trials']:,} trials"
-        for name in COVERED:
-            policy = name.replace("_", "-")
-            table.add_row(f"share {count}: {policy} fails", f"{study[name]:.4f}")
+        for name in simulation.WATCHED:
+            share = study[name.replace("-", "_")]
+            table.add_row(f"share {count}: {name} fails", f"{share:.4f}")
         table.add_row(f"share {count}: regret over the bound", f"{study['over_regret_bound']:.4f}")
         table.add_row("largest regret seen", f"{study['worst_regret']:,.1f}")
     Console().print(table)

@@ -213,7 +213,11 @@ def write_everything(
                 )
             )
     summary = made.summary()
-    studies = [{"domain": name, **found.coverage._asdict()} for name, found in theory.items()]
+    studies = [
+        {"domain": name}
+        | {what: share for what, share in found.coverage._asdict().items() if share is not None}
+        for name, found in theory.items()
+    ]
     for name, rows in {
         "claims": summary["claims"],
         **summary["tables"],

@@ -8,7 +8,7 @@ import numpy as np
 from heterobandits.bounds import ln_G
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.policies import policy
-from heterobandits.simulation import Block, Coverage, World, coverage
+from heterobandits.simulation import OWN, SHARED, Block, Coverage, World, coverage
 
 COVERAGE_TRIALS = 10_000
 COVERAGE_HORIZON = 300
@@ -27,7 +27,7 @@ def check_theory(experiment: Experiment, trials: int, seed: int) -> Theory:
     """Coverage, closed form and lemma on one domain, over the first rounds of its figure."""
     problem = experiment.problem
     horizon = min(experiment.horizon, COVERAGE_HORIZON)
-    study = coverage(problem, horizon, trials, seed)
+    study = coverage(problem, horizon, trials, seed, watched=(*SHARED, *OWN))
     counted = (
         (t, sum(math.comb(i + problem.agents - 1, problem.agents - 1) for i in range(1, t + 1)))
         for t in (1, 2, 3, 10, 100, horizon)
