@@ -78,6 +78,8 @@ class Policy:
         a number of rounds puts that there, as in its theory.
     equation, guarantee, cost, summary
         What `heterobandits policies` shows.
+    proven
+        What the guarantee is about: nothing, the intervals, or the regret as well.
     needs_means
         The policy knows the true means and can only be simulated.
     """
@@ -91,6 +93,7 @@ class Policy:
     horizon: int | Literal["anytime"] = "anytime"
     equation: str = ""
     guarantee: str = "none claimed"
+    proven: Literal["nothing", "intervals", "regret"] = "nothing"
     cost: str = "A·N"
     summary: str = ""
     needs_means: bool = False
@@ -225,7 +228,8 @@ class Policy:
         (L,) = self.log_terms(s, arms, elapsed, 1)
         out = np.empty((self.rows(agents), arms, trials))
         unknown_means = np.empty(arms)  # read by the oracle's rule alone
-        fill_indices(self.rule, s, unknown_means, pulls, successes, L, draws, out)
+        known = np.zeros((arms, trials), np.bool_)
+        fill_indices(self.rule, s, unknown_means, pulls, successes, L, draws, known, out)
         return out
 
 
@@ -243,12 +247,14 @@ CATALOGUE |= {
             summary="all outcomes of an arm, weighted for the narrowest interval",
             equation="W/V + sqrt(ln(2N·G(t,A)/δ) / 2V),  V = Σ s²c,  W = Σ s·y",
             guarantee="for a fixed horizon: all intervals hold, regret O(sqrt(T ln T)), with probability 1 − δ",
+            proven="regret",
         ),
         Policy(
             "min-ucb",
             summary="the least of the agents' own upper bounds of an arm",
             equation="min over agents of  y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
             guarantee="for a fixed horizon: all upper bounds hold with probability 1 − δ",
+            proven="intervals",
         ),
         Policy(
             "no-sharing",
@@ -256,6 +262,7 @@ CATALOGUE |= {
             summary="each agent by its own outcomes alone",
             equation="y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
             guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
+            proven="intervals",
         ),
         Policy(
             "cucb",
@@ -277,30 +284,34 @@ CATALOGUE |= {
             summary="min-width that counts agents of equal sensitivity as one",
             equation="W/V + sqrt(ln(2N·G(t,K)/δ) / 2V),  K distinct sensitivities",
             guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
+            proven="intervals",
         ),
         Policy(
             "mixture-width",
             summary="min-width's estimate with an interval valid at all rounds at once",
             equation="W/V + sqrt((V+ρ)/2 · (ln(N/δ) + ln(1+V/ρ)/2)) / V,  ρ = 1",
             guarantee="all intervals hold in all rounds, for ever, with probability 1 − δ",
+            proven="intervals",
         ),
         Policy(
             "kl-ucb",
             summary="the largest mean whose exact likelihood is within ln t of the greatest",
             equation="max{μ : l(μ) ≥ max l − ln t},  l = Σy·ln μ + Σ (c−y)·ln(1−sμ)",
-            guarantee="none proven here; the least regret of all on the paper's domains",
+            guarantee="none proven here",
         ),
         Policy(
             "posterior-ratio",
             summary="the largest mean that the exact likelihood of all outcomes has not ruled out",
             equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N/δ)}",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
+            proven="regret",
         ),
         Policy(
             "posterior-ratio-decay",
             summary="posterior-ratio with δ/t for δ, so that no failure lasts",
             equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N·t/δ)}",
             guarantee="all intervals hold from round t on with probability 1 − δ/t; expected regret O(sqrt(T ln T))",
+            proven="regret",
         ),
         Policy(
             "posterior-sorted",
@@ -308,6 +319,7 @@ CATALOGUE |= {
             summary="posterior-ratio chooses the arms, the posterior mean who goes to which of them",
             equation="as posterior-ratio; on these arms ∫μ·exp l / ∫exp l",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
+            proven="regret",
         ),
         Policy(
             "thompson",

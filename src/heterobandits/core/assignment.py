@@ -100,17 +100,18 @@ def shuffle_turns(picked, draws, out):
 
 
 @compiled
-def keep_picked(picked, index):
-    """Take all arms but the picked ones out of an index row."""
+def fill_picked(picked, index, out):
+    """out = an index row without the arms nobody picked."""
     A, B = picked.shape
     for n in range(len(index)):
         arm = np.int32(n)
         index_n = index[n]
+        out_n = out[n]
         for lane in range(B):
             kept = False
             for a in range(A):
                 kept |= picked[a, lane] == arm
-            index_n[lane] = index_n[lane] if kept else -math.inf
+            out_n[lane] = index_n[lane] if kept else -math.inf
 
 
 @compiled
@@ -118,7 +119,6 @@ def assign(index, ties, draws, dealt, picked, out):
     """out[a, lane] = arm of agent a, from the index rows and the words of the round.
 
     Sorting costs N^2/2 comparisons and picking A N heavier ones; both give the same arms.
-    If the arms are dealt by the second row, that loses the arms nobody picked.
     """
     N = index.shape[1]
     A = out.shape[0]
@@ -131,5 +131,6 @@ def assign(index, ties, draws, dealt, picked, out):
     if dealt == BY_CHANCE:
         shuffle_turns(picked, draws, out)
     elif dealt == BY_SECOND_ROW:
-        keep_picked(picked, index[1])
-        pick_in_turn(index[1:2], ties, A, out)
+        second = np.empty(index[:1].shape)
+        fill_picked(picked, index[1], second[0])
+        pick_in_turn(second, ties, A, out)

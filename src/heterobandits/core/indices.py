@@ -110,6 +110,12 @@ def log_term(rule, t, A, K, N, F, delta):
     return 0.0
 
 
+@inlined
+def remembers(rule):
+    """Whether an arm's index stays as it is until the arm is pulled again."""
+    return rule == POSTERIOR_RATIO or rule == POSTERIOR_SORTED
+
+
 @compiled
 def fill_log_terms(rule, elapsed, A, K, N, F, delta, out):
     """out[i] = L after elapsed + i rounds. Before the first round nothing was pulled, and L has no say."""
@@ -213,79 +219,88 @@ def pool(s, c, y, n, count, hits, V, W):
 
 
 @compiled
-def count_kinds(s, c, y, n, kinds, failures, successes):
-    """Of arm n in every lane: the failures by kind of agent and all successes; the number of kinds.
+def count_kinds(s, c, y, n, lanes, kinds, failures, successes):
+    """Of arm n in these lanes: the failures by kind of agent and all successes; the number of kinds.
 
     Like `pool`, it counts agents of equal sensitivity together. s[k] of the k-th kind goes to kinds.
     """
-    A, _, B = c.shape
+    A = c.shape[0]
     K = 0
-    for lane in range(B):
-        successes[lane] = 0.0
+    for i in range(len(lanes)):
+        successes[i] = 0.0
     for a in range(A):
         if a == 0 or s[a] != s[a - 1]:
             kinds[K] = s[a]
-            for lane in range(B):
-                failures[K, lane] = 0.0
+            for i in range(len(lanes)):
+                failures[K, i] = 0.0
             K += 1
         failed = failures[K - 1]
         c_an = c[a, n]
         y_an = y[a, n]
-        for lane in range(B):
-            failed[lane] += c_an[lane] - y_an[lane]
-            successes[lane] += y_an[lane]
+        for i in range(len(lanes)):
+            failed[i] += c_an[lanes[i]] - y_an[lanes[i]]
+            successes[i] += y_an[lanes[i]]
     return K
 
 
 @compiled
-def fill_likelihood_indices(rule, s, c, y, n, L, draws, row, estimate):
-    """The indices of arm n that follow from the exact likelihood of its mean.
+def fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes, row, estimate):
+    """The indices of arm n that follow from the exact likelihood of its mean, in these lanes.
 
     KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)
-    posterior-ratio and its kin: within L of the evidence   docs/beyond.md (6)
+    posterior-ratio and its kin: within L of the evidence   docs/beyond.md (6), (8)
     Thompson: the posterior's quantile at the arm's draw   docs/beyond.md (9)
 
     To `estimate` goes the posterior mean, if the rule ranks by it too.
     """
-    A, _, B = c.shape
+    A = c.shape[0]
+    B = len(lanes)
     kinds = np.empty(A)
     failures = np.empty((A, B))
     Y = np.empty(B)
-    K = count_kinds(s, c, y, n, kinds, failures, Y)
+    K = count_kinds(s, c, y, n, lanes, kinds, failures, Y)
     s_k = kinds[:K]
     f = failures[:K]
     peak = np.empty(B)
     greatest = np.empty(B)
     drop = np.empty(B)
+    mean = np.empty(B)
+    index = np.empty(B)
     fill_likeliest(Y, s_k, f, peak)
     fill_greatest(peak, Y, s_k, f, greatest)
     if rule == THOMPSON:
-        for lane in range(B):
-            drop[lane] = (draws[n, lane] + 0.5) * WORD_SIZE
-        fill_quantiles(drop, peak, greatest, Y, s_k, f, row)
-        return
-    if rule == KL_UCB:
-        for lane in range(B):
-            drop[lane] = L
+        for i in range(B):
+            drop[i] = (draws[n, lanes[i]] + 0.5) * WORD_SIZE
+        fill_quantiles(drop, peak, greatest, Y, s_k, f, index)
     else:
-        fill_posterior(peak, greatest, Y, s_k, f, drop, estimate)
-        for lane in range(B):
-            drop[lane] = greatest[lane] - drop[lane] + L
-    fill_fallen(True, drop, 0.0, peak, greatest, Y, s_k, f, row)
-    for lane in range(B):
-        pulls = Y[lane]
-        for k in range(K):
-            pulls += f[k, lane]
-        row[lane] = row[lane] if pulls > 0.0 else math.inf
+        if rule == KL_UCB:
+            for i in range(B):
+                drop[i] = L
+        else:
+            fill_posterior(peak, greatest, Y, s_k, f, drop, mean)
+            for i in range(B):
+                drop[i] = greatest[i] - drop[i] + L
+        fill_fallen(True, drop, 0.0, peak, greatest, Y, s_k, f, index)
+        for i in range(B):
+            pulls = Y[i]
+            for k in range(K):
+                pulls += f[k, i]
+            index[i] = index[i] if pulls > 0.0 else math.inf
+    for i in range(B):
+        row[lanes[i]] = index[i]
+        estimate[lanes[i]] = mean[i]
 
 
 @compiled
-def fill_indices(rule, s, mu, c, y, L, draws, out):
+def fill_indices(rule, s, mu, c, y, L, draws, known, out):
     """out[i, n, lane] = index of arm n, in one row that all agents share or one row per agent.
 
     posterior-sorted has two: what arms are chosen by, and what the agents are sorted by on them.
+    Where known[n, lane], the tables of the arm are those that `out` was filled from, with the
+    same L; rules with an L that never changes then need not compute it again.
     """
     A, N, B = c.shape
+    lanes = np.empty(B, np.int64)
     V = np.empty(B)
     W = np.empty(B)
     count = np.empty(B, np.int32)
@@ -336,7 +351,12 @@ def fill_indices(rule, s, mu, c, y, L, draws, out):
                 row[lane] = plain_index(count[lane], hits[lane], L)
         elif rule >= KL_UCB:
             estimate = out[1, n] if rule == POSTERIOR_SORTED else W
-            fill_likelihood_indices(rule, s, c, y, n, L, draws, row, estimate)
+            todo = 0
+            for lane in range(B):
+                if not (remembers(rule) and known[n, lane]):
+                    lanes[todo] = lane
+                    todo += 1
+            fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes[:todo], row, estimate)
         elif rule == RANDOM:
             for lane in range(B):
                 row[lane] = 0.0  # all arms tie

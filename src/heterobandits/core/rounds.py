@@ -10,7 +10,12 @@ import numpy as np
 
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, assign
 from heterobandits.core.compiled import compiled
-from heterobandits.core.indices import THOMPSON, fill_assignment_indices, fill_indices
+from heterobandits.core.indices import (
+    THOMPSON,
+    fill_assignment_indices,
+    fill_indices,
+    remembers,
+)
 from heterobandits.core.randomness import fill_words
 from heterobandits.core.randomness import words_needed as _words_needed
 
@@ -37,6 +42,21 @@ def observe(assigned, words, limit, c, y):
 
 
 @compiled
+def fill_unvisited(assigned, out):
+    """out[n, lane] = whether nobody was sent to arm n."""
+    A, B = assigned.shape
+    for n in range(len(out)):
+        arm = np.int32(n)
+        row = out[n]
+        for lane in range(B):
+            row[lane] = True
+        for a in range(A):
+            sent = assigned[a]
+            for lane in range(B):
+                row[lane] &= sent[lane] != arm
+
+
+@compiled
 def play_round(index, dealt, seed, trial, round_, limit, c, y):
     """One round of a block by index rows made elsewhere (a user's own policy)."""
     I, N, B = index.shape
@@ -58,11 +78,14 @@ def play_rounds(rule, rows, dealt, seed, trial, first_round, L, s, mu, limit, c,
     index = np.empty((rows, N, B))
     picked = np.empty((A, B), np.int32)
     assigned = np.empty((A, B), np.int32)
+    known = np.zeros((N, B), np.bool_)
     for i in range(L.shape[0]):
         fill_words(seed, trial, first_round + i, words)
-        fill_indices(rule, s, mu, c, y, L[i], words[2 * N :], index)
+        fill_indices(rule, s, mu, c, y, L[i], words[2 * N :], known, index)
         assign(index, words[N:], words[2 * N :], dealt, picked, assigned)
         observe(assigned, words, limit, c, y)
+        if remembers(rule):
+            fill_unvisited(assigned, known)
 
 
 @compiled
