@@ -1,52 +1,17 @@
-"""The report: one HTML file that opens offline, prints, and reads on a phone.
+"""The report of the reproduction, on one page.
 
 It starts with the verdict, then shows every claim, table and figure, the published number beside
 ours, and ends with what made it.
 """
 
-import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from heterobandits.experiments.claims import Judged
+from heterobandits.experiments.page import boxes, figure, mark, page, table
 from heterobandits.experiments.tables import Cell, Percent, Ranking
 from heterobandits.results import style_of
-
-STYLE = """
-:root { --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --pass: #14713d; --fail: #b3261e; --unclear: #8a5a00; }
-* { box-sizing: border-box; }
-body { font: 16px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; color: var(--ink); background: #fff;
-  margin: 0 auto; max-width: 72rem; padding: 1rem 1.25rem 4rem; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; border-bottom: 1px solid var(--line); padding-bottom: .25rem; }
-p { max-width: 46rem; }
-.soft, figcaption, td small { color: var(--soft); }
-.quick { background: #fff4d6; border: 1px solid #e7c35a; padding: .5rem .75rem; border-radius: .4rem; }
-.verdict { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1rem 0; padding: 0; list-style: none; }
-.verdict li { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; min-width: 9rem; flex: 1; }
-.verdict b { display: block; font-size: 1.5rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid var(--line); }
-th { font-weight: 600; }
-td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.mark { font-weight: 600; white-space: nowrap; }
-.pass, .match, .yes { color: var(--pass); } .fail, .mismatch, .no { color: var(--fail); } .unclear, .tied { color: var(--unclear); }
-.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); gap: 1rem; }
-figure { margin: 0; break-inside: avoid; } figure img { width: 100%; height: auto; }
-figcaption { font-size: .85rem; }
-pre { overflow-x: auto; background: #f5f7f9; padding: .75rem; border-radius: .4rem; font-size: .8rem; }
-@media (max-width: 40rem) {
-  body { padding: .75rem; }
-  table.claims thead { display: none; }
-  table.claims tr { display: block; border-bottom: 1px solid var(--line); padding: .5rem 0; }
-  table.claims td { display: block; border: 0; padding: .1rem 0; }
-}
-@media print { body { max-width: none; font-size: 10pt; } .scroll { overflow: visible; } tr { break-inside: avoid; } }
-"""
-
-MARKS = {"pass": "✓ pass", "fail": "✗ fail", "unclear": "? unclear", "match": "✓ match", "tied": "≈ tied", "mismatch": "✗ mismatch"}  # fmt: skip
 
 
 def headline(claims: Sequence[Judged]) -> str:
@@ -75,9 +40,6 @@ def render(
 ) -> str:
     """The whole page. `figures` are (title, caption, SVG text)."""
     parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'>",
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>Reproduction: Combining Diverse Information</title><style>{STYLE}</style>",
         "<h1>Does the paper reproduce?</h1>",
         "<p class='soft'>Gordon, Rolf, Tambe: <em>Combining Diverse Information for Coordinated Action: "
         "Stochastic Bandit Algorithms for Heterogeneous Agents</em>, ECAI 2024; run with heterobandits.</p>",
@@ -99,11 +61,11 @@ def render(
     if figures:
         parts += [
             "<h2>Figures</h2><div class='figures'>",
-            *(_figure(*figure) for figure in figures),
+            *(figure(*shown) for shown in figures),
             "</div>",
         ]
-    parts += ["<h2>How it was made</h2>", f"<pre>{escape(provenance)}</pre>", "</html>"]
-    return "\n".join(parts)
+    parts += ["<h2>How it was made</h2>", f"<pre>{escape(provenance)}</pre>"]
+    return page("Reproduction: Combining Diverse Information", parts)
 
 
 PERCENT_NOTE = (
@@ -121,52 +83,30 @@ def summary(
     rankings: Sequence[Ranking],
 ) -> str:
     """The numbers that fit on one screen."""
-    boxes = []
+    numbers = []
     if claims:
-        boxes.append((f"{sum(c.verdict == 'pass' for c in claims)} / {len(claims)}", "claims hold"))
+        numbers.append(
+            (f"{sum(c.verdict == 'pass' for c in claims)} / {len(claims)}", "claims hold")
+        )
     if rankings:
-        boxes.append(
+        numbers.append(
             (
                 f"{sum(r.verdict != 'mismatch' for r in rankings)} / {len(rankings)}",
                 "rankings match or tie",
             )
         )
     if regrets:
-        boxes.append(
+        numbers.append(
             (f"{sum(c.agrees for c in regrets)} / {len(regrets)}", "regrets within their errors")
         )
     if percent:
-        boxes.append(
+        numbers.append(
             (
                 f"{sum(c.agrees for c in percent)} / {len(percent)}",
                 "percent changes within their errors",
             )
         )
-    items = "".join(f"<li><b>{number}</b>{escape(text)}</li>" for number, text in boxes)
-    return f"<ul class='verdict'>{items}</ul>"
-
-
-def mark(verdict: str) -> str:
-    """A verdict in its colour."""
-    return f"<span class='mark {verdict}'>{MARKS[verdict]}</span>"
-
-
-def table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int] = (), kind: str = ""
-) -> str:
-    """An HTML table; the columns in `numeric` are set to the right."""
-    right = set(numeric)
-
-    def cells(tag: str, row: Sequence[str]) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if i in right else ''}>{text}</{tag}>" for i, text in enumerate(row)
-        )
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return (
-        f"<div class='scroll'><table class='{kind}'><thead><tr>{cells('th', head)}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return boxes(numbers)
 
 
 def claims_table(claims: Sequence[Judged]) -> str:
@@ -253,14 +193,6 @@ def rankings_table(rows: Sequence[Ranking]) -> str:
     ]
     return table(
         ("means", "sensitivities", "published, best first", "ours, with regret", "verdict"), numbers
-    )
-
-
-def _figure(title: str, caption: str, svg: str) -> str:
-    data = base64.b64encode(svg.encode()).decode()
-    return (
-        f"<figure><img alt='{escape(title, quote=True)}' src='data:image/svg+xml;base64,{data}'>"
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
 
 
