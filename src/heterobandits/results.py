@@ -136,6 +136,15 @@ def machine() -> dict[str, Any]:
     }
 
 
+class Ratio(NamedTuple):
+    """Mean regret of one policy over that of another at each checkpoint, with a confidence interval."""
+
+    rounds: npt.NDArray[np.int64]
+    value: Floats
+    lower: Floats
+    upper: Floats
+
+
 class Difference(NamedTuple):
     """Regret of one policy minus another's on the same luck, at each checkpoint."""
 
@@ -223,6 +232,35 @@ class Results:
         se = self._standard_error(sums, self._squared_differences(p, q))
         reach = float(stdtrit(max(1, self.trials - 1), 0.5 + level / 2)) * se
         return Difference(np.array(self.rounds), mean, se, mean - reach, mean + reach)
+
+    def ratio(self, policy: str, other: str, level: float = 0.95) -> Ratio:
+        """Mean regret of `policy` over that of `other`, on the same luck; NaN where that is zero.
+
+        The interval is Student's for the logarithm of the ratio, whose variance is that of
+        x / mean x - y / mean y over the pairs (x, y) of regrets.
+        """
+        from scipy.special import stdtrit
+
+        p, q = self.position(policy), self.position(other)
+        level = fraction(level, "level")
+        n = self.trials
+        x, y = self.mean(policy), self.mean(other)
+        scale = n * max(1, n - 1) << 2 * self.places
+
+        def covariance(a: int, b: int) -> Floats:
+            spread = n * self.products[a, b] - self.sums[a] * self.sums[b]
+            return np.array([value / scale for value in spread], np.float64)
+
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.where(y > 0, x / y, np.nan)
+            spread = (
+                covariance(p, p) / x**2 - 2 * covariance(p, q) / (x * y) + covariance(q, q) / y**2
+            )
+            reach = float(stdtrit(max(1, n - 1), 0.5 + level / 2)) * np.sqrt(
+                np.maximum(spread, 0.0) / (n if n > 1 else math.nan)
+            )
+            rounds = np.array(self.rounds)
+            return Ratio(rounds, value, value * np.exp(-reach), value * np.exp(reach))
 
     def _standard_error(self, sums: Integers, squares: Integers) -> Floats:
         n = self.trials
@@ -421,8 +459,12 @@ class Results:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **note})
         write_aside(path, lambda aside: pq.write_table(table, aside))
 
-    def plot(self, ax: "Axes | None" = None, title: str = "") -> "Axes":
-        """Mean regret over the rounds with a band of two standard errors, as in the paper."""
+    def plot(self, ax: "Axes | None" = None, title: str = "", limit: float | None = None) -> "Axes":
+        """Mean regret over the rounds with a band of two standard errors, as in the paper.
+
+        `limit` is the least regret per ln T in the long run, `bounds.lower_bound(problem)`: if it
+        is given, its curve is drawn too.
+        """
         if ax is None:
             import matplotlib.pyplot as plt
 
@@ -435,20 +477,26 @@ class Results:
             band = 2 * np.nan_to_num(np.array((0.0, *self.se(label))))
             ax.plot(rounds, mean, color=style.colour, linestyle=style.dashes, label=style.title)
             ax.fill_between(rounds, mean - band, mean + band, color=style.colour, alpha=0.2, lw=0)
+        top = ax.get_ylim()[1]
+        if limit is not None:
+            draw_limit(ax, limit, self.horizon)
         ax.set(xlabel="round", ylabel="cumulative regret", title=title, xlim=(0, self.horizon))
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, top)
         ax.grid(alpha=0.25)
         noted = "interrupted, " if self.partial else ""
         ax.legend(title=f"{noted}{self.trials:,} trials ± 2 SE", title_fontsize="small")
         return ax
 
-    def save(self, folder: str | Path, title: str = "") -> list[Path]:
-        """Write results.json (without loss), results.csv, results.parquet and regret.png into `folder`."""
+    def save(self, folder: str | Path, title: str = "", limit: float | None = None) -> list[Path]:
+        """Write results.json (without loss), results.csv, results.parquet and regret.png into `folder`.
+
+        `limit` as in `plot`.
+        """
         from matplotlib.figure import Figure
 
         folder = Path(folder)
         figure = Figure(figsize=(6, 4), layout="constrained")
-        self.plot(figure.subplots(), title)
+        self.plot(figure.subplots(), title, limit)
         written = [
             folder / name
             for name in ("results.json", "results.csv", "results.parquet", "regret.png")
@@ -463,6 +511,15 @@ class Results:
         except OSError as error:
             raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
         return written
+
+
+def draw_limit(ax: "Axes", limit: float, horizon: int) -> None:
+    """The least regret possible in the long run, limit times ln t; at finite t some policies are below."""
+    rounds = np.unique(np.geomspace(1, max(2, horizon), 200))
+    label = f"limit for t → ∞: {limit:.3g} ln t" if limit > 0 else "limit for t → ∞: bounded"
+    ax.plot(
+        rounds, limit * np.log(rounds), color="#444444", linestyle=(0, (1, 2)), lw=1, label=label
+    )
 
 
 def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:

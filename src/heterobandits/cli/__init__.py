@@ -14,6 +14,7 @@ import typer
 
 from heterobandits.cli.bench import bench
 from heterobandits.cli.bounds import bounds
+from heterobandits.cli.compare import compare
 from heterobandits.cli.policies import policies
 from heterobandits.cli.reproduce import hotel_means, reproduce
 from heterobandits.cli.simulate import simulate
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (simulate, reproduce, policies, bounds, bench, hotel_means):
+for command in (simulate, reproduce, compare, policies, bounds, bench, hotel_means):
     app.command()(command)
 
 

@@ -10,21 +10,42 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 @contextmanager
 def shown_progress(title: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback that moves a bar on stderr; None, and no bar, if that is no terminal."""
+    """A callback, with what is done and all there is, that moves a bar; None if there is no terminal."""
+    with _bar(quiet) as bar:
+        if bar is None:
+            yield None
+        else:
+            task = bar.add_task(title, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def shown_share(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A callback, with what is running and the share of all work done, that moves a bar."""
+    with _bar(quiet) as bar:
+        if bar is None:
+            yield lambda title, share: None
+        else:
+            task = bar.add_task("", total=1.0)
+            yield lambda title, share: bar.update(task, completed=share, description=title)
+
+
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Progress | None]:
+    """A bar on stderr, after compiling under a note; none if that is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     console = Console(stderr=True)
     compile_visibly(console)
     columns = (
-        TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.description}"),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield bar
 
 
 def compile_visibly(console: Console) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +48,7 @@ def reproduce(
     if list_:
         print_list()
         return 0
+    from heterobandits.cli.progress import shown_share
     from heterobandits.experiments.reproduce import reproduce as run
 
     names = [name.strip() for name in only.split(",")] if only else []
@@ -85,36 +84,6 @@ def print_list() -> None:
             f"{experiment.name:34} {experiment.trials:5,} trials of {experiment.horizon:7,} rounds  "
             f"{experiment.shown_in}"
         )
-
-
-@contextmanager
-def shown_share(quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A callback that shows what is running and how much is left, if stderr is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda title, share: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    from heterobandits.cli.progress import compile_visibly
-
-    console = Console(stderr=True)
-    compile_visibly(console)
-    columns = (
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda title, share: bar.update(task, completed=share, description=title)
 
 
 def print_verdict(made: "Reproduction") -> None:

@@ -68,6 +68,7 @@ def simulate(
     Example: heterobandits simulate --problem covid --policy all --trials 500 --seed 7
     """
     from heterobandits import simulation
+    from heterobandits.bounds import lower_bound
     from heterobandits.cli.progress import shown_progress
     from heterobandits.errors import InvalidInput
     from heterobandits.policies import PAPER
@@ -101,7 +102,7 @@ def simulate(
     else:
         print_table(results, title)
     if output is not None:
-        for path in results.save(output, title):
+        for path in results.save(output, title, lower_bound(stated)):
             if not quiet:
                 print(f"wrote {path}", file=sys.stderr)
     if results.partial:

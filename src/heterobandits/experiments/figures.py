@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heterobandits.bounds import regret_bound
+from heterobandits.bounds import lower_bound, regret_bound
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.results import Results, style_of, write_aside
+from heterobandits.results import Results, draw_limit, style_of, write_aside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,8 +30,35 @@ FONTS: dict[Any, Any] = {
 def regret_figure(experiment: Experiment, results: Results, quick: bool) -> "Figure":
     """Mean regret of every policy over the rounds, with bands of two standard errors."""
     figure = new_figure()
-    axes = results.plot(figure.subplots(), marked(experiment.title, quick))
+    limit = lower_bound(experiment.problem)
+    axes = results.plot(figure.subplots(), marked(experiment.title, quick), limit)
     axes.set_xlabel("round")
+    return figure
+
+
+def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figure":
+    """Regret over the least possible in the long run, which is the line at 1."""
+    figure = new_figure()
+    axes = figure.subplots()
+    rounds = np.array(results.rounds)
+    late = rounds >= max(3, results.horizon / 300)
+    least = lower_bound(experiment.problem) * np.log(rounds[late])
+    for label in results.policies:
+        style = style_of(label)
+        axes.plot(
+            rounds[late],
+            results.mean(label)[late] / least,
+            color=style.colour,
+            linestyle=style.dashes,
+            label=style.title,
+        )
+    axes.axhline(1.0, color="#444444", linestyle=(0, (1, 2)), lw=1, label="limit for t → ∞")
+    axes.set(xscale="log", yscale="log", xlabel="round", ylabel="regret / (C ln t)")
+    axes.set_title(marked(experiment.title, quick))
+    axes.grid(alpha=0.25)
+    axes.legend(loc="upper left", ncols=2, fontsize=6)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** 0.7)  # room for the legend
     return figure
 
 
@@ -42,6 +69,8 @@ def theory_figure(experiment: Experiment, results: Results, quick: bool) -> "Fig
     rounds = np.array(results.rounds)
     bound = [regret_bound(experiment.problem, int(t)) for t in rounds]
     axes.plot(rounds, bound, color="black", linestyle="--", label="bound for Min-Width, δ = 0.05")
+    if limit := lower_bound(experiment.problem):
+        draw_limit(axes, limit, results.horizon)
     for label in results.policies:
         style = style_of(label)
         axes.plot(

@@ -1,0 +1,110 @@
+"""`heterobandits compare`: which policy to use, by measurement."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from heterobandits.cli.options import QuietOption, SeedOption, TableOrJson
+
+if TYPE_CHECKING:
+    from heterobandits.experiments.comparison import Comparison
+
+
+def compare(
+    output: Annotated[
+        Path, typer.Option(help="Folder for the leaderboard, figures and runs.", metavar="DIR")
+    ] = Path("comparison"),
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A policy to compare with the paper's five, as often as you like; "
+            "all of those beyond the paper by default.",
+            metavar="NAME",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only 'settings', the paper's 36, 'domains', its five, or 'random', 200 drawn problems; "
+            "as often as you like.",
+            metavar="GROUP",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few trials and short horizons; marked as such.")
+    ] = False,
+    trials: Annotated[
+        int | None, typer.Option(help="As many trials on every problem.", show_default=False)
+    ] = None,
+    seed: SeedOption = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from what an earlier run in DIR has finished.")
+    ] = False,
+    format: TableOrJson = "table",
+    quiet: QuietOption = False,
+) -> None:
+    """Compare policies with the best of the paper's five and with the lower bound; write a leaderboard.
+
+    Example: heterobandits compare --policy posterior-sorted --only domains
+    """
+    from heterobandits.cli.progress import shown_share
+    from heterobandits.experiments import comparison
+
+    with shown_share(quiet) as show:
+        made = comparison.compare(
+            output,
+            policies=policy or comparison.BEYOND,
+            groups=tuple(dict.fromkeys(only or comparison.GROUPS)),
+            quick=quick,
+            trials=trials,
+            seed=seed,
+            resume=resume,
+            show=show,
+            note=lambda text: None if quiet else print(f"heterobandits: {text}", file=sys.stderr),
+        )
+    if format == "json":
+        print(json.dumps(made.summary()))
+    else:
+        print_standings(made)
+
+
+def print_standings(made: "Comparison") -> None:
+    """The leaderboard for a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from heterobandits.experiments.leaderboard import headline
+
+    if made.quick:
+        print("quick run: few trials, take no verdict from it")
+    table = Table(
+        caption="regret over that of the best of the paper's five on the same problem; "
+        "ahead/unclear/behind at 99 %; then medians; million rounds per second"
+    )
+    table.add_column("policy", no_wrap=True)
+    groups = list(dict.fromkeys(row.group for row in made.rows))
+    for heading in (*groups, "over min-width", "over C ln T", "M/s"):
+        table.add_column(heading, justify="right")
+    for entry in made.standings():
+        cells = []
+        for group in groups:
+            part = entry["groups"].get(group)
+            cells.append(
+                ""
+                if part is None
+                else f"{part['ratio']:.2f}  {part['ahead']}/{part['unclear']}/{part['behind']}"
+            )
+        limit = entry["all"]["to_limit"]
+        table.add_row(
+            entry["policy"],
+            *cells,
+            f"{entry['all']['to_min_width']:.2f}",
+            "" if limit is None else f"{limit:.2f}",
+            f"{entry['million_rounds_per_second']:.1f}",
+        )
+    Console().print(table)
+    print(headline(made))
+    print(f"{made.folder / 'leaderboard.html'} after {made.seconds:.0f} s")

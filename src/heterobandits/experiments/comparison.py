@@ -1,0 +1,342 @@
+"""The verdict: chosen policies against the paper's five on the paper's problems and on random ones.
+
+For every problem the yardstick is the best of the paper's five there. It is picked by the same
+trials it is judged by, which favours it a little: a policy that comes out ahead is ahead.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from heterobandits.bounds import lower_bound
+from heterobandits.errors import InvalidInput, choice, listed, whole_number
+from heterobandits.experiments import figures, leaderboard
+from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
+from heterobandits.experiments.reproduce import writable, write_table
+from heterobandits.experiments.runs import Kept, Report, run_all
+from heterobandits.policies import CATALOGUE, PAPER, policy
+from heterobandits.problem import Problem
+from heterobandits.results import Results, machine, versions, write_aside
+
+Group = Literal["settings", "domains", "random"]
+
+GROUPS: tuple[Group, ...] = ("settings", "domains", "random")
+LEVEL = 0.99
+BEYOND = tuple(n for n in CATALOGUE if n not in (*PAPER, "greedy", "random", "oracle"))
+DOMAINS = ("covid", "hotel", "poaching-2", "poaching-3", "poaching-5")
+
+RANDOM_PROBLEMS = 200
+RANDOM_SEED = 2024
+RANDOM_HORIZON = 2000
+RANDOM_TRIALS = 64
+MOST_AGENTS = 10
+MOST_ARMS = 20
+MOST_ASSIGNMENTS = 1000  # beyond, ucb takes longer than all others together
+
+QUICK_TRIALS = 32
+QUICK_SHARE = 20  # of the long horizon of the settings, a quick run plays one in so many rounds
+QUICK_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One policy on one problem.
+
+    Attributes
+    ----------
+    best
+        Which of the paper's five has the least mean regret there.
+    ratio, lower, upper
+        Mean regret over that policy's, with an interval at LEVEL.
+    verdict
+        Whether the paired difference is certainly below zero, certainly above it, or neither.
+    to_min_width
+        Mean regret over Min-Width's.
+    to_limit
+        Mean regret over C ln T; None where C, the lower bound, is zero.
+    """
+
+    problem: str
+    title: str
+    group: Group
+    policy: str
+    regret: float
+    se: float
+    best: str
+    ratio: float
+    lower: float
+    upper: float
+    verdict: Literal["ahead", "unclear", "behind"]
+    to_min_width: float
+    to_limit: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came out, and how long it took."""
+
+    rows: list[Row]
+    speeds: dict[str, float]  # million rounds a second over all problems
+    seconds: float
+    quick: bool
+    folder: Path
+
+    def of(self, policy: str, group: Group | None = None) -> list[Row]:
+        """The rows of one policy, of one group if that is given."""
+        return [r for r in self.rows if r.policy == policy and group in (None, r.group)]
+
+    @property
+    def policies(self) -> list[str]:
+        """All that were compared, the least regret beside the best of the five first."""
+        names = dict.fromkeys(row.policy for row in self.rows)
+        return sorted(names, key=lambda name: geometric_mean(r.ratio for r in self.of(name)))
+
+    def standings(self) -> list[dict[str, Any]]:
+        """One entry for each policy, best first: what `--format json` prints and the page shows."""
+        return [
+            {
+                "policy": name,
+                "guarantee": CATALOGUE[name].guarantee,
+                "groups": {
+                    group: standing(rows) for group in GROUPS if (rows := self.of(name, group))
+                },
+                "all": standing(self.of(name)),
+                "million_rounds_per_second": self.speeds[name],
+            }
+            for name in self.policies
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """What `heterobandits compare --format json` prints."""
+        return {
+            "standings": self.standings(),
+            "rows": [asdict(row) for row in self.rows],
+            "level": LEVEL,
+            "quick": self.quick,
+            "page": str(self.folder / "leaderboard.html"),
+            "seconds": self.seconds,
+        }
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """The mean of ratios: that of their logarithms, which treats 1/2 and 2 alike."""
+    logs = [math.log(value) for value in values if value > 0]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
+
+
+def standing(rows: Sequence[Row]) -> dict[str, Any]:
+    """A policy over many problems."""
+    limits = [row.to_limit for row in rows if row.to_limit is not None]
+    worst = max(rows, key=lambda row: row.ratio)
+    return {
+        "problems": len(rows),
+        **{v: sum(r.verdict == v for r in rows) for v in ("ahead", "unclear", "behind")},
+        "ratio": geometric_mean(row.ratio for row in rows),
+        "to_min_width": float(np.median([row.to_min_width for row in rows])),
+        "to_limit": float(np.median(limits)) if limits else None,
+        "worst_ratio": worst.ratio,
+        "worst_problem": worst.title,
+    }
+
+
+def random_problems(count: int) -> list[Problem]:
+    """The same problems for everybody: agents from 1 to 10, arms from their number to 20, at least two.
+
+    Means are uniform on [0, 1] and sensitivities on [0.05, 1], with three digits.
+    """
+    random = np.random.default_rng(RANDOM_SEED)
+    problems = []
+    for _ in range(count):
+        agents = int(random.integers(1, MOST_AGENTS + 1))
+        arms = int(random.integers(max(2, agents), MOST_ARMS + 1))
+        means = random.uniform(0.0, 1.0, arms).round(3)
+        sensitivities = random.uniform(0.05, 1.0, agents).round(3)
+        problems.append(Problem(means.tolist(), sensitivities.tolist()))
+    return problems
+
+
+def contests(policies: Sequence[str], quick: bool) -> dict[Group, list[Experiment]]:
+    """The experiments of the comparison by group, each with these policies beside the paper's five."""
+    names = tuple(dict.fromkeys((*PAPER, *policies)))
+    settings = [replace(e, policies=names) for e in SYNTHETIC]
+    domains = [replace(e, policies=names) for e in FIGURES if e.name in DOMAINS]
+    count = QUICK_PROBLEMS if quick else RANDOM_PROBLEMS
+    drawn = [
+        Experiment(
+            f"random-{i}",
+            f"random problem {i}: {problem.agents} agents, {problem.arms} arms",
+            problem,
+            RANDOM_HORIZON,
+            RANDOM_TRIALS,
+            "random problems",
+            policies=tuple(
+                n for n in names if n != "ucb" or assignments(problem) <= MOST_ASSIGNMENTS
+            ),
+        )
+        for i, problem in enumerate(random_problems(count), 1)
+    ]
+    if quick:
+        settings = [
+            replace(e, horizon=e.horizon // QUICK_SHARE, trials=QUICK_TRIALS) for e in settings
+        ]
+        domains = [replace(e, trials=QUICK_TRIALS) for e in domains]
+        drawn = [replace(e, trials=QUICK_TRIALS, horizon=e.horizon // 4) for e in drawn]
+    return {"settings": settings, "domains": domains, "random": drawn}
+
+
+def assignments(problem: Problem) -> int:
+    """The number of ways to send the agents to different arms."""
+    return math.perm(problem.arms, problem.agents)
+
+
+def judged(experiment: Experiment, group: Group, results: Results) -> list[Row]:
+    """Every policy on one problem."""
+    means = {name: float(results.mean(name)[-1]) for name in results.policies}
+    best = min((name for name in PAPER if name in means), key=lambda name: means[name])
+    limit = lower_bound(experiment.problem) * math.log(experiment.horizon)
+    rows = []
+    for name, regret in means.items():
+        pair = results.difference(name, best, LEVEL)
+        ratio = results.ratio(name, best, LEVEL)
+        ahead, behind = pair.upper[-1] < 0, pair.lower[-1] > 0
+        rows.append(
+            Row(
+                problem=experiment.name,
+                title=experiment.title,
+                group=group,
+                policy=name,
+                regret=regret,
+                se=float(results.se(name)[-1]),
+                best=best,
+                ratio=float(ratio.value[-1]),
+                lower=float(ratio.lower[-1]),
+                upper=float(ratio.upper[-1]),
+                verdict="ahead" if ahead else "behind" if behind else "unclear",
+                to_min_width=regret / means["min-width"],
+                to_limit=regret / limit if limit > 0 else None,
+            )
+        )
+    return rows
+
+
+def compare(
+    folder: str | Path,
+    *,
+    policies: Sequence[str] = BEYOND,
+    groups: Sequence[str] = GROUPS,
+    quick: bool = False,
+    trials: int | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    show: Report = lambda title, share: None,
+    note: Callable[[str], None] = lambda text: None,
+) -> Comparison:
+    """Run the comparison and write the leaderboard into `folder`.
+
+    Parameters
+    ----------
+    policies
+        Names of the catalogue; the paper's five always run beside them.
+    groups
+        "settings", the paper's 36; "domains", its five; "random", 200 drawn problems.
+    quick
+        Few trials, short horizons and few random problems; marked as such.
+    trials
+        As many trials on every problem, instead of its own number.
+    resume
+        Use the finished runs of an earlier comparison in the same folder.
+    show, note
+        Called with what is running and the share of the work done; with remarks for a person.
+    """
+    start = time.perf_counter()
+    folder = Path(folder)
+    for name in policies:
+        if policy(name).needs_means:
+            raise InvalidInput(f"{name} knows the true means: nothing to compare")
+    chosen = contests(policies, quick)
+    if trials is not None:
+        trials = whole_number(trials, "trials", 2)
+        chosen = {g: [replace(e, trials=trials) for e in es] for g, es in chosen.items()}
+    for group in listed(groups, "groups", "groups of problems"):
+        choice(group, "a group of problems", GROUPS)
+    chosen = {group: chosen[group] for group in GROUPS if group in groups}
+    writable(folder)
+    every = [experiment for experiments in chosen.values() for experiment in experiments]
+    results = run_all(every, seed, Kept(folder / "runs", resume), show, note)
+    show("drawing", 1.0)
+    rows = [
+        row
+        for group, experiments in chosen.items()
+        for experiment in experiments
+        for row in judged(experiment, group, results[experiment.name])
+    ]
+    made = Comparison(rows, speeds(results.values()), 0.0, quick, folder)
+    try:
+        write_everything(made, chosen, results, seed)
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
+    return replace(made, seconds=time.perf_counter() - start)
+
+
+def speeds(runs: Iterable[Results]) -> dict[str, float]:
+    """Million rounds a second of each policy over all runs."""
+    played: dict[str, float] = {}
+    spent: dict[str, float] = {}
+    for run in runs:
+        for name, seconds in zip(run.policies, run.seconds, strict=True):
+            played[name] = played.get(name, 0.0) + run.trials * run.horizon
+            spent[name] = spent.get(name, 0.0) + seconds
+    return {name: played[name] / spent[name] / 1e6 for name in played}
+
+
+def write_everything(
+    made: Comparison,
+    chosen: dict[Group, list[Experiment]],
+    results: dict[str, Results],
+    seed: int,
+) -> None:
+    """Figures, tables and the page, each put in place when complete."""
+    drawings = made.folder / "figures"
+    drawings.mkdir(parents=True, exist_ok=True)
+    shown = []
+    for experiment in chosen.get("domains", []):
+        run = results[experiment.name]
+        limit = lower_bound(experiment.problem)
+        draw = figures.limit_figure if limit > 0 else figures.regret_figure
+        name = f"{experiment.name}-limit"
+        svg = figures.save_figure(partial(draw, experiment, run, made.quick), drawings, name)
+        caption = (
+            f"Regret over {limit:.3g} ln t, the least possible in the long run; {run.trials:,} trials"
+            if limit > 0
+            else f"As many agents as arms: regret can stay bounded; {run.trials:,} trials"
+        )
+        shown.append((experiment.title, caption, svg))
+    write_table(made.folder / "leaderboard.csv", [asdict(row) for row in made.rows])
+    provenance = json.dumps(
+        {
+            "seed": seed,
+            "quick": made.quick,
+            "versions": versions(),
+            "machine": machine(),
+            "runs": {
+                group: {
+                    "problems": len(experiments),
+                    "horizons": sorted({e.horizon for e in experiments}),
+                    "trials": sorted({e.trials for e in experiments}),
+                }
+                for group, experiments in chosen.items()
+            },
+        },
+        indent=1,
+    )
+    text = leaderboard.render(made, shown, provenance)
+    write_aside(
+        made.folder / "leaderboard.html", lambda aside: aside.write_text(text, encoding="utf-8")
+    )
