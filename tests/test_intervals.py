@@ -78,7 +78,7 @@ def reach(known, s, end):
 
 
 class TestPosteriorRatio:
-    @settings(max_examples=150)
+    @settings(max_examples=300)
     @given(histories(), DELTAS)
     @example(([1.0], [[10**6]], [[0]]), 0.05)
     @example(([1.0], [[10**6]], [[10**6]]), 0.05)
@@ -278,8 +278,7 @@ def likeliest_in_order(i, j):
         cells = [3 * (high - low) / (points - 1) for low, high in boxes]
         middles = (float(mu[m]), float(nu[n]))
         boxes = [
-            (max(0.0, x - cell), min(1.0, x + cell))
-            for x, cell in zip(middles, cells, strict=True)
+            (max(0.0, x - cell), min(1.0, x + cell)) for x, cell in zip(middles, cells, strict=True)
         ]
     return best, place
 
@@ -314,7 +313,7 @@ CLOSE = st.one_of(st.just(0), st.integers(1, 60), st.integers(1, 60), st.integer
 
 
 class TestRanking:
-    @settings(max_examples=80)
+    @settings(max_examples=150)
     @given(histories(4, CLOSE))
     @example(([1.0], [[10**6, 10**6, 0]], [[0, 10**6, 0]]))
     @example(([1.0], [[10**6, 10**6]], [[500_000, 500_100]]))
@@ -710,7 +709,9 @@ def recounted(problem, paths, delta):
                 for n, arm in enumerate(known)
             )
             wrong[1] = wrong[1] or any(
-                evidence(known[i], known[j]) >= threshold(N, delta) for i, j in pairs
+                evidence(known[i], known[j]) >= threshold(N, delta)
+                for i, j in pairs
+                if known[i].peak > known[j].peak  # else (10) is not positive
             )
         outside += wrong[0]
         misranked += wrong[1]
@@ -746,7 +747,8 @@ class TestCoverage:
         assert seen.ranking <= most
 
     def test_sensitivities_believed_twice_too_low_break_posterior_ratio(self, seed):
-        problem = Problem([0.9, 0.6, 0.8], [0.8, 0.9], believed=[0.4, 0.45])
+        """Every arm looks twice as good as it is."""
+        problem = Problem([0.4, 0.3, 0.5], [0.8, 0.9], believed=[0.4, 0.45])
         seen = coverage(problem, 100, 300, seed, watched=ANYTIME)
         assert seen.posterior_ratio > 0.9
 
