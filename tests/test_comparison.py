@@ -1,0 +1,301 @@
+"""The comparison of policies: ratios, problems, verdicts, the leaderboard and its command."""
+
+import csv
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from heterobandits import CATALOGUE, PAPER, InvalidInput, Problem, lower_bound, simulate
+from heterobandits.cli import main
+from heterobandits.experiments import comparison, figures, leaderboard
+from heterobandits.experiments.catalogue import Experiment
+from heterobandits.experiments.comparison import Comparison, Row, judged, random_problems, standing
+
+EASY = Problem([0.1, 0.9, 0.5], [0.9, 0.4])
+
+
+def row(policy="posterior-sorted", ratio=0.5, verdict="ahead", group="settings", **changes):
+    made = {
+        "problem": "p",
+        "title": "a <problem>",
+        "group": group,
+        "policy": policy,
+        "regret": 2.0,
+        "se": 0.1,
+        "best": "min-ucb",
+        "ratio": ratio,
+        "lower": ratio * 0.9,
+        "upper": ratio * 1.1,
+        "verdict": verdict,
+        "to_min_width": ratio / 2,
+        "to_limit": None,
+    }
+    return Row(**{**made, **changes})
+
+
+def compared(rows, folder="."):
+    speeds = {r.policy: 1.0 for r in rows}
+    return Comparison(rows, speeds, 0.0, False, folder)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return simulate(EASY, ["min-width", "cucb", "oracle"], 60, 50, seed=3, keep="all")
+
+
+class TestRatio:
+    """Results.ratio, against the same formulas on the regrets of every trial."""
+
+    def test_value_and_interval(self, results):
+        x, y = (results.kept[results.position(p)] for p in ("min-width", "cucb"))
+        found = results.ratio("min-width", "cucb", 0.99)
+        wanted = x.mean(axis=-1) / y.mean(axis=-1)
+        np.testing.assert_allclose(found.value, wanted, rtol=1e-12)
+        relative = x / x.mean(axis=-1, keepdims=True) - y / y.mean(axis=-1, keepdims=True)
+        reach = stats.t.ppf(0.995, 49) * stats.sem(relative, axis=-1)
+        np.testing.assert_allclose(found.lower, wanted * np.exp(-reach), rtol=1e-9)
+        np.testing.assert_allclose(found.upper, wanted * np.exp(reach), rtol=1e-9)
+        assert found.rounds.tolist() == list(results.rounds)
+
+    def test_a_policy_beside_itself_is_exactly_alike(self, results):
+        found = results.ratio("cucb", "cucb")
+        assert (found.value == 1).all()
+        np.testing.assert_allclose(found.upper, 1, rtol=1e-7)
+
+    def test_no_regret_below_the_line_gives_no_number(self, results):
+        assert np.isnan(results.ratio("cucb", "oracle").value).all()
+        assert (results.ratio("oracle", "cucb").value == 0).all()
+
+    def test_one_trial_gives_no_interval(self):
+        found = simulate(EASY, ["min-width", "cucb"], 60, 1).ratio("min-width", "cucb")
+        assert np.isfinite(found.value[-1])
+        assert np.isnan(found.lower[-1])
+        assert np.isnan(found.upper[-1])
+
+
+class TestProblems:
+    def test_the_random_problems_are_as_announced_and_always_the_same(self):
+        problems = random_problems(200)
+        assert problems[:20] == random_problems(20)
+        assert len({(p.means, p.sensitivities) for p in problems}) == 200
+        assert {p.agents for p in problems} == set(range(1, 11))
+        for p in problems:
+            assert max(2, p.agents) <= p.arms <= 20
+            assert all(0 <= m <= 1 for m in p.means)
+            assert all(0.05 <= s <= 1 for s in p.sensitivities)
+
+    def test_the_contests(self):
+        chosen = comparison.contests(["kl-ucb", "cucb"], quick=False)
+        assert {g: len(es) for g, es in chosen.items()} == {
+            "settings": 36,
+            "domains": 5,
+            "random": 200,
+        }
+        assert {e.horizon for e in chosen["settings"]} == {100_000}
+        assert [(e.name, e.horizon) for e in chosen["domains"]] == [
+            ("covid", 300), ("hotel", 5000), ("poaching-2", 5000), ("poaching-3", 5000), ("poaching-5", 5000),
+        ]  # fmt: skip
+        for experiments in chosen.values():
+            for e in experiments:
+                small = math.perm(e.problem.arms, e.problem.agents) <= 1000
+                five = PAPER if small or e.name == "covid" else PAPER[:4]
+                assert e.policies == (*five, "kl-ucb")
+
+    def test_beyond_is_everything_but_the_five_and_the_baselines(self):
+        assert {*comparison.BEYOND, *PAPER, "greedy", "random", "oracle"} == set(CATALOGUE)
+
+
+class TestJudging:
+    def experiment(self, problem, horizon=400, trials=80):
+        policies = (*PAPER, "mixture-width", "random")
+        return Experiment("p", "a problem", problem, horizon, trials, "", policies=policies)
+
+    @pytest.mark.parametrize("problem", [EASY, Problem([0.3, 0.6], [0.9, 0.5])])
+    def test_the_rows_are_what_the_results_say(self, problem):
+        e = self.experiment(problem)
+        results = simulate(problem, e.policies, e.horizon, e.trials, seed=4, keep="final")
+        rows = judged(e, "random", results)
+        assert [r.policy for r in rows] == list(e.policies)
+        finals = {p: results.regrets(p) for p in e.policies}
+        best = min(PAPER, key=lambda p: finals[p].mean())
+        for r in rows:
+            x, y = finals[r.policy], finals[best]
+            assert r.best == best
+            assert r.regret == pytest.approx(x.mean())
+            assert r.se == pytest.approx(stats.sem(x))
+            assert r.ratio == pytest.approx(x.mean() / y.mean())
+            assert r.to_min_width == pytest.approx(x.mean() / finals["min-width"].mean())
+            reach = stats.t.ppf(0.995, e.trials - 1) * stats.sem(x - y)
+            gap = (x - y).mean()
+            wanted = "ahead" if gap + reach < 0 else "behind" if gap - reach > 0 else "unclear"
+            assert r.verdict == wanted
+            limit = lower_bound(problem)
+            if limit:
+                assert r.to_limit == pytest.approx(x.mean() / (limit * math.log(e.horizon)))
+            else:
+                assert r.to_limit is None
+        # both verdicts must occur, or the test could not see them swapped
+        assert {r.policy: r.verdict for r in rows}["random"] == "behind"
+        assert {r.policy: r.verdict for r in rows}["mixture-width"] == "ahead"
+
+    def test_a_standing_adds_up(self):
+        rows = [
+            row(ratio=0.25, to_limit=2.0),
+            row(ratio=4.0, verdict="behind", title="the worst"),
+            row(ratio=1.0, verdict="unclear", to_limit=4.0),
+        ]
+        found = standing(rows)
+        assert found["ratio"] == pytest.approx(1.0)
+        assert (found["ahead"], found["unclear"], found["behind"]) == (1, 1, 1)
+        assert found["problems"] == 3
+        assert found["to_min_width"] == pytest.approx(0.5)
+        assert found["to_limit"] == pytest.approx(3.0)
+        assert (found["worst_ratio"], found["worst_problem"]) == (4.0, "the worst")
+        assert standing(rows[1:2])["to_limit"] is None
+
+
+class TestLeaderboard:
+    def test_the_best_with_a_proof_is_named(self):
+        rows = [
+            row("thompson", 0.1),
+            row("posterior-ratio", 0.3),
+            row("posterior-sorted", 0.2),
+            row("posterior-sorted", 0.4, "unclear", "random"),
+            row("min-width", 1.0, "unclear"),
+        ]
+        made = compared(rows)
+        assert made.policies[0] == "thompson"
+        assert leaderboard.winner(made) == "posterior-sorted"
+        assert leaderboard.headline(made) == (
+            "Posterior-Sorted is ahead of the best of the paper's five on "
+            "1 of 1 settings of the paper and 0 of 1 random problems."
+        )
+
+    def test_losses_are_said_plainly_the_worst_first(self):
+        rows = [row("kl-ucb", 1.2, "behind"), row("kl-ucb", 1.9, "behind", title="bad"), row()]
+        rows += [row("kl-ucb", 3.0, "unclear")]
+        text = leaderboard.losses(compared(rows))
+        assert re.search(r"KL-UCB</b>: bad: 1\.90 .*Min-UCB's; a &lt;problem&gt;: 1\.20", text)
+        assert "3.00" not in text
+        assert "<b>Posterior-Sorted</b>: nowhere." in text
+        many = compared([row("kl-ucb", 2 + i, "behind") for i in range(11)])
+        assert "and 3 more" in leaderboard.losses(many)
+
+    def test_the_page_stands_alone(self):
+        page = leaderboard.render(compared([row(), row("min-width", 1.0)]), [], '{"seed": 0}')
+        assert "a &lt;problem&gt;" in page
+        assert "a <problem>" not in page
+        assert not re.search(r"(?:src|href)=['\"]?https?:", page)
+
+
+class TestLimitInCharts:
+    def test_a_regret_chart_has_the_limit(self):
+        results = simulate(EASY, ["min-width"], 200, 20)
+        e = Experiment("p", "a problem", EASY, 200, 20, "")
+        limit = lower_bound(EASY)
+        assert limit > 0
+        for draw in (figures.regret_figure, figures.theory_figure):
+            (axes,) = draw(e, results, False).axes
+            lines = {line.get_label(): line for line in axes.get_lines()}
+            (line,) = (value for key, value in lines.items() if key.startswith("limit"))
+            x, y = line.get_data()
+            np.testing.assert_allclose(y, limit * np.log(x), atol=1e-12)
+        (axes,) = figures.limit_figure(e, results, False).axes
+        lines = {line.get_label(): line for line in axes.get_lines()}
+        x, y = lines["Min-Width"].get_data()
+        mean = dict(zip(results.rounds, results.mean("min-width"), strict=True))
+        np.testing.assert_allclose(y, [mean[t] / (limit * math.log(t)) for t in x])
+        assert set(lines["limit for t → ∞"].get_ydata()) == {1.0}
+
+    def test_where_regret_can_be_bounded_that_is_said(self):
+        results = simulate(Problem([0.2, 0.7], [0.9, 0.4]), ["min-width"], 50, 5)
+        labels = [text.get_text() for text in results.plot(limit=0.0).get_legend().get_texts()]
+        assert "limit for t → ∞: bounded" in labels
+        assert all("limit" not in t.get_text() for t in results.plot().get_legend().get_texts())
+
+
+def command(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", *arguments])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A folder with a finished comparison of two trials."""
+    folder = tmp_path_factory.mktemp("comparison")
+    how = {"policies": ["mixture-width"], "groups": ["domains"], "quick": True, "trials": 2}
+    return folder, how, comparison.compare(folder, **how, seed=5)
+
+
+class TestCommand:
+    def test_everything_is_written(self, tiny):
+        folder, _, made = tiny
+        assert len(made.rows) == 5 * 6
+        page = (folder / "leaderboard.html").read_text("utf-8")
+        assert "Quick run" in page
+        assert page.count("<figure>") == 5
+        with (folder / "leaderboard.csv").open(newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        assert [(r.problem, r.policy) for r in made.rows] == [
+            (line["problem"], line["policy"]) for line in lines
+        ]
+        assert float(lines[0]["regret"]) == pytest.approx(made.rows[0].regret)
+        assert {p.suffix for p in (folder / "figures").iterdir()} == {".svg", ".png", ".pdf"}
+
+    def test_resuming_runs_nothing_again_and_says_the_same(self, tiny, capsys):
+        folder, how, made = tiny
+        before = {p: p.stat().st_mtime_ns for p in (folder / "runs").iterdir()}
+        code, out, _ = command(
+            capsys, "--output", str(folder), "--resume", "--quick", "--trials", "2", "--seed", "5",
+            "--policy", "mixture-width", "--only", "domains", "--format", "json",
+        )  # fmt: skip
+        assert code == 0
+        answer = json.loads(out)
+        assert before == {p: p.stat().st_mtime_ns for p in (folder / "runs").iterdir()}
+        assert answer["rows"][3]["regret"] == made.rows[3].regret
+        assert [entry["policy"] for entry in answer["standings"]] == made.policies
+        assert (answer["quick"], answer["level"]) == (True, 0.99)
+        again = comparison.compare(folder, **how, seed=6, resume=True)
+        assert again.rows[0].regret != made.rows[0].regret
+
+    def test_the_table_for_a_person(self, tiny, capsys):
+        folder, *_ = tiny
+        code, out, _ = command(
+            capsys, "--output", str(folder), "--resume", "--quick", "--trials", "2", "--seed", "5",
+            "--policy", "mixture-width", "--only", "domains",
+        )  # fmt: skip
+        assert code == 0
+        assert "quick run" in out
+        assert "mixture-width" in out
+        assert "leaderboard.html" in out
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--policy", "min-widht"], "min-widht"),
+            (["--policy", "oracle"], "oracle"),
+            (["--only", "setings"], "setings"),
+            (["--trials", "1"], "trials"),
+            (["--seed", "-1"], "seed"),
+        ],
+    )
+    def test_bad_input_is_one_line(self, capsys, tmp_path, arguments, said):
+        code, out, err = command(capsys, "--quick", "--output", str(tmp_path / "x"), *arguments)
+        assert (code, out) == (2, "")
+        assert said in err
+        assert err.count("\n") == 1
+        assert not (tmp_path / "x" / "leaderboard.html").exists()
+
+    def test_a_folder_that_cannot_be_written_to(self, capsys, tmp_path):
+        (tmp_path / "file").write_text("")
+        code, _, err = command(capsys, "--quick", "--output", str(tmp_path / "file"))
+        assert code == 2
+        assert "cannot write to" in err
+        with pytest.raises(InvalidInput, match="cannot write"):
+            comparison.compare(tmp_path / "file", quick=True)
