@@ -55,7 +55,7 @@ from heterobandits.experiments.tables import (
 )
 from heterobandits.experiments.theory import Theory, check_theory, lemma_sum
 from heterobandits.results import binary_places, tally
-from heterobandits.simulation import Coverage, coverage
+from heterobandits.simulation import WATCHED, Coverage, coverage
 
 PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
 AWARE = PAPER[:3]
@@ -564,7 +564,11 @@ class TestTheory:
     @pytest.mark.parametrize("experiment", [SMALL, OTHER])
     def test_a_small_domain(self, experiment, seed):
         found = check_theory(experiment, 300, seed)
-        assert found.coverage == coverage(experiment.problem, experiment.horizon, 300, seed)
+        # the theory is the paper's, and what follows from its estimate
+        watched = [name for name in WATCHED if name not in ("posterior-ratio", "ranking")]
+        assert found.coverage == coverage(
+            experiment.problem, experiment.horizon, 300, seed, watched=watched
+        )
         assert found.coverage.trials == 300
         assert 0 <= found.error_of_ln_g < 1e-11
         # Equal shares make the lemma's sum largest, because it is concave in every arm's pulls.
