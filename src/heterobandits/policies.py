@@ -350,6 +350,7 @@ CATALOGUE |= {
 }
 
 RECOMMENDED = "posterior-sorted"  # ahead of the paper's five wherever `heterobandits compare` looks
+BASELINES = ("greedy", "random", "oracle")
 PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
 
 

@@ -7,7 +7,7 @@ from heterobandits.cli.options import TableOrJson
 
 def policies(format: TableOrJson = "table") -> None:
     """List the policies: equation, who picks first, guarantee and cost of a round."""
-    from heterobandits.policies import CATALOGUE, PAPER
+    from heterobandits.policies import BASELINES, CATALOGUE, PAPER, RECOMMENDED
 
     fields = ("summary", "equation", "index_per", "first", "guarantee", "cost")
     if format == "json":
@@ -21,9 +21,14 @@ def policies(format: TableOrJson = "table") -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     for name, entry in CATALOGUE.items():
-        baseline = name in ("greedy", "random", "oracle")
         source = (
-            "the paper's" if name in PAPER else "a baseline" if baseline else "beyond the paper"
+            "the paper's"
+            if name in PAPER
+            else "a baseline"
+            if name in BASELINES
+            else "recommended"
+            if name == RECOMMENDED
+            else "beyond the paper"
         )
         console.print(f"[bold]{name}[/bold] ({source}): {entry.summary}")
         console.print(f"    index      {entry.equation}", markup=False)

@@ -10,6 +10,9 @@ as good as exact: exp(l) is a polynomial of as many degrees as there were pulls,
 normal density if these are many.
 """
 
+import math
+from decimal import Decimal, localcontext
+
 import numpy as np
 
 from heterobandits.core.compiled import compiled
@@ -26,9 +29,23 @@ FEW = 24  # successes so few that the density reaches down to 0 on the scale of 
 
 
 def _gauss(count):
-    """Nodes and weights of Gauss's quadrature on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return 0.5 * (nodes + 1.0), 0.5 * weights
+    """Nodes and weights of Gauss's quadrature on [0, 1], correctly rounded: the same bits on any machine.
+
+    The nodes are the roots of the Legendre polynomial P of that degree, by Newton's method in 40 digits.
+    """
+    nodes, weights = np.empty((2, count))
+    with localcontext(prec=40):
+        for i in range(count):
+            x = Decimal(-math.cos(math.pi * (i + 0.75) / (count + 0.5)))
+            for _ in range(8):
+                before, P = Decimal(1), x
+                for k in range(1, count):
+                    before, P = P, ((2 * k + 1) * x * P - k * before) / (k + 1)
+                slope = count * (x * P - before) / (x * x - 1)
+                x -= P / slope
+            nodes[i] = (1 + x) / 2
+            weights[i] = 1 / ((1 - x * x) * slope * slope)
+    return nodes, weights
 
 
 NODES, WEIGHTS = _gauss(28)

@@ -21,7 +21,7 @@ from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
 from heterobandits.experiments.reproduce import writable, write_table
 from heterobandits.experiments.runs import Kept, Report, run_all
-from heterobandits.policies import CATALOGUE, PAPER, policy
+from heterobandits.policies import BASELINES, CATALOGUE, PAPER, policy
 from heterobandits.problem import Problem
 from heterobandits.results import Results, machine, versions, write_aside
 
@@ -29,7 +29,7 @@ Group = Literal["settings", "domains", "random"]
 
 GROUPS: tuple[Group, ...] = ("settings", "domains", "random")
 LEVEL = 0.99
-BEYOND = tuple(n for n in CATALOGUE if n not in (*PAPER, "greedy", "random", "oracle"))
+BEYOND = tuple(name for name in CATALOGUE if name not in (*PAPER, *BASELINES))
 DOMAINS = ("covid", "hotel", "poaching-2", "poaching-3", "poaching-5")
 
 RANDOM_PROBLEMS = 200
