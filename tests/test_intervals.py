@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import reference
 from heterobandits import InvalidInput, Planner, Policy, Problem, coverage, policy, simulation
-from heterobandits.intervals import METHODS, mean_intervals, ranking
+from heterobandits.intervals import METHODS, Posteriors, mean_intervals, ranking
 
 # Beside a million pulls l has no more than ten digits, and quad says that it cannot reach thirteen.
 pytestmark = pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
@@ -61,7 +61,7 @@ def rounding(known, mu):
     size = abs(known.hits * math.log(mu)) if known.hits else 0.0
     for s, f in known.failures:
         if f:
-            size += f * (abs(math.log1p(-s * mu)) + s * mu / (1 - s * mu))
+            size += f * (abs(math.log1p(-s * mu)) + 1 + s * mu / (1 - s * mu))
     return 4 * ULP * size
 
 
@@ -75,6 +75,30 @@ def reach(known, s, end):
     level = EXACT + rounding(known, peak) + rounding(known, known.peak) + rounding(known, end)
     slope = known.hits / end - sum(f * s / (1 - s * end) for s, f in known.failures)
     return level / abs(slope) + EXACT * end
+
+
+class TestPosteriors:
+    @settings(max_examples=60)
+    @given(histories(), st.data())
+    def test_the_log_likelihood_is_the_references(self, history, data):
+        s, c, y = history
+        inside = st.floats(1e-9, 1 - 1e-9)
+        means = [data.draw(inside) for _ in c[0]]
+        made = Posteriors.of(np.array(s), np.array(c, np.int32), np.array(y, np.int32))
+        for known, mu, value in zip(
+            posteriors(s, c, y), means, made.log_likelihood(np.array(means)), strict=True
+        ):
+            wanted = log_likelihood(known, mu)
+            assert value == pytest.approx(wanted, rel=0, abs=rounding(known, mu))
+
+    def test_what_cannot_have_been_is_far_below_any_interval(self):
+        """A success at mean 0, a failure of a perfect agent at mean 1; what must be is not."""
+        for mean, impossible, certain in ((0.0, 1, 0), (1.0, 0, 1)):
+            successes = np.array([[impossible, certain]], np.int32)
+            made = Posteriors.of(np.array([1.0]), np.ones((1, 2), np.int32), successes)
+            value = made.log_likelihood(np.full(2, mean))
+            assert value[0] < -700
+            assert value[1] == 0
 
 
 class TestPosteriorRatio:
@@ -261,12 +285,12 @@ class TestEveryMethod:
 def likeliest_in_order(i, j):
     """max of l_i(mu) + l_j(nu) over mu <= nu in [0, 1], and where: a grid that closes in on its best point.
 
-    The sum is concave, and each grid holds the three cells around the best point of the last.
+    The sum is concave, and each grid holds the two cells on both sides of the best point of the last.
     """
     best, place = -math.inf, (0.5, 0.5)
     boxes = [(0.0, 1.0), (0.0, 1.0)]
     points = 33
-    for _ in range(24):
+    for _ in range(18):
         mu, nu = (np.linspace(*box, points) for box in boxes)
         total = np.array([log_likelihood(i, x) for x in mu])[:, None] + np.array(
             [log_likelihood(j, x) for x in nu]
@@ -275,7 +299,7 @@ def likeliest_in_order(i, j):
         m, n = np.unravel_index(total.argmax(), total.shape)
         if total[m, n] > best:
             best, place = float(total[m, n]), (float(mu[m]), float(nu[n]))
-        cells = [3 * (high - low) / (points - 1) for low, high in boxes]
+        cells = [2 * (high - low) / (points - 1) for low, high in boxes]
         middles = (float(mu[m]), float(nu[n]))
         boxes = [
             (max(0.0, x - cell), min(1.0, x + cell)) for x, cell in zip(middles, cells, strict=True)
@@ -467,10 +491,12 @@ class TestPlanner:
         assert same_bits(planner.intervals("min-width"), wanted)
 
     def test_the_papers_hold_up_to_the_policys_horizon(self):
-        tables = ([[9, 4]], [[3, 4]])
-        planner = with_tables(Planner([0.8], 2, policy("min-width", horizon=700)), *tables)
-        wanted = mean_intervals(*tables, [0.8], method="min-width", horizon=700)
+        tables = ([[900, 400]], [[300, 200]])
+        planner = with_tables(Planner([0.8], 2, policy("min-width", horizon=7000)), *tables)
+        wanted = mean_intervals(*tables, [0.8], method="min-width", horizon=7000)
         assert same_bits(planner.intervals("min-width"), wanted)
+        now = mean_intervals(*tables, [0.8], method="min-width", horizon=900)
+        assert (wanted.upper > now.upper).all()
 
     @pytest.mark.parametrize("method", ["min-widht", "kl-ucb", "", None, 3, ["min-width"]])
     def test_an_unknown_method_is_refused(self, method):
@@ -576,10 +602,10 @@ BAD = [
     ("delta", [0.05]),
 ]
 CALLS = {
-    "posterior-ratio": lambda **given_: mean_intervals(**given_),
-    "mixture-width": lambda **given_: mean_intervals(method="mixture-width", **given_),
-    "min-width": lambda **given_: mean_intervals(method="min-width", horizon=100, **given_),
-    "ranking": lambda **given_: ranking(**given_),
+    "posterior-ratio": mean_intervals,
+    "mixture-width": partial(mean_intervals, method="mixture-width"),
+    "min-width": partial(mean_intervals, method="min-width", horizon=100),
+    "ranking": ranking,
 }
 CELL = st.one_of(
     st.integers(), st.floats(), st.none(), st.booleans(), st.complex_numbers(), st.text(max_size=3)
@@ -622,7 +648,7 @@ class TestBadInput:
             mean_intervals(**GOOD, method=method)
 
     def test_the_papers_intervals_need_a_horizon(self):
-        with pytest.raises(InvalidInput, match="min-width.* need a horizon"):
+        with pytest.raises(InvalidInput, match=r"^min-width.* need a horizon"):
             mean_intervals(**GOOD, method="min-width")
 
     @pytest.mark.parametrize("method", ["posterior-ratio", "mixture-width"])
@@ -639,11 +665,14 @@ class TestBadInput:
     @settings(max_examples=300)
     @given(st.sampled_from(list(CALLS)), st.sampled_from([*GOOD, "delta"]), JUNK)
     def test_nothing_but_invalid_input_escapes(self, call, name, junk):
+        said = name
         try:
             CALLS[call](**GOOD | {name: junk})
         except InvalidInput as error:
-            assert str(error).startswith(name) or "successes" in str(error)  # over their pulls
-            assert "\n" not in str(error)
+            said = str(error)
+        # two that do not go together are laid to the other one
+        assert said.startswith((*GOOD, "delta"))
+        assert "\n" not in said
 
     @pytest.mark.parametrize(
         ("tables", "delta"),
@@ -735,7 +764,7 @@ class TestCoverage:
     @pytest.mark.parametrize("delta", [0.05, 0.5])
     def test_what_holds_in_all_rounds_does(self, seed, name, policy, delta):
         """Over delta by six standard errors at most; if the true rate were delta, this would fail
-        with a probability below 2e-7 (binomial tail). Measured, the rates are at most 0.6 of delta.
+        with a probability below 1e-7 (binomial tail). Measured, the rates are at most 0.52 of delta.
         """
         trials = 1200
         most = delta + 6 * math.sqrt(delta * (1 - delta) / trials)
@@ -747,18 +776,21 @@ class TestCoverage:
         assert seen.ranking <= most
 
     def test_sensitivities_believed_twice_too_low_break_posterior_ratio(self, seed):
-        """Every arm looks twice as good as it is."""
+        """Every arm looks twice as good as it is. Measured, 98 % of the trials fail."""
         problem = Problem([0.4, 0.3, 0.5], [0.8, 0.9], believed=[0.4, 0.45])
         seen = coverage(problem, 100, 300, seed, watched=ANYTIME)
         assert seen.posterior_ratio > 0.9
 
     @pytest.mark.parametrize("means", [[0.5, 0.4, 0.1], [0.4, 0.4, 0.1], [0.1, 0.4, 0.5]])
     def test_an_agent_believed_too_low_breaks_the_ranking(self, seed, means):
-        """All that the second agent finds on its arm looks four times as good as it is."""
+        """What the second agent finds on its arm looks four times as good as it is.
+
+        Measured, 80 % of the trials fail at least: fifteen standard errors over a half.
+        """
         best = means.index(max(means))
         problem = Problem(means, [0.9, 0.8], believed=[0.9, 0.2])
         seen = coverage(problem, 100, 300, seed, policy=sent(best, 1), watched=["ranking"])
-        assert seen.ranking > 0.7
+        assert seen.ranking > 0.5
         # The same agents, rightly believed, are at most now and then mistaken.
         honest = Problem(means, [0.9, 0.8])
         seen = coverage(honest, 100, 300, seed, policy=sent(best, 1), watched=["ranking"])
@@ -783,7 +815,7 @@ class TestCoverage:
 
     @pytest.mark.parametrize("means", [[0.4, 0.4, 0.3], [0.3, 0.4, 0.5]])
     def test_wrong_statements_are_counted_one_by_one(self, seed, means):
-        """A third of the trials have one at least, so none in 40 has a probability below 1e-7."""
+        """Measured, a third of the trials have one at least: none in 40 has a probability of 2e-7."""
         arms, horizon, trials, delta = (2, 1), 30, 40, 0.9
         if means[2] < means[1]:
             arms = (0, 1)

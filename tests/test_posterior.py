@@ -4,6 +4,7 @@ Against SciPy's quad by way of the reference, against closed forms where there a
 what docs/beyond.md proves.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc
+from scipy.stats import binom
 
 import reference
 from heterobandits.core import elementary, indices, likelihood, posterior, randomness
@@ -168,7 +170,7 @@ def test_the_vectorised_exponential_is_the_exponential():
 
 
 class TestEvidenceAndMean:
-    @settings(max_examples=300)
+    @settings(max_examples=500)
     @given(history=histories())
     def test_are_the_references(self, history):
         """1e-9, and for ln Z the rounding of the l that it is made from."""
@@ -216,14 +218,14 @@ class TestEvidenceAndMean:
     def test_before_the_first_pull_are_those_of_the_prior(self):
         for s in ([1.0], [0.01], [0.9, 0.3]):
             log_evidence, mean = map(one, Lanes(s, 0, [0] * len(s)).posterior())
-            assert abs(log_evidence) <= 1e-15
-            assert mean == pytest.approx(0.5, rel=1e-15)
+            assert abs(log_evidence) <= 1e-14
+            assert mean == pytest.approx(0.5, rel=1e-14)
             quantiles = Lanes(s, [0] * len(LEVELS), [[0] * len(LEVELS)] * len(s)).quantiles(LEVELS)
             np.testing.assert_allclose(quantiles, LEVELS, rtol=1e-9, atol=0)
 
 
 class TestQuantiles:
-    @settings(max_examples=200)
+    @settings(max_examples=400)
     @given(history=histories())
     def test_have_the_level_below_them(self, history):
         got = Lanes.of(*history, copies=len(LEVELS)).quantiles(LEVELS)
@@ -247,6 +249,16 @@ class TestQuantiles:
         got = Lanes.of([1.0], [Y + F], [Y], copies=len(LEVELS)).quantiles(LEVELS)
         assert (np.abs(betainc(Y + 1, F + 1, got) - LEVELS) <= TOLERANCE).all()
 
+    @pytest.mark.xfail(
+        strict=True, reason="off by 1.06e-9 at 0.993 of 23 successes: few HALF_NODES"
+    )
+    def test_at_levels_in_between(self):
+        """With about as many successes as make the density reach down to 0, the hardest to integrate."""
+        levels = np.linspace(0.0005, 0.9995, 2001)
+        for Y in (13, 20, 22, 23, 24, 25, 40):
+            got = Lanes.of([1.0], [10**6 + Y], [Y], copies=len(levels)).quantiles(levels)
+            assert (np.abs(betainc(Y + 1, 10**6 + 1, got) - levels) <= TOLERANCE).all()
+
     @settings(max_examples=200)
     @given(s=SENSITIVITIES, F=PULLS)
     def test_without_successes_are_a_powers(self, s, F):
@@ -266,16 +278,19 @@ class TestIndex:
     # (1 - 1e-10) / s_1: see test_close_to_its_limit.
     AT_LIMIT = 2.1e-9
 
+    def short_of_limit(self, index, s):
+        return np.minimum(index, (1 - self.AT_LIMIT) / s[0])
+
     @pytest.mark.parametrize("policy", RATIOS)
-    @settings(max_examples=120)
+    @settings(max_examples=200)
     @given(table=tables(), t=st.one_of(st.integers(1, 300), st.integers(1, 10**6)), delta=DELTAS)
     def test_is_the_references(self, policy, table, t, delta):
         """To 1e-9, which is what l allows.
 
         l is concave and falls by D = max l - ln Z + ln(N/delta) between its peak and the index, so its slope at
         the index is at least D / index: an error e in l or ln Z moves the index by e/D, relatively. e is
-        2e-15 |l| or less, |l| at most 0.7 n with n < 5e6 pulls, and D about ln n / 2 + ln(N/delta) > 7 for so
-        many. With fewer pulls e vanishes faster than D.
+        2e-15 |l| or less; max l >= -0.7 n, as at 1/2 no factor is less than 1/2; n < 5e6; and D is about ln(n) / 2
+        > 7 for so many pulls. With fewer, e vanishes faster than D; where max l > 0, D is greater than that.
         """
         s, c, y = table
         N = c.shape[1]
@@ -285,12 +300,15 @@ class TestIndex:
             policy, s.tolist(), c[..., 0].tolist(), y[..., 0].tolist(), t, delta
         )
         np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted))
-        most = (1 - self.AT_LIMIT) / s[0]
         np.testing.assert_allclose(
-            np.minimum(got[0], most), np.minimum(wanted[0], most), rtol=TOLERANCE, atol=0
+            self.short_of_limit(got[0], s),
+            self.short_of_limit(wanted[0], s),
+            rtol=TOLERANCE,
+            atol=0,
         )
         assert (got[0][np.isfinite(got[0])] <= 1 / s[0]).all()
-        np.testing.assert_allclose(got[1:], wanted[1:], rtol=TOLERANCE, atol=0)
+        if policy == "posterior-sorted":
+            np.testing.assert_allclose(got[1], wanted[1], rtol=TOLERANCE, atol=0)
 
     @pytest.mark.xfail(strict=True, reason="the search stops at the end it has tried in vain")
     def test_close_to_its_limit(self):
@@ -306,7 +324,8 @@ class TestIndex:
     def test_bounds_the_means_that_are_not_too_unlikely(self, history, arms, delta):
         """At both ends l is ln(N/delta) below the evidence, unless there is no more room.
 
-        As exact as l is, and as the ends are: to 2e-15 relatively, times the slope of l there.
+        As exact as l is, and as the ends are, times the slope of l there. The last of Newton's steps is
+        at most CLOSE, and its error the square of that over the distance to the pole of l at 1/s_1.
         """
         s, c, y = history
         log = math.log(arms / delta)
@@ -322,7 +341,8 @@ class TestIndex:
             if end == 0 or end > (1 - self.AT_LIMIT) / s[0]:
                 continue
             slope = sum(y) / end + sum(f * s_k / (1 - s_k * end) for s_k, f in failures)
-            near = 1e-10 + rounding(level) + 2e-15 * (sum(c) + slope * end)
+            off = 2e-15 + likelihood.CLOSE**2 / (1 - s[0] * end)
+            near = 1e-10 + rounding(level) + 2e-15 * sum(c) + off * slope * end
             l = reference.log_likelihood(sum(y), failures, end)
             assert abs(l - level) <= near
         if lower == 0:
@@ -340,15 +360,174 @@ class TestIndex:
         s, c, y = table
         N = c.shape[1]
         fixed, decay = indices.POSTERIOR_RATIO, indices.POSTERIOR_RATIO_DECAY
-        rows = [
-            index_rows(fixed, s, c, y, log_term(fixed, t, s, N, delta)) for delta in sorted(deltas)
-        ]
-        for wider, narrower in zip(rows, rows[1:], strict=False):
-            assert (wider >= narrower * (1 - 1e-12)).all()
-        longer = index_rows(decay, s, c, y, log_term(decay, t, s, N, max(deltas)))
-        assert (longer >= rows[-1] * (1 - 1e-12)).all()
-        first = index_rows(decay, s, c, y, log_term(decay, 1, s, N, max(deltas)))
-        assert first.tobytes() == rows[-1].tobytes()
-        strictly = (c.sum(axis=0) > 0) & (rows[-1][0] < (1 - 1e-6) / s[0])
-        if t > 1:
-            assert (longer[0] > rows[-1][0])[strictly].all()
+        rounds = sorted({1, 2, t})
+
+        def index(rule, round_, delta):
+            return index_rows(rule, s, c, y, log_term(rule, round_, s, N, delta))
+
+        by_delta = [index(fixed, t, delta) for delta in sorted(deltas, reverse=True)]
+        by_round = [index(decay, round_, max(deltas)) for round_ in rounds]
+        assert by_round[0].tobytes() == by_delta[0].tobytes()
+        for rising in (by_delta, by_round):
+            for less, more in itertools.pairwise(self.short_of_limit(row, s) for row in rising):
+                assert (more >= less * (1 - 1e-12)).all()
+        # a factor of 2 in the round shows, if anything was seen and there is room
+        free = (c.sum(axis=0) > 0) & (by_round[1][0] < (1 - 1e-6) / s[0])
+        assert (by_round[1] > by_round[0])[0, free].all()
+
+
+class TestLanes:
+    """A lane's bits do not depend on its neighbours, however different these are."""
+
+    S = (1.0, 0.9, 0.3)
+
+    def outcomes(self, seed):
+        """c, y [k, lane]: from nothing to a million pulls, side by side, in no order."""
+        rng = np.random.default_rng(seed)
+        most = rng.choice([0, 1, 5, 40, 1000, 10**6], (3, 61))
+        c = rng.integers(0, most, endpoint=True)
+        share = rng.choice([0.0, 1.0, 1e-5, 1 - 1e-5, 0.2, 0.5], 61)
+        y = rng.binomial(c, share)
+        c[:, :4], y[:, :4] = 0, 0
+        c[:, 1], y[:, 1] = 10**6, (0, 400_000, 10**6)
+        c[:, 2], y[:, 2] = (10**6, 0, 1), (999_999, 0, 1)
+        return c.astype(np.int32), y.astype(np.int32)
+
+    def test_evidence_mean_ends_and_quantiles_alone_and_together(self, seed):
+        c, y = self.outcomes(seed)
+        Y, f = y.sum(axis=0), c - y
+        levels = np.random.default_rng(seed).random(len(Y))
+        levels[::3] = np.resize(LEVELS, len(levels[::3]))
+
+        def everything(which):
+            lanes = Lanes(self.S, Y[which], f[:, which])
+            parts = (*lanes.posterior(), *lanes.ends(3.0), lanes.quantiles(levels[which]))
+            return np.array([lanes.peak, lanes.greatest, *parts])
+
+        together = everything(slice(None))
+        assert not np.isnan(together).any()
+        for lane in range(len(Y)):
+            alone = everything(slice(lane, lane + 1))
+            assert alone.tobytes() == together[:, [lane]].tobytes()
+
+    @pytest.mark.parametrize("policy", [*RATIOS, "thompson"])
+    def test_indices_alone_and_together(self, policy, seed):
+        s = np.array(self.S)
+        c, y = (np.ascontiguousarray(table[:, None]) for table in self.outcomes(seed))
+        rule = indices.RULES.index(policy)
+        draws = np.random.default_rng(seed).integers(0, 2**32, c.shape[1:], np.uint32)
+        together = index_rows(rule, s, c, y, 4.2, draws)
+        assert not np.isnan(together).any()
+        for lane in range(c.shape[2]):
+            cut = [table[..., [lane]] for table in (c, y, draws)]
+            alone = index_rows(rule, s, cut[0].copy(), cut[1].copy(), 4.2, cut[2].copy())
+            assert alone.tobytes() == together[..., [lane]].tobytes()
+
+    @pytest.mark.parametrize("policy", [*RATIOS, "thompson"])
+    def test_what_is_known_already_needs_no_filling(self, policy, seed):
+        """An arm that nobody has visited keeps its index, if the index depends on its outcomes alone."""
+        s = np.array(self.S)
+        c, y = (np.ascontiguousarray(table[:, None]) for table in self.outcomes(seed))
+        rule = indices.RULES.index(policy)
+        whole = index_rows(rule, s, c, y, 4.2)
+        known = np.random.default_rng(seed).random(c.shape[1:]) < 0.5
+        partly = np.where(known, whole, np.nan)
+        index_rows(rule, s, c, y, 4.2, known=known, out=partly)
+        assert partly.tobytes() == whole.tobytes()
+        unknown = np.full(whole.shape, np.nan)
+        index_rows(rule, s, c, y, 4.2, known=known, out=unknown)
+        keeps = policy in ("posterior-ratio", "posterior-sorted")
+        assert np.isnan(unknown[:, known]).all() == keeps
+
+
+class TestWhatIsProven:
+    """The steps of the proof of docs/beyond.md (7), on what the library computes."""
+
+    @settings(max_examples=300)
+    @given(history=histories(), arms=st.integers(1, 9), delta=DELTAS)
+    def test_evidence_mean_and_interval_stay_near_the_peak(self, history, arms, delta):
+        s, c, y = history
+        n = sum(c)
+        lanes = Lanes.of(s, c, y)
+        log_evidence, mean = map(one, lanes.posterior())
+        peak = min(1.0, one(lanes.peak)) if n else 0.5
+        top = reference_of(s, c, y).top  # l at the peak on [0, 1]
+        near = 1e-14 + rounding(top)
+        assert top - 1 - math.log(n + 1) - near <= log_evidence <= top + near
+        V = sum(s_k**2 * c_k for s_k, c_k in zip(s, c, strict=True))
+        if n:
+            lower, upper = map(one, lanes.ends(math.log(arms / delta)))
+            width = math.sqrt(2 * (1 + math.log((n + 1) * arms / delta)) / V)
+            assert abs(mean - peak) <= 1 / math.sqrt(V)
+            assert peak - lower <= width
+            assert min(1.0, upper) - peak <= width
+
+    @settings(max_examples=200)
+    @given(history=histories(), data=st.data())
+    def test_the_likelihood_is_at_least_as_concave_as_a_parabola(self, history, data):
+        """-l'' >= V: between two means l lies above its chord, by V/8 times their distance squared."""
+        s, c, y = history
+        ends = [data.draw(st.floats(1e-6, 1 - 1e-6)) for _ in range(2)]
+        first, second, middle = (
+            one(Lanes.of(s, c, y).log_likelihood([mu])) for mu in (*ends, sum(ends) / 2)
+        )
+        V = sum(s_k**2 * c_k for s_k, c_k in zip(s, c, strict=True))
+        bulge = V * (ends[1] - ends[0]) ** 2 / 8
+        near = rounding(first) + rounding(second) + 2e-15 * sum(c)
+        assert middle - (first + second) / 2 >= bulge - near
+
+
+@pytest.mark.parametrize("mean", [0.02, 0.2, 0.5, 0.98])
+def test_the_evidence_rarely_ever_speaks_against_the_truth(seed, mean):
+    """Ville: ln Z - l(mean) exceeds ln(1/delta) in any of 200 pulls with probability delta at most.
+
+    For each mean more fail than is put up with, about five standard errors above delta, with probability
+    1e-6 at most. In truth some 3 % do: a bound that never failed would be wider than it need be.
+    """
+    trials, pulls, delta = 4000, 200, 0.05
+    s = np.array([0.9, 0.3])
+    rng = np.random.default_rng(1000 * seed + round(100 * mean))
+    c, y = np.zeros((2, 2, trials))
+    failed = np.zeros(trials, bool)
+    for i in range(pulls):
+        k = i % 2
+        c[k] += 1
+        y[k] += rng.random(trials) < s[k] * mean
+        lanes = Lanes(s, y.sum(axis=0), c - y)
+        ratio = lanes.posterior()[0] - lanes.log_likelihood(np.full(trials, mean))
+        failed |= ratio > math.log(1 / delta)
+    assert failed.sum() <= binom.isf(1e-6, trials, delta)
+    assert failed.mean() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("c", "y"),
+    [
+        ((0, 0, 0), (0, 0, 0)),
+        ((3, 12, 30), (0, 4, 3)),
+        ((0, 9, 2), (0, 9, 2)),
+        ((10**5,) * 3, (9, 20, 11)),
+    ],
+    ids=str,
+)
+def test_thompsons_draws_follow_the_posterior(seed, c, y):
+    """Kolmogorov's distance of 20,000 draws is too large with probability 1e-6 at most (Massart's bound).
+
+    The draws are those of as many trials in the simulator: of their addresses.
+    """
+    draws = 20_000
+    words = np.empty((4, draws), np.uint32)
+    randomness.fill_words(np.uint64(seed), np.uint64(0), np.int64(1), words)
+    s = np.array([1.0, 0.9, 0.3])
+    table = [np.repeat(np.array(x, np.int32), draws).reshape(3, 1, draws) for x in (c, y)]
+    # the draw of the only arm follows its luck and its tie-break
+    got = index_rows(indices.THOMPSON, s, *table, 0.0, words[2:3].copy())[0, 0]
+    levels = (words[2] + 0.5) / 2**32
+    assert got.tobytes() == Lanes.of(s, c, y, copies=draws).quantiles(levels).tobytes()
+    exact = reference_of(s.tolist(), c, y)
+    # at every twentieth draw: the distance over all of [0, 1] is greater by a thousandth at most
+    ordered = np.sort(got)
+    grid = ordered[::20]
+    shares = np.array([exact.share_below(float(mu)) for mu in grid])
+    below = np.searchsorted(ordered, grid, side="right") / draws
+    assert np.abs(below - shares).max() <= math.sqrt(math.log(2 / 1e-6) / (2 * draws))
