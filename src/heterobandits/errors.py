@@ -114,10 +114,17 @@ def counts(values: Any, name: str, agents: int, arms: int | None = None) -> Coun
     shape = f"{agents} agents by {'some' if arms is None else arms} arms"
     allowed = f"a table of whole numbers from 0 to {MOST:,}, {shape}"
     try:
-        table = np.array(values, dtype=np.float64)
+        given = np.array(values)
+        if given.dtype.kind not in "biuf":  # texts of digits and complex numbers would convert
+            raise TypeError
+        table = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{name} is {shown(values)}: {allowed}") from None
-    if table.ndim != 2 or table.shape[0] != agents or (arms or table.shape[1]) != table.shape[1]:
+    if (
+        table.ndim != 2
+        or table.shape[0] != agents
+        or table.shape[1] != (arms or table.shape[1] or 1)
+    ):
         raise InvalidInput(f"{name} has the shape {table.shape}: {allowed}")
     wrong = np.argwhere(~((table >= 0) & (table <= MOST) & (table == np.floor(table))))
     if len(wrong):

@@ -25,6 +25,7 @@ from heterobandits.core.likelihood import (
 )
 from heterobandits.core.posterior import fill_posterior
 from heterobandits.errors import (
+    MOST,
     MOST_ROUNDS,
     InvalidInput,
     choice,
@@ -207,7 +208,7 @@ def mean_intervals(
         )
     if method == "posterior-ratio":
         posteriors = Posteriors.of(s, c, y)
-        return Intervals(posteriors.mean, *posteriors.ends(math.log(arms / delta)))
+        return Intervals(posteriors.mean, *posteriors.ends(math.log(arms) - math.log(delta)))
     rounds = 1 if horizon is None else whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     rule = indices.RULES.index(method)
     L = indices.log_term(rule, float(rounds), agents, agents, arms, 1.0, delta)
@@ -249,7 +250,7 @@ def ranking(pulls: Any, successes: Any, sensitivities: Any, *, delta: float = 0.
 
 def order_threshold(arms: int, delta: float) -> float:
     """The evidence from which on two arms count as ordered: ln of the number of pairs over delta."""
-    return math.log(max(1, math.comb(arms, 2)) / delta)
+    return math.log(max(1, math.comb(arms, 2))) - math.log(delta)
 
 
 def learned(pulls: Any, successes: Any, sensitivities: Any) -> tuple[Floats, Counts, Counts]:
@@ -260,4 +261,6 @@ def learned(pulls: Any, successes: Any, sensitivities: Any) -> tuple[Floats, Cou
     if (y > c).any():
         a, n = (int(i) for i in np.argwhere(y > c)[0])
         raise InvalidInput(f"successes[{a}][{n}] is {y[a, n]}: at most the {c[a, n]} pulls")
+    if int(c.sum(axis=0, dtype=np.int64).max()) > MOST:
+        raise InvalidInput(f"pulls has an arm with over {MOST:,}: more than can be counted")
     return s, c, y

@@ -452,7 +452,8 @@ def coverage(
     numbers = trial_range(whole_number(trials, "trials", 1))
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
     delta = fraction(delta, "delta")
-    for name in listed(watched, "watched", "names"):
+    watched = tuple(listed(watched, "watched", "names"))
+    for name in watched:
         choice(name, "watched", WATCHED)
     world = World.of(problem, entry)
     lanes = min(MOST_LANES, len(numbers))

@@ -15,9 +15,10 @@ import math
 import numpy as np
 
 from heterobandits.core.compiled import compiled
-from heterobandits.core.elementary import ln
+from heterobandits.core.elementary import exp, ln
 
 MOST_STEPS = 100
+FARTHEST = 690.0  # e to this power is a number still
 CLOSE = 1e-10  # relative size of the last step: its error is of the order of the square
 
 
@@ -117,6 +118,7 @@ def fill_fallen(above, drop, slack, peak, greatest, Y, s, f, mu):
     limit = 1.0 / s[0]
     side = 1.0 if above else -1.0
     end = limit * (1.0 - CLOSE) if above else math.inf
+    before_end = end * (1.0 - 2.0**-52) if above else math.inf
     nearly = limit * (1.0 - 4.0 * CLOSE)
     height = np.empty(B)
     slope = np.empty(B)
@@ -132,7 +134,10 @@ def fill_fallen(above, drop, slack, peak, greatest, Y, s, f, mu):
         lowest[lane] = peak[lane] if above else 0.0
         highest[lane] = end if above else peak[lane]
         guess = mu[lane] if mu[lane] < highest[lane] else 0.5 * (peak[lane] + highest[lane])
-        guess = guess if above | (guess > 0.0) else 0.05 * peak[lane]
+        # far below the peak Y ln mu is nearly all of l
+        away = drop[lane] / Y[lane] if (not above) & active[lane] else 0.0
+        far = peak[lane] * exp(-away if away < FARTHEST else -FARTHEST)
+        guess = guess if above | (guess > 0.2 * peak[lane]) else far
         mu[lane] = guess if active[lane] else limit
     for _ in range(MOST_STEPS):
         fill_log_likelihoods(mu, Y, s, f, height)
@@ -152,7 +157,8 @@ def fill_fallen(above, drop, slack, peak, greatest, Y, s, f, mu):
         for lane in range(B):
             up = side * height[lane] > 0.0
             lowest[lane] = mu[lane] if up else lowest[lane]
-            highest[lane] = highest[lane] if up else mu[lane]
+            tried = before_end if mu[lane] == end else mu[lane]  # tried in vain
+            highest[lane] = highest[lane] if up else tried
         for lane in range(B):
             after = slope[lane]
             halfway = 0.5 * (lowest[lane] + highest[lane])

@@ -49,7 +49,7 @@ def _gauss(count):
 
 
 NODES, WEIGHTS = _gauss(28)
-HALF_NODES, HALF_WEIGHTS = _gauss(18)  # from an end up to the middle
+HALF_NODES, HALF_WEIGHTS = _gauss(20)  # from an end up to the middle
 SHORT_NODES, SHORT_WEIGHTS = _gauss(6)  # between two neighbouring nodes
 CLOSE = 1e-4  # in probability, relative to the tail
 MOST_STEPS = 100
