@@ -309,9 +309,8 @@ def write_everything(
     for experiment in chosen.get("domains", []):
         run = results[experiment.name]
         limit = lower_bound(experiment.problem)
-        draw = figures.limit_figure if limit > 0 else figures.regret_figure
-        name = f"{experiment.name}-limit"
-        svg = figures.save_figure(partial(draw, experiment, run, made.quick), drawings, name)
+        draw = partial(figures.limit_figure, experiment, run, made.quick)
+        svg = figures.save_figure(draw, drawings, f"{experiment.name}-limit")
         caption = (
             f"Regret over {limit:.3g} ln t, the least possible in the long run; {run.trials:,} trials"
             if limit > 0

@@ -37,12 +37,13 @@ def regret_figure(experiment: Experiment, results: Results, quick: bool) -> "Fig
 
 
 def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figure":
-    """Regret over the least possible in the long run, which is the line at 1."""
+    """Regret over the least possible in the long run, which is the line at 1; regret, if it can be bounded."""
     figure = new_figure()
     axes = figure.subplots()
     rounds = np.array(results.rounds)
     late = rounds >= max(3, results.horizon / 300)
-    least = lower_bound(experiment.problem) * np.log(rounds[late])
+    limit = lower_bound(experiment.problem)
+    least = limit * np.log(rounds[late]) if limit > 0 else 1.0
     for label in results.policies:
         style = style_of(label)
         axes.plot(
@@ -52,8 +53,13 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
             linestyle=style.dashes,
             label=style.title,
         )
-    axes.axhline(1.0, color="#444444", linestyle=(0, (1, 2)), lw=1, label="limit for t → ∞")
-    axes.set(xscale="log", yscale="log", xlabel="round", ylabel="regret / (C ln t)")
+    dots: dict[str, Any] = {"color": "#444444", "linestyle": (0, (1, 2)), "lw": 1}
+    if limit > 0:
+        axes.axhline(1.0, label="limit for t → ∞", **dots)
+    else:
+        axes.plot([], [], label="limit for t → ∞: bounded", **dots)
+    named = "regret / (C ln t)" if limit > 0 else "cumulative regret"
+    axes.set(xscale="log", yscale="log", xlabel="round", ylabel=named)
     axes.set_title(marked(experiment.title, quick))
     axes.grid(alpha=0.25)
     axes.legend(loc="upper left", ncols=2, fontsize=6)
