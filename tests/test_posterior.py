@@ -271,9 +271,8 @@ class TestQuantiles:
 
 
 class TestIndex:
-    # Where the index is closer than this to 1/s_1, relatively, the search may answer with
-    # (1 - 1e-10) / s_1: see test_close_to_its_limit.
-    AT_LIMIT = 2.1e-9
+    # Closer than this to 1/s_1, relatively, the search does not look: 1/s_1 is the answer.
+    AT_LIMIT = 1.1 * likelihood.CLOSE
 
     def short_of_limit(self, index, s):
         return np.minimum(index, (1 - self.AT_LIMIT) / s[0])

@@ -32,6 +32,7 @@ from heterobandits.errors import (
     counts,
     fraction,
     probabilities,
+    shown,
     whole_number,
 )
 from heterobandits.problem import pick_order
@@ -204,7 +205,7 @@ def mean_intervals(
         raise InvalidInput(
             "min-width's intervals need a horizon, fixed beforehand"
             if horizon is None
-            else f"horizon is {horizon}: {method}'s intervals hold at any time and take none"
+            else f"horizon is {shown(horizon)}: {method}'s intervals hold at any time and take none"
         )
     if method == "posterior-ratio":
         posteriors = Posteriors.of(s, c, y)
