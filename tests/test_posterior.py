@@ -306,6 +306,19 @@ class TestIndex:
         if policy == "posterior-sorted":
             np.testing.assert_allclose(got[1], wanted[1], rtol=TOLERANCE, atol=0)
 
+    @pytest.mark.parametrize("s", [(0.6, 0.4), (1.0, 0.5)])
+    def test_in_every_small_table(self, s):
+        """All outcomes of up to four pulls by each of two agents, side by side."""
+        outcomes_ = [(pulls, hits) for pulls in range(5) for hits in range(pulls + 1)]
+        c, y = np.array(list(itertools.product(outcomes_, repeat=2)), np.int32)[1:].T
+        rule, L = indices.POSTERIOR_SORTED, 1.5
+        index, mean = index_rows(rule, np.array(s), c[:, None].copy(), y[:, None].copy(), L)
+        for lane in range(c.shape[1]):
+            known = s, tuple(c[:, lane].tolist()), tuple(y[:, lane].tolist())
+            wanted = reference.ucb_posterior(*known, L)
+            assert index[0, lane] == pytest.approx(wanted, rel=TOLERANCE, abs=0)
+            assert mean[0, lane] == pytest.approx(reference_of(*known).mean, rel=TOLERANCE, abs=0)
+
     def test_close_to_its_limit(self):
         """Three failures in 256,278 pulls: 1.1e-9 below 1, and not 1e-10."""
         L = math.log(1 / 1e-6)
