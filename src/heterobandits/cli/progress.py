@@ -53,5 +53,5 @@ def compile_visibly(console: Console) -> None:
     from heterobandits.simulation import compile_kernels, kernels_cached
 
     if not kernels_cached():
-        with console.status("compiling for this machine, once (about ten seconds)"):
+        with console.status("compiling for this machine, once (about twenty seconds)"):
             compile_kernels()
