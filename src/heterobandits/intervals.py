@@ -209,7 +209,7 @@ def mean_intervals(
         )
     if method == "posterior-ratio":
         posteriors = Posteriors.of(s, c, y)
-        return Intervals(posteriors.mean, *posteriors.ends(math.log(arms) - math.log(delta)))
+        return Intervals(posteriors.mean, *posteriors.ends(mean_threshold(arms, delta)))
     rounds = 1 if horizon is None else whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     rule = indices.RULES.index(method)
     L = indices.log_term(rule, float(rounds), agents, agents, arms, 1.0, delta)
@@ -247,6 +247,11 @@ def ranking(pulls: Any, successes: Any, sensitivities: Any, *, delta: float = 0.
     for n in range(arms):  # what is above n is above all that n is above
         above |= above[:, n : n + 1] & above[n]
     return Ranking(above, evidence, 1 + above.sum(axis=0), arms - above.sum(axis=1))
+
+
+def mean_threshold(arms: int, delta: float) -> float:
+    """How far below the evidence a mean may lie: the log term of posterior-ratio."""
+    return float(indices.log_term(indices.POSTERIOR_RATIO, 1.0, 1, 1, arms, 1.0, delta))
 
 
 def order_threshold(arms: int, delta: float) -> float:

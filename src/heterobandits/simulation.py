@@ -36,7 +36,7 @@ from heterobandits.errors import (
     shown,
     whole_number,
 )
-from heterobandits.intervals import Posteriors, order_threshold
+from heterobandits.intervals import Posteriors, mean_threshold, order_threshold
 from heterobandits.policies import Policy, assignments, chosen
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, pick_order, stated
@@ -518,7 +518,7 @@ def promises(
         cells = (table.reshape(agents, -1) for table in tables[1:])
         posteriors = Posteriors.of(world.s, *cells)
         excess = posteriors.log_evidence - posteriors.log_likelihood(means)
-        over = (excess > np.log(arms / delta)).reshape(arms, -1)
+        over = (excess > mean_threshold(arms, delta)).reshape(arms, -1)
         found: Broken = {"posterior-ratio": np.asarray(over.any(axis=0))}
         if "ranking" in watched:
             wrong = np.zeros(width, bool)

@@ -98,9 +98,9 @@ def log_term(rule, t, A, K, N, F, delta):
     if rule == KL_UCB:
         return math.log(t)  # docs/beyond.md (4)
     if rule == POSTERIOR_RATIO or rule == POSTERIOR_SORTED:
-        return math.log(N / delta)  # docs/beyond.md (6)
+        return math.log(N) - math.log(delta)  # docs/beyond.md (6)
     if rule == POSTERIOR_RATIO_DECAY:
-        return math.log(N / delta) + math.log(t)  # docs/beyond.md (8)
+        return math.log(N) - math.log(delta) + math.log(t)  # docs/beyond.md (8)
     if rule == MIN_UCB or rule == NO_SHARING:
         return math.log(2 * A * N / delta) + math.log(t)  # [eq:epsilon_t,a,n]
     if rule == CUCB:

@@ -38,6 +38,19 @@ def fill_log_likelihoods(mu, Y, s, f, out):
 
 
 @compiled
+def fill_slopes(mu, Y, s, f, out):
+    """out[lane] = l'(mu[lane]), for 0 < mu < 1/s_1."""
+    B = len(mu)
+    for lane in range(B):
+        out[lane] = Y[lane] / mu[lane]
+    for k in range(len(s)):
+        s_k = s[k]
+        f_k = f[k]
+        for lane in range(B):
+            out[lane] -= f_k[lane] * s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
+
+
+@compiled
 def fill_likeliest(Y, s, f, mu):
     """mu[lane] = the mu in [0, 1/s_1] with the greatest likelihood; 1/s_1 if nothing was seen.
 
@@ -141,19 +154,13 @@ def fill_fallen(above, drop, slack, peak, greatest, Y, s, f, mu):
         mu[lane] = guess if active[lane] else limit
     for _ in range(MOST_STEPS):
         fill_log_likelihoods(mu, Y, s, f, height)
-        for lane in range(B):
-            slope[lane] = -Y[lane] / mu[lane]
-        for k in range(len(s)):
-            s_k = s[k]
-            f_k = f[k]
-            for lane in range(B):
-                slope[lane] += f_k[lane] * s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
+        fill_slopes(mu, Y, s, f, slope)
         # few arrays in a loop, or the compiler does not vectorise it
         for lane in range(B):
             fall = 2.0 * (greatest[lane] - height[lane])
             z = math.sqrt(fall if fall > 0.0 else 0.0)
             height[lane] = wanted[lane] - z
-            slope[lane] = mu[lane] + height[lane] * z / slope[lane]
+            slope[lane] = mu[lane] - height[lane] * z / slope[lane]
         for lane in range(B):
             up = side * height[lane] > 0.0
             lowest[lane] = mu[lane] if up else lowest[lane]

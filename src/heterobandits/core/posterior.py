@@ -21,6 +21,7 @@ from heterobandits.core.likelihood import (
     fill_fallen,
     fill_greatest,
     fill_log_likelihoods,
+    fill_slopes,
 )
 
 DEPTH = 27.0
@@ -152,13 +153,7 @@ def fill_quantiles(level, peak, greatest, Y, s, f, mu):
             excess[lane] += HALF_WEIGHTS[i] * density[lane] * (mu[lane] - end[lane])
     for _ in range(MOST_STEPS):
         fill_density(0.0, mu, mu, top, Y, s, f, at, density)
-        for lane in range(B):
-            slope[lane] = Y[lane] / mu[lane]
-        for k in range(len(s)):
-            s_k = s[k]
-            f_k = f[k]
-            for lane in range(B):
-                slope[lane] -= f_k[lane] * s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
+        fill_slopes(mu, Y, s, f, slope)
         moving = 0
         for lane in range(B):
             over = excess[lane] > 0.0
