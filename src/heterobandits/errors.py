@@ -133,6 +133,20 @@ def counts(values: Any, name: str, agents: int, arms: int | None = None) -> Coun
     return table.astype(np.int32)
 
 
+def learned(
+    pulls: Any, successes: Any, agents: int, arms: int | None = None
+) -> tuple[Counts, Counts]:
+    """The two tables of learning: no more successes than pulls, and no arm with more than can be counted."""
+    c = counts(pulls, "pulls", agents, arms)
+    y = counts(successes, "successes", *c.shape)
+    if (y > c).any():
+        a, n = (int(i) for i in np.argwhere(y > c)[0])
+        raise InvalidInput(f"successes[{a}][{n}] is {y[a, n]}: at most the {c[a, n]} pulls")
+    if int(c.sum(axis=0, dtype=np.int64).max()) > MOST:
+        raise InvalidInput(f"pulls has an arm with over {MOST:,} pulls: more than can be counted")
+    return c, y
+
+
 def names(values: Any, name: str, count: int, prefix: str) -> tuple[str, ...]:
     """`values` as `count` distinct, non-empty names; `prefix 1`, `prefix 2`, ... if not given."""
     if values is None:

@@ -25,12 +25,11 @@ from heterobandits.core.likelihood import (
 )
 from heterobandits.core.posterior import fill_posterior
 from heterobandits.errors import (
-    MOST,
     MOST_ROUNDS,
     InvalidInput,
     choice,
-    counts,
     fraction,
+    learned,
     probabilities,
     shown,
     whole_number,
@@ -199,7 +198,8 @@ def mean_intervals(
     """
     choice(method, "method", METHODS)
     delta = fraction(delta, "delta")
-    s, c, y = learned(pulls, successes, sensitivities)
+    s = np.array(probabilities(sensitivities, "sensitivities", "sensitivity", zero=False))
+    c, y = learned(pulls, successes, len(s))
     agents, arms = c.shape
     if (horizon is None) == (method == "min-width"):
         raise InvalidInput(
@@ -237,7 +237,8 @@ def ranking(pulls: Any, successes: Any, sensitivities: Any, *, delta: float = 0.
     ([2, 2, 1], [3, 3, 1])
     """
     delta = fraction(delta, "delta")
-    s, c, y = learned(pulls, successes, sensitivities)
+    s = np.array(probabilities(sensitivities, "sensitivities", "sensitivity", zero=False))
+    c, y = learned(pulls, successes, len(s))
     arms = c.shape[1]
     posteriors = Posteriors.of(s, c, y)
     i, j = (~np.eye(arms, dtype=bool)).nonzero()
@@ -257,16 +258,3 @@ def mean_threshold(arms: int, delta: float) -> float:
 def order_threshold(arms: int, delta: float) -> float:
     """The evidence from which on two arms count as ordered: ln of the number of pairs over delta."""
     return math.log(max(1, math.comb(arms, 2))) - math.log(delta)
-
-
-def learned(pulls: Any, successes: Any, sensitivities: Any) -> tuple[Floats, Counts, Counts]:
-    """Sensitivities and the two tables, checked."""
-    s = np.array(probabilities(sensitivities, "sensitivities", "sensitivity", zero=False))
-    c = counts(pulls, "pulls", len(s))
-    y = counts(successes, "successes", *c.shape)
-    if (y > c).any():
-        a, n = (int(i) for i in np.argwhere(y > c)[0])
-        raise InvalidInput(f"successes[{a}][{n}] is {y[a, n]}: at most the {c[a, n]} pulls")
-    if int(c.sum(axis=0, dtype=np.int64).max()) > MOST:
-        raise InvalidInput(f"pulls has an arm with over {MOST:,}: more than can be counted")
-    return s, c, y

@@ -22,7 +22,7 @@ from heterobandits.errors import (
     MOST_ADDRESS,
     InvalidInput,
     UnsupportedVersion,
-    counts,
+    learned,
     listed,
     located,
     located_pair,
@@ -304,16 +304,7 @@ class Planner:
         return planner
 
     def _restore(self, state: dict[str, Any]) -> None:
-        shape = self.pulls.shape
-        pulls = counts(state["pulls"], "pulls", *shape)
-        successes = counts(state["successes"], "successes", *shape)
-        if (successes > pulls).any():
-            a, n = (int(i) for i in np.argwhere(successes > pulls)[0])
-            raise InvalidInput(
-                f"successes[{a}][{n}] is {successes[a, n]}: at most the {pulls[a, n]} pulls"
-            )
-        if int(pulls.sum(axis=0, dtype=np.int64).max()) > MOST:
-            raise InvalidInput(f"an arm has over {MOST:,} pulls: more than can be counted")
+        pulls, successes = learned(state["pulls"], state["successes"], *self.pulls.shape)
         self.rounds = whole_number(state["rounds"], "rounds", 0, MOST)
         self.pulls, self.successes = pulls, successes
         if self.policy.index_per == "assignment":
