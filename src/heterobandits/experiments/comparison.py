@@ -19,8 +19,7 @@ from heterobandits.bounds import lower_bound
 from heterobandits.errors import InvalidInput, choice, listed, whole_number
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
-from heterobandits.experiments.reproduce import writable, write_table
-from heterobandits.experiments.runs import Kept, Report, run_all
+from heterobandits.experiments.runs import Kept, Report, run_all, writable, write_table
 from heterobandits.policies import BASELINES, CATALOGUE, PAPER, policy
 from heterobandits.problem import Problem
 from heterobandits.results import Results, machine, versions, write_aside

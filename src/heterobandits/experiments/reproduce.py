@@ -1,9 +1,8 @@
 """The reproduction: run, judge, draw and report everything the paper shows, with one call."""
 
 import json
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,14 @@ from heterobandits.errors import InvalidInput, listed, unknown, whole_number
 from heterobandits.experiments import figures, report
 from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
 from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
-from heterobandits.experiments.runs import Kept, Report, run_all, with_trials
+from heterobandits.experiments.runs import (
+    Kept,
+    Report,
+    run_all,
+    with_trials,
+    writable,
+    write_table,
+)
 from heterobandits.experiments.tables import (
     Cell,
     Percent,
@@ -159,16 +165,6 @@ def reproduce(
     return replace(made, seconds=time.perf_counter() - start)
 
 
-def writable(folder: Path) -> None:
-    """Make the folder, or say before any work is done that it cannot be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
-
-
 def write_everything(
     made: Reproduction,
     experiments: Sequence[Experiment],
@@ -255,15 +251,3 @@ def forget_earlier(drawings: Path, tables: Path) -> None:
         path.unlink(missing_ok=True)
     for name in ("claims", "coverage", *TABLES):
         (tables / f"{name}.csv").unlink(missing_ok=True)
-
-
-def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """A table as CSV; lists within cells are written with spaces between their items."""
-    import pandas as pd
-
-    flat = [
-        {k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()}
-        for row in rows
-    ]
-    text = pd.DataFrame(flat).to_csv(index=False)
-    write_aside(path, lambda aside: aside.write_text(text, "utf-8"))

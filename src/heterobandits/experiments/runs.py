@@ -4,9 +4,11 @@ A finished experiment lies in `runs/NAME.json`. It is used again if its definiti
 the versions behind its numbers are the same, and run anew otherwise.
 """
 
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -127,3 +129,25 @@ def run_all(
 def with_trials(experiments: Iterable[Experiment], trials: int | None) -> list[Experiment]:
     """The same experiments with another number of trials, if one is given."""
     return [e if trials is None else replace(e, trials=trials) for e in experiments]
+
+
+def writable(folder: Path) -> None:
+    """Make the folder, or say before any work is done that it cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """A table as CSV; lists within cells are written with spaces between their items."""
+    import pandas as pd
+
+    flat = [
+        {k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()}
+        for row in rows
+    ]
+    text = pd.DataFrame(flat).to_csv(index=False)
+    write_aside(path, lambda aside: aside.write_text(text, "utf-8"))
