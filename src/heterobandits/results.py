@@ -513,13 +513,18 @@ class Results:
         return written
 
 
+LIMIT_STYLE: dict[str, Any] = {"color": "#444444", "linestyle": (0, (1, 2)), "lw": 1}
+
+
+def limit_label(limit: float) -> str:
+    """What a legend says of the least regret possible in the long run, limit times ln t."""
+    return "limit for t → ∞: " + (f"{limit:.3g} ln t" if limit > 0 else "bounded")
+
+
 def draw_limit(ax: "Axes", limit: float, horizon: int) -> None:
     """The least regret possible in the long run, limit times ln t; at finite t some policies are below."""
     rounds = np.unique(np.geomspace(1, max(2, horizon), 200))
-    label = f"limit for t → ∞: {limit:.3g} ln t" if limit > 0 else "limit for t → ∞: bounded"
-    ax.plot(
-        rounds, limit * np.log(rounds), color="#444444", linestyle=(0, (1, 2)), lw=1, label=label
-    )
+    ax.plot(rounds, limit * np.log(rounds), label=limit_label(limit), **LIMIT_STYLE)
 
 
 def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:

@@ -8,7 +8,14 @@ import numpy as np
 
 from heterobandits.bounds import lower_bound, regret_bound
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.results import Results, draw_limit, style_of, write_aside
+from heterobandits.results import (
+    LIMIT_STYLE,
+    Results,
+    draw_limit,
+    limit_label,
+    style_of,
+    write_aside,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,11 +60,10 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
             linestyle=style.dashes,
             label=style.title,
         )
-    dots: dict[str, Any] = {"color": "#444444", "linestyle": (0, (1, 2)), "lw": 1}
     if limit > 0:
-        axes.axhline(1.0, label="limit for t → ∞", **dots)
+        axes.axhline(1.0, label=limit_label(limit), **LIMIT_STYLE)
     else:
-        axes.plot([], [], label="limit for t → ∞: bounded", **dots)
+        axes.plot([], [], label=limit_label(limit), **LIMIT_STYLE)
     named = "regret / (C ln t)" if limit > 0 else "cumulative regret"
     axes.set(xscale="log", yscale="log", xlabel="round", ylabel=named)
     axes.set_title(marked(experiment.title, quick))
@@ -75,8 +81,7 @@ def theory_figure(experiment: Experiment, results: Results, quick: bool) -> "Fig
     rounds = np.array(results.rounds)
     bound = [regret_bound(experiment.problem, int(t)) for t in rounds]
     axes.plot(rounds, bound, color="black", linestyle="--", label="bound for Min-Width, δ = 0.05")
-    if limit := lower_bound(experiment.problem):
-        draw_limit(axes, limit, results.horizon)
+    draw_limit(axes, lower_bound(experiment.problem), results.horizon)
     for label in results.policies:
         style = style_of(label)
         axes.plot(
