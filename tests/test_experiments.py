@@ -54,8 +54,8 @@ from heterobandits.experiments.tables import (
     ratio_percent,
 )
 from heterobandits.experiments.theory import Theory, check_theory, lemma_sum
+from heterobandits.promises import WATCHED, Coverage, coverage
 from heterobandits.results import binary_places, tally
-from heterobandits.simulation import WATCHED, Coverage, coverage
 
 PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
 AWARE = PAPER[:3]

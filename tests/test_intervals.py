@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reference
-from heterobandits import InvalidInput, Planner, Policy, Problem, coverage, policy, simulation
+from heterobandits import InvalidInput, Planner, Policy, Problem, coverage, policy, promises
 from heterobandits.intervals import METHODS, Posteriors, mean_intervals, ranking
 
 # Beside a million pulls l has no more than ten digits, and quad says that it cannot reach thirteen.
@@ -832,7 +832,7 @@ class TestCoverage:
         options = {"policy": "random", "delta": 0.9}
         every = coverage(problem, 40, 100, seed, **options)
         names = [name.replace("_", "-") for name in every._fields[3:10]]
-        assert set(names) == set(simulation.WATCHED)
+        assert set(names) == set(promises.WATCHED)
         assert None not in every
         assert every.posterior_ratio > 0
         for some in [*([name] for name in names), ("ranking", "min-ucb"), ANYTIME, []]:
@@ -848,7 +848,7 @@ class TestCoverage:
         problem = Problem([0.4, 0.4, 0.3], [0.9, 0.8], believed=[0.9, 0.2])
         options = {"policy": sent(0, 1), "delta": 0.9, "watched": ANYTIME}
         whole = coverage(problem, 30, 40, seed, **options)
-        monkeypatch.setattr(simulation, "MOST_LANES", 7)
+        monkeypatch.setattr(promises, "MOST_LANES", 7)
         assert coverage(problem, 30, 40, seed, **options) == whole
 
     @pytest.mark.parametrize(

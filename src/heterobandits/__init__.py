@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from heterobandits.plans import Explanation, Plan
     from heterobandits.policies import CATALOGUE, PAPER, Policy, policy
     from heterobandits.problem import Problem
+    from heterobandits.promises import Coverage, coverage
     from heterobandits.results import Results
-    from heterobandits.simulation import Coverage, coverage, simulate
+    from heterobandits.simulation import simulate
 
 _HOME = {
     "bounds": ("ln_G", "lower_bound", "regret_bound", "widths"),
@@ -24,7 +25,8 @@ _HOME = {
     "policies": ("CATALOGUE", "PAPER", "Policy", "policy"),
     "problem": ("Problem",),
     "results": ("Results",),
-    "simulation": ("Coverage", "coverage", "simulate"),
+    "promises": ("Coverage", "coverage"),
+    "simulation": ("simulate",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

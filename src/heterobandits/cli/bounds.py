@@ -36,7 +36,7 @@ def bounds(
     import numpy as np
 
     from heterobandits import bounds as theory
-    from heterobandits import simulation
+    from heterobandits import promises
     from heterobandits.errors import whole_number
 
     stated, rounds, title = stated_problem(problem, means, sensitivities, believed, horizon)
@@ -66,7 +66,7 @@ def bounds(
         "lower_bound": theory.lower_bound(stated),
     }
     if coverage:
-        study = simulation.coverage(stated, rounds, coverage, seed, delta=delta)
+        study = promises.coverage(stated, rounds, coverage, seed, delta=delta)
         found["coverage"] = study._asdict()
     if format == "json":
         print(json.dumps(found))
@@ -79,7 +79,7 @@ def print_report(found: dict[str, Any], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from heterobandits import simulation
+    from heterobandits import promises
     from heterobandits.problem import Problem
 
     stated = Problem.from_dict(found["problem"])
@@ -102,7 +102,7 @@ def print_report(found: dict[str, Any], title: str) -> None:
     study = found.get("coverage")
     if isinstance(study, dict):
         count = f"of {study['trials']:,} trials"
-        for name in simulation.WATCHED:
+        for name in promises.WATCHED:
             share = study[name.replace("-", "_")]
             table.add_row(f"share {count}: {name} fails", f"{share:.4f}")
         table.add_row(f"share {count}: regret over the bound", f"{study['over_regret_bound']:.4f}")

@@ -8,7 +8,8 @@ import numpy as np
 from heterobandits.bounds import ln_G
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.policies import policy
-from heterobandits.simulation import OWN, SHARED, Block, Coverage, World, coverage
+from heterobandits.promises import OWN, SHARED, Coverage, coverage
+from heterobandits.simulation import Block, World
 
 COVERAGE_TRIALS = 10_000
 COVERAGE_HORIZON = 300
