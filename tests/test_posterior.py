@@ -102,8 +102,9 @@ class Lanes:
         drop = self.greatest - self.posterior()[0] + log
         known = (self.peak, self.greatest, self.Y, self.s, self.f)
         lower, upper = np.full((2, len(self.Y)), np.nan)
-        likelihood.fill_fallen(True, drop, 0.0, *known, upper)
-        likelihood.fill_fallen(False, np.where(self.Y > 0, drop, 0.0), 0.0, *known, lower)
+        likelihood.fill_fallen(True, 1 / self.s[0], drop, 0.0, *known, upper)
+        below = np.where(self.Y > 0, drop, 0.0)
+        likelihood.fill_fallen(False, 1.0, below, 0.0, *known, lower)
         return np.where(self.Y > 0, lower, 0.0), upper
 
     def log_likelihood(self, mu):

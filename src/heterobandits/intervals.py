@@ -120,12 +120,11 @@ class Posteriors:
         learned = (self.successes, self.kinds, self.failures)
         drop = self.greatest - self.log_evidence + log_term
         lower, upper = np.empty((2, len(drop)))
-        fill_fallen(True, drop, 0.0, self.peak, self.greatest, *learned, upper)
+        fill_fallen(True, 1.0, drop, 0.0, self.peak, self.greatest, *learned, upper)
         seen = self.successes > 0
-        fill_fallen(
-            False, np.where(seen, drop, 0.0), 0.0, self.peak, self.greatest, *learned, lower
-        )
-        return np.where(seen, lower, 0.0), np.minimum(upper, 1.0)
+        drop = np.where(seen, drop, 0.0)
+        fill_fallen(False, 1.0, drop, 0.0, self.peak, self.greatest, *learned, lower)
+        return np.where(seen, lower, 0.0), upper
 
     def evidence(self, i: Any, j: Any) -> Floats:
         """The evidence that the means i are above the means j, pair by pair   docs/beyond.md (10)

@@ -280,7 +280,7 @@ def fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes, row, estimate):
             fill_posterior(peak, greatest, Y, s_k, f, drop, mean)
             for i in range(B):
                 drop[i] = greatest[i] - drop[i] + L
-        fill_fallen(True, drop, 0.0, peak, greatest, Y, s_k, f, index)
+        fill_fallen(True, 1.0 / s_k[0], drop, 0.0, peak, greatest, Y, s_k, f, index)
         for i in range(B):
             pulls = Y[i]
             for k in range(K):

@@ -119,20 +119,17 @@ def fill_greatest(mu, Y, s, f, out):
 
 
 @compiled
-def fill_fallen(above, drop, slack, peak, greatest, Y, s, f, mu):
+def fill_fallen(above, limit, drop, slack, peak, greatest, Y, s, f, mu):
     """mu[lane] = where l has fallen by drop[lane] from l(peak) = greatest, above the peak or below it;
     the peak where drop is not positive.
 
-    Above, the answer ends at 1/s_1; below, Y must not be 0. Newton's method on
+    Above, the answer ends at the limit, 1/s_1 at most; below, Y must not be 0. Newton's method on
     z = sqrt(2 (greatest - l)), which is nearly a straight line in mu: it rises from 0 at the peak, and
     the mu is wanted where it reaches sqrt(2 drop). It stops early once l is within `slack` of there.
     """
     B = len(mu)
-    limit = 1.0 / s[0]
     side = 1.0 if above else -1.0
-    end = limit * (1.0 - CLOSE) if above else math.inf
-    before_end = end * (1.0 - 2.0**-52) if above else math.inf
-    nearly = limit * (1.0 - 4.0 * CLOSE)
+    last = min(limit, (1.0 - CLOSE) / s[0])  # closer to the pole of l one does not look
     height = np.empty(B)
     slope = np.empty(B)
     wanted = np.empty(B)
@@ -141,11 +138,14 @@ def fill_fallen(above, drop, slack, peak, greatest, Y, s, f, mu):
     active = np.empty(B, np.bool_)
     fill_first_guesses(above, drop, peak, Y, s, f, mu)
     for lane in range(B):
+        slope[lane] = last
+    fill_log_likelihoods(slope, Y, s, f, height)
+    for lane in range(B):
         wanted[lane] = math.sqrt(2.0 * drop[lane] if drop[lane] > 0.0 else 0.0)
-        at_limit = above & (limit - peak[lane] <= CLOSE * limit)
-        active[lane] = (drop[lane] > 0.0) & (not at_limit)
+        falls = (peak[lane] < last) & (greatest[lane] - height[lane] > drop[lane])
+        active[lane] = (drop[lane] > 0.0) & (falls | (not above))
         lowest[lane] = peak[lane] if above else 0.0
-        highest[lane] = end if above else peak[lane]
+        highest[lane] = last if above else peak[lane]
         guess = mu[lane] if mu[lane] < highest[lane] else 0.5 * (peak[lane] + highest[lane])
         # far below the peak Y ln mu is nearly all of l
         away = drop[lane] / Y[lane] if (not above) & active[lane] else 0.0
@@ -164,26 +164,17 @@ def fill_fallen(above, drop, slack, peak, greatest, Y, s, f, mu):
         for lane in range(B):
             up = side * height[lane] > 0.0
             lowest[lane] = mu[lane] if up else lowest[lane]
-            tried = before_end if mu[lane] == end else mu[lane]  # tried in vain
-            highest[lane] = highest[lane] if up else tried
-        for lane in range(B):
-            after = slope[lane]
-            halfway = 0.5 * (lowest[lane] + highest[lane])
-            after = after if after <= highest[lane] else halfway
-            after = after if after >= lowest[lane] else halfway
-            # up against the end: see whether l is still high enough there
-            after = end if (highest[lane] == end) & (after > nearly) else after
-            after = limit if lowest[lane] == end else after
-            slope[lane] = after
+            highest[lane] = highest[lane] if up else mu[lane]
         moving = 0
         for lane in range(B):
             after = slope[lane]
+            inside = (after >= lowest[lane]) & (after <= highest[lane])
+            after = after if inside else 0.5 * (lowest[lane] + highest[lane])
             lack = height[lane]
             off = abs(lack * (2.0 * wanted[lane] - lack))  # twice what l is off
             step = abs(after - mu[lane])
             mu[lane] = after if active[lane] else mu[lane]
-            going = (off > 2.0 * slack) & (step > CLOSE * after) & (after < limit)
-            active[lane] = active[lane] & going
+            active[lane] = active[lane] & (off > 2.0 * slack) & (step > CLOSE * after)
             moving += active[lane]
         if moving == 0:
             break

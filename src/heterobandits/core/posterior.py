@@ -67,15 +67,14 @@ def fill_ends(peak, greatest, Y, s, f, top, low, high):
         inside[lane] = peak[lane] if peak[lane] < 1.0 else 1.0
         drop[lane] = DEPTH
     fill_greatest(inside, Y, s, f, top)
-    fill_fallen(True, drop, SLACK, peak, greatest, Y, s, f, high)
+    fill_fallen(True, 1.0, drop, SLACK, peak, greatest, Y, s, f, high)
     for lane in range(B):
         many = Y[lane] > FEW
         any_many = any_many | many
-        high[lane] = high[lane] if high[lane] < 1.0 else 1.0
         low[lane] = 0.0
         drop[lane] = DEPTH + (greatest[lane] - top[lane]) if many else 0.0
     if any_many:
-        fill_fallen(False, drop, SLACK, peak, greatest, Y, s, f, inside)
+        fill_fallen(False, 1.0, drop, SLACK, peak, greatest, Y, s, f, inside)
         for lane in range(B):
             low[lane] = inside[lane] if drop[lane] > 0.0 else 0.0
 
