@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import cache
 
 from scipy.integrate import IntegrationWarning, quad
-from scipy.optimize import brentq
 
 INF = math.inf
 PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
@@ -218,11 +217,6 @@ class Posterior:
         """The distribution function."""
         return self.integral(lambda mu: 1.0, mu) / self.mass
 
-    def quantile(self, level):
-        """Where the distribution function reaches a level, by SciPy's brentq."""
-        ends = self.edges[0], self.edges[-1]
-        return brentq(lambda mu: self.share_below(mu) - level, *ends, xtol=1e-15, rtol=1e-14)
-
     def interval(self, log):
         """docs/beyond.md (6), both ends: where the log-likelihood is `log` below the evidence, or 0 and 1."""
         level = self.log_evidence - log
@@ -258,10 +252,68 @@ def ucb_posterior(s, c_n, y_n, log):
     return posterior_ratio(tuple(s), sum(y_n), tuple(failures_by_kind(s, c_n, y_n)), log)
 
 
+def slope(hits, failures, mu):
+    """l'"""
+    rise = hits / mu if hits else 0.0
+    return rise - sum(f * s_k / (1 - s_k * mu) for s_k, f in failures if f)
+
+
+class Bound:
+    """docs/beyond.md (9): h, from its left tail over the flat part to its right tail."""
+
+    def __init__(self, hits, failures):
+        self.posterior = posterior(hits, failures)
+        m = self.posterior.peak
+        bend = hits / m**2 if hits else 0.0
+        bend += sum(f * (s_k / (1 - s_k * m)) ** 2 for s_k, f in failures if f)
+        self.edges, self.scales = [0.0, 1.0], [0.0, 0.0]
+        for i, side in enumerate((-1, 1)):
+            falls = max(0.0, -side * slope(hits, failures, m))
+            if not (falls or bend):
+                continue
+            touch = m + side * 2 / (falls + math.sqrt(falls**2 + 2 * bend))
+            if 0 < touch < 1:
+                self.scales[i] = abs(1 / slope(hits, failures, touch))
+                drop = self.posterior.top - log_likelihood(hits, failures, touch)
+                self.edges[i] = touch - side * drop * self.scales[i]
+        self.mass = self.scales[0] + self.edges[1] - self.edges[0] + self.scales[1]
+
+    def log(self, mu):
+        """ln h"""
+        low, high = self.edges
+        if low <= mu <= high:
+            return 0.0
+        away, scale = (low - mu, self.scales[0]) if mu < low else (mu - high, self.scales[1])
+        return -away / scale if scale else -INF
+
+    def quantile(self, u):
+        """Where a share u of h lies below."""
+        low, high = self.edges
+        below, above = u * self.mass, (1 - u) * self.mass
+        if below < self.scales[0]:
+            return low + self.scales[0] * math.log(below / self.scales[0])
+        if above < self.scales[1]:
+            return high - self.scales[1] * math.log(above / self.scales[1])
+        return low + below - self.scales[0]
+
+
 @cache
-def thompson(hits, failures, word_):
-    """docs/beyond.md (9): the quantile at the middle of the word's interval of length 2^-32."""
-    return posterior(hits, failures).quantile((word_ + 0.5) / WORD)
+def bound(hits, failures):
+    """The bound after so many successes and these failures by kind."""
+    return Bound(hits, failures)
+
+
+def thompson(hits, failures, key):
+    """docs/beyond.md (9), by von Neumann's rejection with the words of a stream of its own."""
+    h = bound(hits, failures)
+    words = (w for i in itertools.count() for w in philox((i, 0, 0, 0), key))
+    while True:
+        u, v = ((next(words) + 0.5) / WORD for _ in range(2))
+        mu = h.quantile(u)
+        if 0 < mu < 1:
+            l = log_likelihood(hits, failures, mu) - h.posterior.top
+            if math.log(v) + h.log(mu) <= l:
+                return mu
 
 
 def ucb_own(s, c, y, a, n, t, delta):
@@ -291,7 +343,7 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
     """The index of every arm: one row that all agents share, or one row for each agent.
 
     For posterior-sorted two: what arms are chosen by, and what they are dealt by. `draws` are the
-    words that Thompson's means are drawn with.
+    words that Thompson's means are drawn with, two for each arm.
     """
     A, N = len(c), len(c[0])
     arms = range(N)
@@ -313,7 +365,7 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
         known = [(sum(column(y, n)), column(c, n), column(y, n)) for n in arms]
         return [
             [
-                thompson(hits, tuple(failures_by_kind(s, c_n, y_n)), draws[n])
+                thompson(hits, tuple(failures_by_kind(s, c_n, y_n)), draws[2 * n : 2 * n + 2])
                 for n, (hits, c_n, y_n) in enumerate(known)
             ]
         ]
@@ -378,14 +430,16 @@ def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None)
     supers = list(itertools.permutations(range(N), A))
     C, Y = [0] * len(supers), [0] * len(supers)
     for round_ in range(1, T + 1):
-        words = [word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + N)]
+        words = [
+            word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + 2 * N)
+        ]
         t = fixed_t or round_ - 1
         if policy == "ucb":
             index = [ucb_plain(C[i], Y[i], len(supers), t or 1, delta) for i in range(len(supers))]
             chosen = max(range(len(supers)), key=lambda i: (index[i], words[N + i]))
             turns, picked = order, supers[chosen]
         else:
-            draws = words[2 * N : 3 * N]
+            draws = words[2 * N : 4 * N]
             rows = index_rows(policy, believed, c, y, t or 1, delta, mu, draws)
             if policy == "no-sharing":
                 rows = [rows[a] for a in order]

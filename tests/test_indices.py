@@ -41,7 +41,7 @@ def library_rows(rule, s, c, y, L, mu=None):
     A, N, B = c.shape
     rows = A if rule == indices.NO_SHARING else 1 + (rule == indices.POSTERIOR_SORTED)
     out = np.full((rows, N, B), np.nan)
-    draws = np.full((N, B), DRAW, np.uint32)
+    draws = np.full((2 * N, B), DRAW, np.uint32)
     known = np.zeros((N, B), np.bool_)
     indices.fill_indices(rule, s, np.zeros(N) if mu is None else mu, c, y, L, draws, known, out)
     return out

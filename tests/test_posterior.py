@@ -1,4 +1,4 @@
-"""The posterior of a mean: evidence, mean, quantiles, and the indices and intervals made from them.
+"""The posterior of a mean: evidence, mean, draws, and the indices and intervals made from them.
 
 Against SciPy's quad by way of the reference, against closed forms where there are any, and against
 what docs/beyond.md proves.
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import betainc
 from scipy.stats import binom
 
 import reference
@@ -21,7 +20,8 @@ from heterobandits.core import elementary, indices, likelihood, posterior, rando
 pytestmark = pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
 
 TOLERANCE = 1e-9
-LEVELS = np.array([2.0**-33, 1e-6, 0.001, 0.3, 0.5, 0.99, 1 - 2.0**-33])
+SHARES = np.array([2.0**-33, 1e-6, 0.001, 0.04, 0.3, 0.5, 0.8, 0.99, 1 - 2.0**-33])
+KEYS = st.tuples(*[st.integers(0, 2**32 - 1)] * 2)
 DELTAS = st.floats(1e-6, 0.999)
 SENSITIVITIES = st.one_of(st.sampled_from([1.0, 0.95, 0.8, 0.3, 0.01]), st.floats(0.01, 1.0))
 PULLS = st.one_of(st.integers(0, 5), st.integers(0, 1000), st.integers(0, 10**6))
@@ -90,11 +90,24 @@ class Lanes:
         )
         return log_evidence, mean
 
-    def quantiles(self, levels):
-        """The quantile at one level in each lane."""
+    def bound(self):
+        """The ends of the flat part of the bound on the density, and how fast it falls beyond, [4, lane]."""
+        mode = np.minimum(self.peak, 1.0)
+        top, slope, curvature = np.full((3, len(self.Y)), np.nan)
+        likelihood.fill_greatest(mode, self.Y, self.s, self.f, top)
+        likelihood.fill_slopes(mode, self.Y, self.s, self.f, slope)
+        likelihood.fill_curvatures(mode, self.Y, self.s, self.f, curvature)
+        out = np.full((4, len(self.Y)), np.nan)
+        known = (mode, top, slope, curvature, self.Y, self.s, self.f)
+        posterior.fill_tails(False, *known, out[0], out[1])
+        posterior.fill_tails(True, *known, out[2], out[3])
+        return out
+
+    def draws(self, keys):
+        """A draw in each lane, with a key [2, lane]."""
         out = np.full(len(self.Y), np.nan)
-        levels = np.asarray(levels, float)
-        posterior.fill_quantiles(levels, self.peak, self.greatest, self.Y, self.s, self.f, out)
+        keys = np.asarray(keys, np.uint32)
+        posterior.fill_draws(keys[0], keys[1], self.peak, self.Y, self.s, self.f, out)
         return out
 
     def ends(self, log):
@@ -133,7 +146,7 @@ def index_rows(rule, s, c, y, L, draws=None, known=None, out=None):
     """The library's index rows [i, n, lane]."""
     N, B = c.shape[1:]
     rows = 1 + (rule == indices.POSTERIOR_SORTED)
-    draws = np.zeros((N, B), np.uint32) if draws is None else draws
+    draws = np.zeros((2 * N, B), np.uint32) if draws is None else draws
     known = np.zeros((N, B), np.bool_) if known is None else known
     out = np.full((rows, N, B), np.nan) if out is None else out
     indices.fill_indices(rule, s, np.zeros(N), c, y, L, draws, known, out)
@@ -221,54 +234,99 @@ class TestEvidenceAndMean:
             log_evidence, mean = map(one, Lanes(s, 0, [0] * len(s)).posterior())
             assert abs(log_evidence) <= 1e-14
             assert mean == pytest.approx(0.5, rel=1e-14)
-            quantiles = Lanes(s, [0] * len(LEVELS), [[0] * len(LEVELS)] * len(s)).quantiles(LEVELS)
-            np.testing.assert_allclose(quantiles, LEVELS, rtol=1e-9, atol=0)
 
 
-class TestQuantiles:
+class TestDraws:
     @settings(max_examples=400)
+    @given(history=histories(), key=KEYS)
+    def test_are_the_references(self, history, key):
+        s, c, y = history
+        failures = tuple(reference.failures_by_kind(s, c, y))
+        got = one(Lanes.of(*history).draws(np.array([key]).T))
+        assert got == pytest.approx(reference.thompson(sum(y), failures, key), rel=TOLERANCE, abs=0)
+
+    @settings(max_examples=300)
     @given(history=histories())
-    def test_have_the_level_below_them(self, history):
-        got = Lanes.of(*history, copies=len(LEVELS)).quantiles(LEVELS)
+    def test_are_made_under_a_bound_of_the_density(self, history):
+        """Nowhere too low, by more than l is rounded, and so close that three in five are accepted."""
+        _, c, y = history
+        low, low_scale, high, high_scale = Lanes.of(*history).bound()[:, 0]
         exact = reference_of(*history)
-        for level, mu in zip(LEVELS, got, strict=True):
-            assert 0 <= mu <= 1
-            assert abs(exact.share_below(float(mu)) - level) <= TOLERANCE
+        spread = exact.mass
+        grid = exact.peak + np.concatenate([np.linspace(-12, 12, 97), [-1e3, 1e3, 1e5]]) * spread
+        for mu in grid[(grid > 0) & (grid < 1)]:
+            beyond = (low - mu) / low_scale if mu < low else 0.0
+            beyond = (mu - high) / high_scale if mu > high else beyond
+            l = reference.log_likelihood(sum(y), exact.failures, mu)
+            assert -beyond >= l - exact.top - 2 * rounding(exact.top) - 1e-12 - 2e-15 * sum(c)
+        mass = low_scale + (high - low) + high_scale
+        assert 0.6 <= exact.mass / mass <= 1 + 1e-9
 
-    @settings(max_examples=200)
+    @settings(max_examples=300)
     @given(history=histories())
-    def test_rise_with_the_level(self, history):
-        levels = np.sort(np.concatenate([LEVELS, np.linspace(0.015, 0.985, 98)]))
-        got = Lanes.of(*history, copies=len(levels)).quantiles(levels)
-        assert (np.diff(got) > 0).all()
-        assert (got >= 0).all()
-        assert (got <= 1).all()
+    def test_are_proposed_where_the_bound_has_the_share_below(self, history):
+        low, low_scale, high, high_scale = bound = Lanes.of(*history).bound()[:, 0]
+        got, log_bound = np.full((2, len(SHARES)), np.nan)
+        lanes = [np.full(len(SHARES), x) for x in bound]
+        posterior.fill_proposals(SHARES, *lanes, got, log_bound)
+        mass = low_scale + (high - low) + high_scale
+        for share, mu, log in zip(SHARES, got, log_bound, strict=True):
+            rounded = 4 * np.spacing(max(abs(mu), low, high))  # of mu
+            if mu < low:  # the integral of exp((x - low) / low_scale) up to mu
+                assert log == pytest.approx(
+                    (mu - low) / low_scale, rel=1e-14, abs=rounded / low_scale
+                )
+                below = low_scale * math.exp((mu - low) / low_scale) / mass
+            elif mu > high:
+                assert log == pytest.approx(
+                    (high - mu) / high_scale, rel=1e-14, abs=rounded / high_scale
+                )
+                below = 1 - high_scale * math.exp((high - mu) / high_scale) / mass
+            else:
+                assert log == 0
+                below = (low_scale + mu - low) / mass
+            # the bound is at most 1
+            assert below == pytest.approx(share, rel=0, abs=1e-14 + rounded / mass)
 
-    @settings(max_examples=200)
-    @given(Y=PULLS, F=PULLS)
-    def test_of_an_agent_that_misses_nothing_are_a_beta_densitys(self, Y, F):
-        got = Lanes.of([1.0], [Y + F], [Y], copies=len(LEVELS)).quantiles(LEVELS)
-        assert (np.abs(betainc(Y + 1, F + 1, got) - LEVELS) <= TOLERANCE).all()
+    def test_before_the_first_pull_are_the_streams_first_number(self):
+        """The bound is the uniform prior itself."""
+        for key in [(0, 0), (1, 2), (2**32 - 1, 7)]:
+            for s in ([1.0], [0.01], [0.9, 0.3]):
+                got = one(Lanes(s, 0, [0] * len(s)).draws(np.array([key]).T))
+                assert got == (reference.philox((0, 0, 0, 0), key)[0] + 0.5) / 2**32
 
-    def test_at_levels_in_between(self):
-        """With about as many successes as make the density reach down to 0, the hardest to integrate."""
-        levels = np.linspace(0.0005, 0.9995, 2001)
-        for Y in (13, 20, 22, 23, 24, 25, 40):
-            got = Lanes.of([1.0], [10**6 + Y], [Y], copies=len(levels)).quantiles(levels)
-            assert (np.abs(betainc(Y + 1, 10**6 + 1, got) - levels) <= TOLERANCE).all()
+    @pytest.mark.parametrize(
+        ("c", "y"),
+        [
+            ((0, 0, 0), (0, 0, 0)),
+            ((0, 0, 1), (0, 0, 1)),
+            ((0, 0, 4), (0, 0, 1)),
+            ((0, 40, 0), (0, 0, 0)),
+            ((3, 12, 30), (0, 4, 3)),
+            ((0, 9, 2), (0, 9, 2)),
+            ((10**5,) * 3, (9, 20, 11)),
+        ],
+        ids=str,
+    )
+    def test_follow_the_posterior(self, seed, c, y):
+        """Kolmogorov's distance of 100,000 draws is too large with probability 1e-6 at most (Massart's bound).
 
-    @settings(max_examples=200)
-    @given(s=SENSITIVITIES, F=PULLS)
-    def test_without_successes_are_a_powers(self, s, F):
-        got = Lanes.of([s], [F], [0], copies=len(LEVELS)).quantiles(LEVELS)
-        below = (1 - (1 - s * got) ** (F + 1)) / (1 - (1 - s) ** (F + 1))
-        assert (np.abs(below - LEVELS) <= TOLERANCE).all()
-
-    @settings(max_examples=100)
-    @given(s=SENSITIVITIES, Y=PULLS)
-    def test_without_failures_are_roots(self, s, Y):
-        got = Lanes.of([s], [Y], [Y], copies=len(LEVELS)).quantiles(LEVELS)
-        assert (np.abs(got ** (Y + 1) - LEVELS) <= TOLERANCE).all()
+        The draws are those of as many trials in the simulator: of their addresses.
+        """
+        draws = 100_000
+        words = np.empty((4, draws), np.uint32)
+        randomness.fill_words(np.uint64(seed), np.uint64(0), np.int64(1), words)
+        s = np.array([1.0, 0.9, 0.3])
+        table = [np.repeat(np.array(x, np.int32), draws).reshape(3, 1, draws) for x in (c, y)]
+        # the key of the only arm follows its luck and its tie-break
+        got = index_rows(indices.THOMPSON, s, *table, 0.0, words[2:].copy())[0, 0]
+        exact = reference_of(s.tolist(), c, y)
+        # at every hundredth draw: the distance over all of [0, 1] is greater by a thousandth at most
+        ordered = np.sort(got)
+        grid = ordered[::100]
+        shares = np.array([exact.share_below(float(mu)) for mu in grid])
+        below = np.searchsorted(ordered, grid, side="right") / draws
+        assert np.abs(below - shares).max() <= math.sqrt(math.log(2 / 1e-6) / (2 * draws))
 
 
 class TestIndex:
@@ -402,15 +460,14 @@ class TestLanes:
         c[:, 2], y[:, 2] = (10**6, 0, 1), (999_999, 0, 1)
         return c.astype(np.int32), y.astype(np.int32)
 
-    def test_evidence_mean_ends_and_quantiles_alone_and_together(self, seed):
+    def test_evidence_mean_ends_and_draws_alone_and_together(self, seed):
         c, y = self.outcomes(seed)
         Y, f = y.sum(axis=0), c - y
-        levels = np.random.default_rng(seed).random(len(Y))
-        levels[::3] = np.resize(LEVELS, len(levels[::3]))
+        keys = np.random.default_rng(seed).integers(0, 2**32, (2, len(Y)), np.uint32)
 
         def everything(which):
             lanes = Lanes(self.S, Y[which], f[:, which])
-            parts = (*lanes.posterior(), *lanes.ends(3.0), lanes.quantiles(levels[which]))
+            parts = (*lanes.posterior(), *lanes.ends(3.0), lanes.draws(keys[:, which]))
             return np.array([lanes.peak, lanes.greatest, *parts])
 
         together = everything(slice(None))
@@ -424,7 +481,7 @@ class TestLanes:
         s = np.array(self.S)
         c, y = (np.ascontiguousarray(table[:, None]) for table in self.outcomes(seed))
         rule = indices.RULES.index(policy)
-        draws = np.random.default_rng(seed).integers(0, 2**32, c.shape[1:], np.uint32)
+        draws = np.random.default_rng(seed).integers(0, 2**32, (2, c.shape[2]), np.uint32)
         together = index_rows(rule, s, c, y, 4.2, draws)
         assert not np.isnan(together).any()
         for lane in range(c.shape[2]):
@@ -507,36 +564,3 @@ def test_the_evidence_rarely_ever_speaks_against_the_truth(seed, mean):
         failed |= ratio > math.log(1 / delta)
     assert failed.sum() <= binom.isf(1e-6, trials, delta)
     assert failed.mean() > 0.01
-
-
-@pytest.mark.parametrize(
-    ("c", "y"),
-    [
-        ((0, 0, 0), (0, 0, 0)),
-        ((3, 12, 30), (0, 4, 3)),
-        ((0, 9, 2), (0, 9, 2)),
-        ((10**5,) * 3, (9, 20, 11)),
-    ],
-    ids=str,
-)
-def test_thompsons_draws_follow_the_posterior(seed, c, y):
-    """Kolmogorov's distance of 20,000 draws is too large with probability 1e-6 at most (Massart's bound).
-
-    The draws are those of as many trials in the simulator: of their addresses.
-    """
-    draws = 20_000
-    words = np.empty((4, draws), np.uint32)
-    randomness.fill_words(np.uint64(seed), np.uint64(0), np.int64(1), words)
-    s = np.array([1.0, 0.9, 0.3])
-    table = [np.repeat(np.array(x, np.int32), draws).reshape(3, 1, draws) for x in (c, y)]
-    # the draw of the only arm follows its luck and its tie-break
-    got = index_rows(indices.THOMPSON, s, *table, 0.0, words[2:3].copy())[0, 0]
-    levels = (words[2] + 0.5) / 2**32
-    assert got.tobytes() == Lanes.of(s, c, y, copies=draws).quantiles(levels).tobytes()
-    exact = reference_of(s.tolist(), c, y)
-    # at every twentieth draw: the distance over all of [0, 1] is greater by a thousandth at most
-    ordered = np.sort(got)
-    grid = ordered[::20]
-    shares = np.array([exact.share_below(float(mu)) for mu in grid])
-    below = np.searchsorted(ordered, grid, side="right") / draws
-    assert np.abs(below - shares).max() <= math.sqrt(math.log(2 / 1e-6) / (2 * draws))

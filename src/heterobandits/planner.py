@@ -374,7 +374,7 @@ class Planner:
         pulls = np.ascontiguousarray(self.pulls[self._order, :, None])
         successes = np.ascontiguousarray(self.successes[self._order, :, None])
         arms = len(self.arm_names)
-        draws = np.ascontiguousarray(self._words()[2 * arms : 3 * arms, None])
+        draws = np.ascontiguousarray(self._words()[2 * arms : 4 * arms, None])
         return policy.index_rows(s, pulls, successes, self._order, self.elapsed, draws)
 
     def _match(self, rows: Floats, round_: Circumstances) -> dict[int, int]:
@@ -385,7 +385,7 @@ class Planner:
     def _words(self) -> Words:
         """The random words of the next round: luck of the arms (unused), ties, draws for turns or means."""
         agents, arms = self.pulls.shape
-        slots = arms + self.policy.rows(agents) * arms + arms
+        slots = arms + self.policy.rows(agents) * arms + 2 * arms
         return np.asarray(round_words(self.seed, self.trial, self.rounds + 1, slots))
 
     def _plan(self, round_: Circumstances, arms: list[int | None], rows: Floats) -> Plan:

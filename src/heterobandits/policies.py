@@ -220,7 +220,7 @@ class Policy:
     ) -> Floats:
         """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents in picking order.
 
-        `draws` are the words of the round that thompson's means are drawn with, one for each arm.
+        `draws` are the words of the round that thompson's means are drawn with, two for each arm.
         """
         if self.index is not None:
             return self.own_rows(s, pulls, successes, order, elapsed)
@@ -324,7 +324,7 @@ CATALOGUE |= {
         Policy(
             "thompson",
             summary="a mean drawn from the exact posterior of each arm",
-            equation="x with ∫_0^x exp l = u·∫exp l,  u uniform",
+            equation="x drawn with density exp l / ∫exp l",
             guarantee="none proven here",
         ),
         Policy(

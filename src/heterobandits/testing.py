@@ -47,7 +47,8 @@ def index_of(
     order = pick_order(sensitivities)
     s = np.array(sensitivities)[order]
     tables_ = (np.ascontiguousarray(pulls[order]), np.ascontiguousarray(successes[order]))
-    draws = np.full(pulls.shape[1:], DRAW, np.uint32)
+    arms, trials = pulls.shape[1:]
+    draws = np.full((2 * arms, trials), DRAW, np.uint32)
     rows = policy.index_rows(s, *tables_, order, 50, draws)
     if policy.sorted_by == "estimate":
         return rows

@@ -26,8 +26,7 @@ import numpy as np
 from heterobandits.core.compiled import compiled, inlined
 from heterobandits.core.elementary import ln
 from heterobandits.core.likelihood import fill_fallen, fill_greatest, fill_likeliest
-from heterobandits.core.posterior import fill_posterior, fill_quantiles
-from heterobandits.core.randomness import WORD_SIZE
+from heterobandits.core.posterior import fill_draws, fill_posterior
 
 RULES = (
     "min-width",
@@ -249,7 +248,7 @@ def fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes, row, estimate):
 
     KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)
     posterior-ratio and its kin: within L of the evidence   docs/beyond.md (6), (8)
-    Thompson: the posterior's quantile at the arm's draw   docs/beyond.md (9)
+    Thompson: a draw from the posterior, with the key of the arm in `draws`   docs/beyond.md (9)
 
     To `estimate` goes the posterior mean, if the rule ranks by it too.
     """
@@ -267,12 +266,10 @@ def fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes, row, estimate):
     mean = np.empty(B)
     index = np.empty(B)
     fill_likeliest(Y, s_k, f, peak)
-    fill_greatest(peak, Y, s_k, f, greatest)
-    if rule == THOMPSON:
-        for i in range(B):
-            drop[i] = (draws[n, lanes[i]] + 0.5) * WORD_SIZE
-        fill_quantiles(drop, peak, greatest, Y, s_k, f, index)
+    if rule == THOMPSON:  # remembers nothing: these lanes are all lanes
+        fill_draws(draws[2 * n], draws[2 * n + 1], peak, Y, s_k, f, index)
     else:
+        fill_greatest(peak, Y, s_k, f, greatest)
         if rule == KL_UCB:
             for i in range(B):
                 drop[i] = L

@@ -39,15 +39,30 @@ def fill_log_likelihoods(mu, Y, s, f, out):
 
 @compiled
 def fill_slopes(mu, Y, s, f, out):
-    """out[lane] = l'(mu[lane]), for 0 < mu < 1/s_1."""
+    """out[lane] = l'(mu[lane]), for 0 < mu < 1/s_1, or for mu = 0 if nothing succeeded."""
     B = len(mu)
     for lane in range(B):
-        out[lane] = Y[lane] / mu[lane]
+        out[lane] = Y[lane] / mu[lane] if Y[lane] > 0.0 else 0.0
     for k in range(len(s)):
         s_k = s[k]
         f_k = f[k]
         for lane in range(B):
             out[lane] -= f_k[lane] * s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
+
+
+@compiled
+def fill_curvatures(mu, Y, s, f, out):
+    """out[lane] = -l''(mu[lane]), for the same mu."""
+    B = len(mu)
+    for lane in range(B):
+        rise = 1.0 / mu[lane] if Y[lane] > 0.0 else 0.0
+        out[lane] = Y[lane] * rise * rise
+    for k in range(len(s)):
+        s_k = s[k]
+        f_k = f[k]
+        for lane in range(B):
+            pull = s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
+            out[lane] += f_k[lane] * pull * pull
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The posterior of an arm's mean under a uniform prior on [0, 1]: its evidence, mean and quantiles.
+"""The posterior of an arm's mean under a uniform prior on [0, 1]: its evidence, its mean, draws from it.
 
 With l the log-likelihood of `likelihood`, and in the same lanes,
 
@@ -18,11 +18,13 @@ import numpy as np
 from heterobandits.core.compiled import compiled
 from heterobandits.core.elementary import exp, ln
 from heterobandits.core.likelihood import (
+    fill_curvatures,
     fill_fallen,
     fill_greatest,
     fill_log_likelihoods,
     fill_slopes,
 )
+from heterobandits.core.randomness import WORD_SIZE, WORDS_PER_COUNTER, fill_stream
 
 DEPTH = 27.0
 SLACK = 3.5  # it need not be exact
@@ -50,10 +52,7 @@ def _gauss(count):
 
 
 NODES, WEIGHTS = _gauss(28)
-HALF_NODES, HALF_WEIGHTS = _gauss(20)  # from an end up to the middle
-SHORT_NODES, SHORT_WEIGHTS = _gauss(6)  # between two neighbouring nodes
-CLOSE = 1e-4  # in probability, relative to the tail
-MOST_STEPS = 100
+MOST_ATTEMPTS = 1000  # more than half of them succeed
 
 
 @compiled
@@ -112,91 +111,104 @@ def fill_posterior(peak, greatest, Y, s, f, log_evidence, mean):
 
 
 @compiled
-def fill_quantiles(level, peak, greatest, Y, s, f, mu):
-    """mu[lane] = the mean below which a share level[lane], in (0, 1), of the posterior lies.
+def fill_tails(above, mode, top, slope, curvature, Y, s, f, edge, scale):
+    """From where exp(-|mu - edge| / scale) is a bound on exp(l - top), above the mode of l on [0, 1] or below it.
 
-    Halley's method on the distribution function F, whose derivatives are exp(l) and exp(l) l', from
-    where the masses at the nodes add up to the level. F is integrated from the nearer end up to
-    there, then from step to step. A step out of the interval in which the quantile is known to
-    lie halves that instead. F is at least as exact as Z.
+    The line that touches the concave l where it has fallen by about 1: near there a draw is accepted most
+    often. If that is outside [0, 1], edge is 1 or 0 and scale is 0.
     """
-    B = len(peak)
-    top = np.empty(B)
-    low = np.empty(B)
-    high = np.empty(B)
-    at = np.empty(B)
-    end = np.empty(B)
-    density = np.empty(B)
-    slope = np.empty(B)
-    excess = np.empty(B)
-    total = np.zeros(B)
-    active = np.empty(B, np.bool_)
-    masses = np.empty((len(NODES), B))
-    fill_ends(peak, greatest, Y, s, f, top, low, high)
-    for i in range(len(NODES)):
-        mass = masses[i]
-        fill_density(NODES[i], low, high, top, Y, s, f, at, mass)
-        for lane in range(B):
-            mass[lane] *= WEIGHTS[i] * (high[lane] - low[lane])
-            total[lane] += mass[lane]
-    fill_crossings(level, total, masses, mu)
+    B = len(mode)
+    side = 1.0 if above else -1.0
+    touch = np.empty(B)
+    height = np.empty(B)
+    steepness = np.empty(B)
     for lane in range(B):
-        mu[lane] = low[lane] + (high[lane] - low[lane]) * mu[lane]
-        from_below = mu[lane] - low[lane] < high[lane] - mu[lane]
-        end[lane] = low[lane] if from_below else high[lane]
-        excess[lane] = (0.0 if from_below else total[lane]) - level[lane] * total[lane]
-        active[lane] = True
-    for i in range(len(HALF_NODES)):
-        fill_density(HALF_NODES[i], end, mu, top, Y, s, f, at, density)
-        for lane in range(B):
-            excess[lane] += HALF_WEIGHTS[i] * density[lane] * (mu[lane] - end[lane])
-    for _ in range(MOST_STEPS):
-        fill_density(0.0, mu, mu, top, Y, s, f, at, density)
-        fill_slopes(mu, Y, s, f, slope)
-        moving = 0
-        for lane in range(B):
-            over = excess[lane] > 0.0
-            low[lane] = low[lane] if over else mu[lane]
-            high[lane] = mu[lane] if over else high[lane]
-            after = mu[lane] - 2.0 * excess[lane] / (
-                2.0 * density[lane] - excess[lane] * slope[lane]
-            )
-            inside = (after >= low[lane]) & (after <= high[lane])
-            after = after if inside else 0.5 * (low[lane] + high[lane])
-            end[lane] = mu[lane]
-            mu[lane] = after if active[lane] else mu[lane]
-            # the step triples the digits: from here it was the last
-            tail = level[lane] if level[lane] < 0.5 else 1.0 - level[lane]
-            close = abs(excess[lane]) <= CLOSE * tail * total[lane]
-            active[lane] = active[lane] & (not (close & inside))
-            moving += active[lane]
-        if moving == 0:
-            break
-        for i in range(len(SHORT_NODES)):
-            fill_density(SHORT_NODES[i], end, mu, top, Y, s, f, at, density)
-            for lane in range(B):
-                excess[lane] += SHORT_WEIGHTS[i] * density[lane] * (mu[lane] - end[lane])
+        falling = -side * slope[lane] if side * slope[lane] < 0.0 else 0.0
+        away = 2.0 / (falling + math.sqrt(falling * falling + 2.0 * curvature[lane]))
+        touch[lane] = mode[lane] + side * away
+        scale[lane] = (touch[lane] > 0.0) & (touch[lane] < 1.0)
+        touch[lane] = touch[lane] if scale[lane] > 0.0 else 0.5
+    fill_log_likelihoods(touch, Y, s, f, height)
+    fill_slopes(touch, Y, s, f, steepness)
+    for lane in range(B):
+        inside = scale[lane] > 0.0
+        scale[lane] = -side / steepness[lane] if inside else 0.0
+        start = touch[lane] - side * (top[lane] - height[lane]) * scale[lane]
+        start = start if side * (start - mode[lane]) > 0.0 else mode[lane]
+        edge[lane] = start if inside else 0.5 * (1.0 + side)
 
 
 @compiled
-def fill_crossings(level, total, masses, out):
-    """out[lane] = about where, in [0, 1], the masses at the nodes below add up to level times total."""
-    B = len(total)
-    below = np.zeros(B)
-    last = np.zeros(B)  # the masses up to the last node, with half of its own
-    found = np.zeros(B, np.bool_)
-    previous = 0.0
-    for i in range(len(NODES)):
-        mass = masses[i]
-        for lane in range(B):
-            wanted = level[lane] * total[lane]
-            here = below[lane] + 0.5 * mass[lane]
-            between = (not found[lane]) & (here >= wanted)
-            part = (wanted - last[lane]) / (here - last[lane])
-            out[lane] = previous + (NODES[i] - previous) * part if between else out[lane]
-            found[lane] |= between
-            last[lane] = here
-            below[lane] += mass[lane]
-        previous = NODES[i]
+def fill_proposals(u, low, low_scale, high, high_scale, mu, log_bound):
+    """mu[lane] = where the bound has a share u[lane] of its mass below, and its logarithm there.
+
+    The bound is 1 from low to high and falls off beyond, by `fill_tails`.
+    """
+    for lane in range(len(u)):
+        total = low_scale[lane] + (high[lane] - low[lane]) + high_scale[lane]
+        under = u[lane] * total
+        over = (1.0 - u[lane]) * total
+        below = under < low_scale[lane]
+        above = over < high_scale[lane]
+        share = over / high_scale[lane] if above else 1.0
+        share = under / low_scale[lane] if below else share
+        fall = ln(share)
+        inside = low[lane] + (under - low_scale[lane])
+        beyond = high[lane] - fall * high_scale[lane] if above else inside
+        mu[lane] = low[lane] + fall * low_scale[lane] if below else beyond
+        log_bound[lane] = fall
+
+
+@compiled
+def fill_draws(key_0, key_1, peak, Y, s, f, mu):
+    """mu[lane] = a draw from the posterior, made with the random stream of the lane's key   docs/beyond.md (9)
+
+    Von Neumann's rejection: a proposal under the bound is accepted with probability exp(l - top) / bound,
+    which leaves draws from the posterior itself.
+    """
+    B = len(peak)
+    mode = np.empty(B)
+    top = np.empty(B)
+    slope = np.empty(B)
+    curvature = np.empty(B)
+    low = np.empty(B)
+    low_scale = np.empty(B)
+    high = np.empty(B)
+    high_scale = np.empty(B)
+    u = np.empty(B)
+    at = np.empty(B)
+    log_bound = np.empty(B)
+    height = np.empty(B)
+    words = np.empty((WORDS_PER_COUNTER, B), np.uint32)
+    waiting = np.ones(B, np.bool_)
     for lane in range(B):
-        out[lane] = out[lane] if found[lane] else 0.5 * (previous + 1.0)
+        mode[lane] = peak[lane] if peak[lane] < 1.0 else 1.0
+        mu[lane] = mode[lane]
+    fill_greatest(mode, Y, s, f, top)
+    fill_slopes(mode, Y, s, f, slope)
+    fill_curvatures(mode, Y, s, f, curvature)
+    fill_tails(False, mode, top, slope, curvature, Y, s, f, low, low_scale)
+    fill_tails(True, mode, top, slope, curvature, Y, s, f, high, high_scale)
+    for attempt in range(MOST_ATTEMPTS):
+        first = 2 * (attempt % 2)
+        if first == 0:
+            fill_stream(key_0, key_1, attempt // 2, words)
+        proposal = words[first]
+        verdict = words[first + 1]
+        for lane in range(B):
+            u[lane] = (proposal[lane] + 0.5) * WORD_SIZE
+        fill_proposals(u, low, low_scale, high, high_scale, at, log_bound)
+        for lane in range(B):
+            outside = (at[lane] <= 0.0) | (at[lane] >= 1.0)
+            log_bound[lane] = math.inf if outside else log_bound[lane]  # never accepted
+            at[lane] = 0.5 if outside else at[lane]
+        fill_log_likelihoods(at, Y, s, f, height)
+        left = 0
+        for lane in range(B):
+            chance = ln((verdict[lane] + 0.5) * WORD_SIZE)
+            under = chance + log_bound[lane] <= height[lane] - top[lane]
+            mu[lane] = at[lane] if waiting[lane] & under else mu[lane]
+            waiting[lane] &= not under
+            left += waiting[lane]
+        if left == 0:
+            break

@@ -12,7 +12,7 @@ What the slots of a round mean, for N arms:
     n              the luck of arm n: agent a succeeds there if uniform < s_a mu_n
     N + i N + n    the tie-break of arm n in index row i (one row if the agents share it)
     2 N + a        the draw of agent a for its turn, where turns are random (rows are shared)
-    2 N + n        the draw of arm n's mean, where means are drawn (thompson)
+    2 N + 2 n      and the next: the key of the stream that arm n's mean is drawn from (thompson)
 """
 
 import numpy as np
@@ -75,6 +75,24 @@ def fill_words(seed, trial, round_, out):
             row_1[lane] = w1
             row_2[lane] = w2
             row_3[lane] = w3
+
+
+@compiled
+def fill_stream(key_0, key_1, counter, out):
+    """Fill out[0 .. 3, lane] with the words at this counter of a stream of its own for each lane's key."""
+    row_0 = out[0]
+    row_1 = out[1]
+    row_2 = out[2]
+    row_3 = out[3]
+    zero = np.uint64(0)
+    for lane in range(out.shape[1]):
+        w0, w1, w2, w3 = philox(
+            np.uint64(counter), zero, zero, zero, np.uint64(key_0[lane]), np.uint64(key_1[lane])
+        )
+        row_0[lane] = w0
+        row_1[lane] = w1
+        row_2[lane] = w2
+        row_3[lane] = w3
 
 
 def words_needed(slots):
