@@ -681,13 +681,10 @@ class TestBadInput:
             (([[5, 12]], [[5, 3]], [0.5]), 1e-310),
         ],
     )
-    def test_the_smallest_numbers_are_taken_or_refused(self, tables, delta):
+    def test_the_smallest_numbers_are_taken(self, tables, delta):
         """A sensitivity or a delta of almost nothing."""
         pulls, successes, s = tables
-        try:
-            made = mean_intervals(*tables, delta=delta)
-        except InvalidInput:
-            return
+        made = mean_intervals(*tables, delta=delta)
         for known, lower in zip(posteriors(s, pulls, successes), made.lower, strict=True):
             low, _ = known.interval(math.log(2) - math.log(delta))
             assert lower == pytest.approx(low, rel=1e-6, abs=0)

@@ -76,7 +76,20 @@ class TestWhatIsRefused:
         with pytest.raises(InvalidInput, match=r"^means\[1\] is .*in \[0, 1\]"):
             Problem([0.1, value, 0.3], SENSITIVITIES)
 
-    @pytest.mark.parametrize("value", [0.0, math.nan, math.inf, -0.1, 1.2, "0.5", None, b"1", [1]])
+    @pytest.mark.parametrize("value", [1e-51, 1e-200, 5e-324])
+    def test_a_sensitivity_can_be_computed_with(self, value):
+        with pytest.raises(InvalidInput, match=r"^sensitivities\[1\] is .*: at least 1e-50"):
+            Problem([0.1, 0.5, 0.3], [0.2, value])
+        with pytest.raises(InvalidInput, match=r"^believed\[0\] is .*: at least 1e-50"):
+            Problem([0.1, 0.5, 0.3], [0.2, 0.9], believed=[value, 0.1])
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            *(0.0, math.nan, math.inf, -0.1, 1.2, "0.5", None, b"1", [1]),
+            *(0.5 + 0j, np.complex64(0.5), np.complex128(0.5)),
+        ],
+    )
     def test_a_sensitivity_is_a_probability_that_is_not_zero(self, value):
         with pytest.raises(InvalidInput, match=r"^sensitivities\[2\] is .*in \(0, 1\]"):
             Problem([0.1, 0.5, 0.3], [0.2, 0.9, value])

@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from heterobandits.core import indices
 from heterobandits.errors import (
+    DEFAULT_DELTA,
     MOST,
     MOST_ROUNDS,
     counts,
     fraction,
-    probabilities,
+    sensitivities_from,
     unknown,
     whole_number,
 )
@@ -42,7 +43,9 @@ def ln_G(horizon: int, agents: int) -> float:
     return float(indices.ln_G(float(horizon), agents))
 
 
-def log_term(policy: str, agents: int, arms: int, horizon: int, delta: float = 0.05) -> float:
+def log_term(
+    policy: str, agents: int, arms: int, horizon: int, delta: float = DEFAULT_DELTA
+) -> float:
     """The logarithm under the root of this policy's width, such as ln(2 N G(T, A) / delta)."""
     if policy not in indices.RULES[: indices.UCB + 1]:
         raise unknown("policy with a width", policy, indices.RULES[: indices.UCB + 1])
@@ -56,7 +59,7 @@ def log_term(policy: str, agents: int, arms: int, horizon: int, delta: float = 0
 
 
 def widths(
-    policy: str, pulls: Any, sensitivities: Any, horizon: int, delta: float = 0.05
+    policy: str, pulls: Any, sensitivities: Any, horizon: int, delta: float = DEFAULT_DELTA
 ) -> Floats:
     """Half the widths of the intervals around the estimates, infinite where nothing was pulled.
 
@@ -70,7 +73,7 @@ def widths(
     """
     if policy not in WITH_WIDTHS:
         raise unknown("policy with a width", policy, WITH_WIDTHS)
-    s = np.array(probabilities(sensitivities, "sensitivities", "sensitivity", zero=False))
+    s = np.array(sensitivities_from(sensitivities))
     c = counts(pulls, "pulls", len(s))
     agents, arms = c.shape
     L = log_term(policy, agents, arms, horizon, delta)
@@ -82,7 +85,7 @@ def widths(
     return width[:, :, 0] if policy == "no-sharing" else width[:, :, 0].min(axis=0)
 
 
-def regret_bound(problem: Problem, horizon: int, delta: float = 0.05) -> float:
+def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -> float:
     """What Min-Width's regret after `horizon` rounds stays below with probability 1 - delta.
 
     The theorem's A (N - 1) + 2 sqrt(2 A N T ln(2 N G(T, A) / delta)) max S / min S

@@ -18,6 +18,8 @@ Counts = npt.NDArray[np.int32]
 MOST = 2**31 - 1  # the kernels count in 32 bits
 MOST_ADDRESS = 2**64 - 1  # of a seed or a trial
 MOST_ROUNDS = 2**53  # and take logarithms of floats
+LEAST_SENSITIVITY = 1e-50
+DEFAULT_DELTA = 0.05  # the paper's
 
 __all__ = ["InvalidInput", "UnsupportedVersion"]
 
@@ -56,7 +58,7 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
 def real_number(value: Any, name: str, allowed: str) -> float:
     """`value` as a finite float; `allowed` completes the message."""
     try:
-        if isinstance(value, (str, bytes, bool)):
+        if isinstance(value, (str, bytes, bool, np.complexfloating)):
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -93,20 +95,35 @@ def listed(values: Any, name: str, what: str) -> list[Any]:
         raise InvalidInput(f"{name} is {shown(values)}: a list of {what}") from None
 
 
-def probabilities(values: Any, name: str, what: str, zero: bool) -> tuple[float, ...]:
-    """`values` as a tuple of probabilities, in [0, 1] if `zero` is allowed and in (0, 1] if not."""
+def probabilities(values: Any, name: str, what: str, interval: str) -> tuple[float, ...]:
+    """`values` as a tuple of probabilities in the interval '[0, 1]' or '(0, 1]'."""
     items = listed(values, name, "numbers")
     if not items:
         raise InvalidInput(f"{name} is empty: at least one {what}")
-    interval = "[0, 1]" if zero else "(0, 1]"
     allowed = f"a {what} is a probability in {interval}"
     checked = []
     for i, item in enumerate(items):
         number = real_number(item, f"{name}[{i}]", allowed)
-        if number > 1.0 or number < 0.0 or (number == 0.0 and not zero):
+        if number > 1.0 or number < 0.0 or (number == 0.0 and interval == "(0, 1]"):
             raise InvalidInput(f"{name}[{i}] is {number:g}: {allowed}")
         checked.append(number)
     return tuple(checked)
+
+
+def means_from(values: Any) -> tuple[float, ...]:
+    """`values` as the means of arms."""
+    return probabilities(values, "means", "mean", "[0, 1]")
+
+
+def sensitivities_from(values: Any, name: str = "sensitivities") -> tuple[float, ...]:
+    """`values` as sensitivities of agents, none so small that its square is no number to divide by."""
+    checked = probabilities(values, name, "sensitivity", "(0, 1]")
+    for i, number in enumerate(checked):
+        if number < LEAST_SENSITIVITY:
+            raise InvalidInput(
+                f"{name}[{i}] is {number:g}: at least {LEAST_SENSITIVITY:g}, to be computed with"
+            )
+    return checked
 
 
 def counts(values: Any, name: str, agents: int, arms: int | None = None) -> Counts:

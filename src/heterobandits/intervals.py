@@ -25,12 +25,13 @@ from heterobandits.core.likelihood import (
 )
 from heterobandits.core.posterior import fill_posterior
 from heterobandits.errors import (
+    DEFAULT_DELTA,
     MOST_ROUNDS,
     InvalidInput,
     choice,
     fraction,
     learned,
-    probabilities,
+    sensitivities_from,
     shown,
     whole_number,
 )
@@ -164,7 +165,7 @@ def mean_intervals(
     sensitivities: Any,
     *,
     method: Method = "posterior-ratio",
-    delta: float = 0.05,
+    delta: float = DEFAULT_DELTA,
     horizon: int | None = None,
 ) -> Intervals:
     """An estimate and an interval for the mean of every arm, all of them right with probability 1 - delta.
@@ -197,7 +198,7 @@ def mean_intervals(
     """
     choice(method, "method", METHODS)
     delta = fraction(delta, "delta")
-    s = np.array(probabilities(sensitivities, "sensitivities", "sensitivity", zero=False))
+    s = np.array(sensitivities_from(sensitivities))
     c, y = learned(pulls, successes, len(s))
     agents, arms = c.shape
     if (horizon is None) == (method == "min-width"):
@@ -222,7 +223,9 @@ def mean_intervals(
     )
 
 
-def ranking(pulls: Any, successes: Any, sensitivities: Any, *, delta: float = 0.05) -> Ranking:
+def ranking(
+    pulls: Any, successes: Any, sensitivities: Any, *, delta: float = DEFAULT_DELTA
+) -> Ranking:
     """Which arms are certainly above which: all of it right, in all rounds at once, with probability 1 - delta.
 
     Parameters as in `mean_intervals`. What follows from two statements is stated too.
@@ -236,7 +239,7 @@ def ranking(pulls: Any, successes: Any, sensitivities: Any, *, delta: float = 0.
     ([2, 2, 1], [3, 3, 1])
     """
     delta = fraction(delta, "delta")
-    s = np.array(probabilities(sensitivities, "sensitivities", "sensitivity", zero=False))
+    s = np.array(sensitivities_from(sensitivities))
     c, y = learned(pulls, successes, len(s))
     arms = c.shape[1]
     posteriors = Posteriors.of(s, c, y)

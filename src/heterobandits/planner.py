@@ -27,7 +27,7 @@ from heterobandits.errors import (
     located,
     located_pair,
     names,
-    probabilities,
+    sensitivities_from,
     shown,
     whole_number,
 )
@@ -96,9 +96,7 @@ class Planner:
         agent_names: Any = None,
         trial: int = 0,
     ) -> None:
-        self.sensitivities = probabilities(
-            sensitivities, "sensitivities", "sensitivity", zero=False
-        )
+        self.sensitivities = sensitivities_from(sensitivities)
         agents = len(self.sensitivities)
         if isinstance(arms, Iterable):
             given = listed(arms, "arms", "names")

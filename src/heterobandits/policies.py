@@ -30,6 +30,7 @@ import numpy.typing as npt
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
 from heterobandits.core.indices import RULES, fill_indices, fill_log_terms, log_term
 from heterobandits.errors import (
+    DEFAULT_DELTA,
     MOST_ROUNDS,
     InvalidInput,
     choice,
@@ -44,7 +45,6 @@ Table = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 MAX_ASSIGNMENTS = 200_000
-DEFAULT_DELTA = 0.05
 
 CATALOGUE: "dict[str, Policy]" = {}  # filled below
 

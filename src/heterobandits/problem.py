@@ -19,8 +19,9 @@ import numpy.typing as npt
 from heterobandits.errors import (
     InvalidInput,
     listed,
+    means_from,
     names,
-    probabilities,
+    sensitivities_from,
     shown,
     unknown,
     whole_number,
@@ -71,8 +72,8 @@ class Problem:
         arm_names: Any = None,
         agent_names: Any = None,
     ) -> None:
-        means = probabilities(means, "means", "mean", zero=True)
-        sensitivities = probabilities(sensitivities, "sensitivities", "sensitivity", zero=False)
+        means = means_from(means)
+        sensitivities = sensitivities_from(sensitivities)
         if len(sensitivities) > len(means):
             raise InvalidInput(
                 f"sensitivities has {len(sensitivities)} agents and means has {len(means)} arms: "
@@ -81,7 +82,7 @@ class Problem:
         if believed is None:
             believed = sensitivities
         else:
-            believed = probabilities(believed, "believed", "sensitivity", zero=False)
+            believed = sensitivities_from(believed, "believed")
             if len(believed) != len(sensitivities):
                 raise InvalidInput(
                     f"believed has {len(believed)} entries: one for each of the "

@@ -9,7 +9,15 @@ import numpy.typing as npt
 
 from heterobandits import bounds
 from heterobandits.core import indices
-from heterobandits.errors import MOST, MOST_ADDRESS, choice, fraction, listed, whole_number
+from heterobandits.errors import (
+    DEFAULT_DELTA,
+    MOST,
+    MOST_ADDRESS,
+    choice,
+    fraction,
+    listed,
+    whole_number,
+)
 from heterobandits.intervals import Posteriors, mean_threshold, order_threshold
 from heterobandits.policies import Policy, chosen
 from heterobandits.policies import policy as catalogued
@@ -53,7 +61,7 @@ def coverage(
     seed: int = 0,
     *,
     policy: str | Policy = "min-width",
-    delta: float = 0.05,
+    delta: float = DEFAULT_DELTA,
     watched: Sequence[str] = WATCHED,
 ) -> Coverage:
     """The share of trials in which any interval, of any arm, failed in any round.
@@ -63,7 +71,8 @@ def coverage(
     agent, all with the horizon in the logarithm; the intervals of mixture-width and
     posterior-ratio, and the statements of `ranking` about the order of arms, which have no
     horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise
-    for min-width). `watched` names those to watch, all of them if not given.
+    for min-width). They are computed with the sensitivities the policy believes in; the oracle
+    knows the true ones. `watched` names those to watch, all of them if not given.
     """
     stated(problem)
     (entry,) = chosen([policy])

@@ -16,6 +16,7 @@ from heterobandits.cli.options import (
     TableOrJson,
     stated_problem,
 )
+from heterobandits.errors import DEFAULT_DELTA
 
 
 def bounds(
@@ -24,7 +25,7 @@ def bounds(
     sensitivities: SensitivitiesOption = None,
     believed: BelievedOption = None,
     horizon: HorizonOption = None,
-    delta: DeltaOption = 0.05,
+    delta: DeltaOption = DEFAULT_DELTA,
     coverage: Annotated[
         int,
         typer.Option(help="Check the promises by this many simulated trials.", metavar="TRIALS"),

@@ -19,6 +19,7 @@ from heterobandits.cli.options import (
     ThreadsOption,
     stated_problem,
 )
+from heterobandits.errors import DEFAULT_DELTA
 
 if TYPE_CHECKING:
     from heterobandits.results import Results
@@ -40,7 +41,7 @@ def simulate(
     horizon: HorizonOption = None,
     trials: Annotated[int, typer.Option(help="How many trials.")] = 500,
     seed: SeedOption = 0,
-    delta: DeltaOption = 0.05,
+    delta: DeltaOption = DEFAULT_DELTA,
     policy_horizon: Annotated[
         str,
         typer.Option(

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from heterobandits.bounds import log_term
+from heterobandits.errors import DEFAULT_DELTA
 from heterobandits.experiments.catalogue import CASES, SYNTHETIC, Experiment
 from heterobandits.experiments.tables import (
     DEVIATIONS,
@@ -43,7 +44,7 @@ class Evidence:
 
     results: dict[str, Results]
     theory: dict[str, Theory]
-    delta: float = 0.05
+    delta: float = DEFAULT_DELTA
 
 
 @dataclass(frozen=True)

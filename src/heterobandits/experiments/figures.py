@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heterobandits.bounds import lower_bound, regret_bound
+from heterobandits.errors import DEFAULT_DELTA
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.results import (
     LIMIT_STYLE,
@@ -80,7 +81,13 @@ def theory_figure(experiment: Experiment, results: Results, quick: bool) -> "Fig
     axes = figure.subplots()
     rounds = np.array(results.rounds)
     bound = [regret_bound(experiment.problem, int(t)) for t in rounds]
-    axes.plot(rounds, bound, color="black", linestyle="--", label="bound for Min-Width, δ = 0.05")
+    axes.plot(
+        rounds,
+        bound,
+        color="black",
+        linestyle="--",
+        label=f"bound for Min-Width, δ = {DEFAULT_DELTA}",
+    )
     draw_limit(axes, lower_bound(experiment.problem), results.horizon)
     for label in results.policies:
         style = style_of(label)
