@@ -1,15 +1,18 @@
-"""What all tests share: hypothesis profiles, the seed of stochastic tests, the COVID problem.
+"""What all tests share: hypothesis profiles, the seed of stochastic tests, the COVID problem, the paper's figures.
 
 A stochastic test must pass for any seed from 0 to 99: set HETEROBANDITS_TEST_SEED to try one.
 """
 
 import os
+from dataclasses import replace
 
 import matplotlib as mpl
 import pytest
 from hypothesis import settings
 
+from evidence import run_fresh
 from heterobandits import Problem
+from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC
 
 mpl.use("Agg")  # no test may need a screen
 
@@ -33,3 +36,19 @@ def covid():
     return Problem(
         means=[0.05, 0.1, 0.12, 0.15, 0.25, 0.3], sensitivities=[0.8, 0.8, 0.8, 0.95, 0.95]
     )
+
+
+@pytest.fixture(scope="session")
+def figures(seed):
+    """All figures with few trials; more for the cases, whose differences are the smallest."""
+    chosen = [
+        replace(e, trials=400 if e.problem.agents == 5 and e.horizon == 300 else 150)
+        for e in FIGURES
+    ]
+    return run_fresh(chosen, seed)
+
+
+@pytest.fixture(scope="session")
+def synthetic(seed):
+    """All settings of the synthetic table, for a short while."""
+    return run_fresh([replace(e, horizon=3000, trials=32) for e in SYNTHETIC], seed)

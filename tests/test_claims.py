@@ -1,0 +1,404 @@
+"""The paper's claims: verdicts, theory, and evidence that turns every one of them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evidence import OTHER, PAPER, SMALL, as_published, exchanged, with_means
+from heterobandits import Problem
+from heterobandits.experiments import claims
+from heterobandits.experiments.catalogue import CASES, FIGURES, SYNTHETIC
+from heterobandits.experiments.claims import (
+    CLAIMS,
+    RANGERS,
+    THEORY,
+    Evidence,
+    covered,
+    first_apart,
+    growing,
+    joint,
+    judge,
+    sign,
+)
+from heterobandits.experiments.theory import Theory, check_theory, lemma_sum
+from heterobandits.promises import WATCHED, Coverage, coverage
+
+
+def tripled(results, policy):
+    """The same results, but for one policy with three times the regret."""
+    factor = np.ones(len(results.policies), object)
+    factor[results.position(policy)] = 3
+    kept = results.kept * factor.astype(float)[:, None, None]
+    return replace(
+        results,
+        sums=results.sums * factor[:, None],
+        products=results.products * factor[:, None, None] * factor[None, :, None],
+        kept=kept,
+    )
+
+
+def slowly_apart():
+    """Handmade results of the three teams: the more rangers, the sooner the regrets are apart."""
+    rounds = (10, 100, 200, 400)
+    largest = {
+        "poaching-2": (10, 11, 12, 30),
+        "poaching-3": (10, 11, 30, 90),
+        "poaching-5": (10, 30, 90, 270),
+    }
+    figures = {e.name: e for e in FIGURES}
+    return {
+        name: with_means(figures[name].problem, 400, rounds, [[10] * 4] * 4 + [list(row)])
+        for name, row in largest.items()
+    }
+
+
+# every share of trials in which a promise failed is 0.01, but for the regret's
+STUDY = Coverage(**dict.fromkeys(Coverage._fields, 0.01))._replace(
+    trials=10_000,
+    horizon=300,
+    delta=0.05,
+    regret_bound=900.0,
+    worst_regret=80.0,
+    over_regret_bound=0.0,
+)
+THEORY_HELD = Theory(STUDY, 1e-13, 0.9)
+
+
+@pytest.fixture(scope="module")
+def paper(figures):
+    """Evidence for every claim: figures as simulated, the synthetic table as published."""
+    table = {e.name: as_published(e) for e in SYNTHETIC}
+    return Evidence({**figures, **table}, dict.fromkeys(THEORY, THEORY_HELD))
+
+
+class TestVerdicts:
+    """From intervals to pass, fail or unclear."""
+
+    @pytest.mark.parametrize(
+        ("lower", "upper", "verdict"),
+        [
+            (-2, -1, "pass"),
+            (-2, -1e-300, "pass"),
+            (-2, 0, "unclear"),
+            (-1, 1, "unclear"),
+            (0, 0, "unclear"),
+            (0, 2, "unclear"),
+            (1e-300, 2, "fail"),
+            (1, 2, "fail"),
+            (math.nan, math.nan, "unclear"),
+        ],
+    )
+    def test_sign(self, lower, upper, verdict):
+        assert sign(lower, upper) == verdict
+
+    @pytest.mark.parametrize(
+        ("verdicts", "together"),
+        [
+            (["pass"], "pass"),
+            (["pass", "pass"], "pass"),
+            (["pass", "unclear"], "unclear"),
+            (["unclear", "fail", "pass"], "fail"),
+            (["fail"], "fail"),
+            (["pass"] * 35 + ["fail"], "fail"),
+        ],
+    )
+    def test_joint(self, verdicts, together):
+        assert joint(verdicts) == together
+        assert joint(iter(reversed(verdicts))) == together
+
+    @pytest.mark.parametrize(
+        ("values", "verdict"),
+        [
+            ([(1, 0), (2, 0), (3, 0)], "pass"),
+            # 3.3 times the hypotenuse of 3 and 4 is 16.5
+            ([(0, 3), (16.51, 4)], "pass"),
+            ([(0, 3), (16.49, 4)], "unclear"),
+            ([(0, 3), (-16.49, 4)], "unclear"),
+            ([(0, 3), (-16.51, 4)], "fail"),
+            ([(1, 0), (3, 0), (2, 0)], "fail"),
+            ([(1, 0), (1, 0), (2, 0)], "unclear"),
+        ],
+    )
+    def test_growing(self, values, verdict):
+        assert growing(values) == verdict
+
+    def test_lower_regret(self):
+        results = as_published(SYNTHETIC[0])
+        assert claims.lower_regret(results, "min-width", PAPER) == "pass"
+        assert claims.lower_regret(results, "min-ucb", ["ucb", "cucb"]) == "pass"
+        assert claims.lower_regret(results, "min-ucb", PAPER) == "fail"
+        same = with_means(SYNTHETIC[0].problem, 1000, (1000,), [[5.0]] * 5)
+        assert claims.lower_regret(same, "cucb", PAPER) == "unclear"
+
+    def test_first_apart(self):
+        # ratios 1, 1.2, 1.6, 2 in rounds 10, 20, 30, 50
+        table = [[10, 10, 10, 10]] * 4 + [[10, 12, 16, 20]]
+        results = with_means(Problem([0.1, 0.5], [0.1, 0.9]), 50, (10, 20, 30, 50), table, noise=0)
+        assert first_apart(results, 1.1) == pytest.approx(15)
+        assert first_apart(results, 1.5) == pytest.approx(27.5)
+        assert first_apart(results, 1.8) == pytest.approx(40)
+        assert first_apart(results, 2.5) == math.inf
+        apart = replace(results, sums=tripled(results, "ucb").sums)
+        assert first_apart(apart, 1.5) == 10
+
+    def test_first_apart_when_nobody_has_any_regret_yet(self):
+        """With few trials a first round can be without regret: then nothing is apart."""
+        table = [[0, 10, 10]] * 4 + [[0, 10, 20]]
+        results = with_means(SMALL.problem, 50, (1, 20, 50), table, noise=0)
+        assert first_apart(results, 1.5) == pytest.approx(35)
+
+    @pytest.mark.parametrize(
+        ("share", "trials", "verdict"),
+        [
+            (0.0, 10_000, "pass"),
+            (0.0, 10, "unclear"),  # too few to tell
+            (0.03, 10_000, "pass"),
+            (0.05, 10_000, "unclear"),
+            (0.08, 10_000, "fail"),
+            (1.0, 10_000, "fail"),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["min_width", "min_ucb", "no_sharing"])
+    def test_covered(self, name, share, trials, verdict):
+        study = THEORY_HELD.coverage._replace(trials=trials, **{name: share})
+        held = replace(THEORY_HELD, coverage=THEORY_HELD.coverage._replace(trials=10**6))
+        evidence = Evidence({}, {"covid": held, "hotel": replace(held, coverage=study)})
+        found, text = covered(name)(evidence)
+        assert found == verdict
+        assert f"hotel {share:.4f}" in text
+
+
+class TestTheory:
+    """The lemma's sum, G's closed form, coverage on a small domain."""
+
+    @pytest.mark.parametrize("pulls", [[0], [1], [4, 0, 3], [7, 2, 300, 1], [0, 0]])
+    def test_lemma_sum(self, pulls):
+        wanted = math.fsum(1 / math.sqrt(i) for c in pulls for i in range(1, c + 1))
+        assert lemma_sum(np.array(pulls, np.int32)) == pytest.approx(wanted, rel=1e-13)
+        assert lemma_sum(np.array(pulls, float)) == pytest.approx(wanted, rel=1e-13)
+
+    @pytest.mark.parametrize("experiment", [SMALL, OTHER])
+    def test_a_small_domain(self, experiment, seed):
+        found = check_theory(experiment, 300, seed)
+        # the theory is the paper's, and what follows from its estimate
+        watched = [name for name in WATCHED if name not in ("posterior-ratio", "ranking")]
+        assert found.coverage == coverage(
+            experiment.problem, experiment.horizon, 300, seed, watched=watched
+        )
+        assert found.coverage.trials == 300
+        assert 0 <= found.error_of_ln_g < 1e-11
+        # Equal shares make the lemma's sum largest, because it is concave in every arm's pulls.
+        A, N = experiment.problem.agents, experiment.problem.arms
+        each = -(-A * experiment.horizon // N)
+        even = N * math.fsum(1 / math.sqrt(i) for i in range(1, each + 1))
+        share = even / (2 * math.sqrt(A * N * experiment.horizon))
+        assert found.lemma_share == pytest.approx(share, rel=1e-12)
+        assert found.lemma_share < 1
+
+    def test_long_horizons_are_cut(self):
+        long = replace(SMALL, horizon=100_000)
+        assert check_theory(long, 5, 0).coverage.horizon == 300
+
+
+def on(results, change):
+    """Evidence with these changes to some of its results."""
+    return lambda evidence: replace(
+        evidence,
+        results={
+            **evidence.results,
+            **{name: change(evidence.results[name]) for name in results},
+        },
+    )
+
+
+def swap(one, other, names):
+    """Two policies' numbers exchanged in the results of these names."""
+    return on(names, lambda results: exchanged(results, one, other))
+
+
+def swap_runs(one, other):
+    """The results of two experiments exchanged."""
+    return lambda evidence: replace(
+        evidence,
+        results={
+            **evidence.results,
+            one: evidence.results[other],
+            other: evidence.results[one],
+        },
+    )
+
+
+def theory_with(**changes):
+    """Theory found otherwise on one of the domains."""
+
+    def change(evidence):
+        inner = {k: v for k, v in changes.items() if k in Coverage._fields}
+        outer = {k: v for k, v in changes.items() if k not in inner}
+        study = THEORY_HELD.coverage._replace(**inner)
+        found = replace(THEORY_HELD, coverage=study, **outer)
+        return replace(evidence, theory={**evidence.theory, "hotel": found})
+
+    return change
+
+
+def as_is(evidence):
+    return evidence
+
+
+def apart_handmade(evidence):
+    return replace(evidence, results={**evidence.results, **slowly_apart()})
+
+
+def both(first, second):
+    return lambda evidence: second(first(evidence))
+
+
+ALL = tuple(e.name for e in SYNTHETIC)
+AHEAD = tuple(
+    e.name for e in SYNTHETIC if e.ranking.index("min-ucb") < e.ranking.index("min-width")
+)
+(IDENTICAL,) = (e.name for e in SYNTHETIC if e.ranking[0] == "cucb")
+ONE_2X2, *_ = (e.name for e in SYNTHETIC if e.problem.agents == e.problem.arms == 2)
+*_, ONE_3X3 = (e.name for e in SYNTHETIC if e.problem.agents == e.problem.arms == 3)
+
+# For each claim: evidence with which it passes, and an exchange with which it must not.
+# Differences too small for few trials are replaced by larger ones of another case.
+EXCHANGES = {
+    "covid-start": (as_is, on(["covid"], lambda r: tripled(r, "no-sharing"))),
+    "covid-best": (as_is, swap("min-width", "min-ucb", ["covid"])),
+    "covid-cucb": (as_is, swap("cucb", "ucb", ["covid"])),
+    "hotel-always": (as_is, swap("min-width", "min-ucb", ["hotel"])),
+    "hotel-order": (as_is, swap("min-ucb", "no-sharing", ["hotel"])),
+    "hotel-baselines": (as_is, swap("no-sharing", "ucb", ["hotel"])),
+    "poaching-later": (apart_handmade, both(apart_handmade, swap_runs("poaching-2", "poaching-5"))),
+    "poaching-benefit": (as_is, swap_runs("poaching-3", "poaching-5")),
+    "poaching-gap": (as_is, swap_runs("poaching-2", "poaching-3")),
+    "synthetic-2x2": (as_is, swap("min-width", "min-ucb", [ONE_2X2])),
+    "synthetic-3x3": (as_is, swap("min-width", "min-ucb", [ONE_3X3])),
+    "as-many-agents": (as_is, swap("min-width", "min-ucb", ["poaching-5"])),
+    "min-ucb-sometimes": (as_is, swap("min-width", "min-ucb", AHEAD)),
+    "rankings": (as_is, swap("ucb", "cucb", [ONE_3X3])),
+    "best-is-aware": (as_is, swap("no-sharing", "min-width", [ONE_2X2])),
+    "cucb-identical": (as_is, swap("cucb", "min-ucb", [IDENTICAL])),
+    "varied-gains": (as_is, swap("min-width", "cucb", [ONE_2X2])),
+    "over-under-min-width": (
+        swap_runs("covid-under", "covid-mix"),
+        swap_runs("covid-over", "covid-mix"),
+    ),
+    "over-under-min-ucb": (
+        swap_runs("covid-under", "covid-mix"),
+        swap_runs("covid-over", "covid-mix"),
+    ),
+    "over-under-no-sharing": (
+        both(
+            swap("no-sharing", "min-ucb", ["covid", *CASES]), swap_runs("covid-under", "covid-mix")
+        ),
+        both(
+            swap("no-sharing", "min-ucb", ["covid", *CASES]), swap_runs("covid-over", "covid-mix")
+        ),
+    ),
+    "mix-hurts-most": (as_is, swap_runs("covid-over", "covid-mix")),
+    "no-sharing-least": (as_is, swap("no-sharing", "min-ucb", ["covid", *CASES])),
+    "robustly-best": (as_is, swap("min-width", "min-ucb", ["covid-mix"])),
+    "canonical-unaffected": (as_is, swap("cucb", "ucb", ["covid-mix"])),
+    "smaller-logarithm": (
+        as_is,
+        # with one agent there is nothing to share: the two logarithms are the same
+        on(["hotel"], lambda r: replace(r, problem=Problem([0.1, 0.5], [0.5]))),
+    ),
+    "coverage-min-width": (as_is, theory_with(min_width=0.08)),
+    "coverage-min-ucb": (as_is, theory_with(min_ucb=0.08)),
+    "coverage-no-sharing": (as_is, theory_with(no_sharing=0.08)),
+    "regret-bound": (as_is, theory_with(over_regret_bound=0.06)),
+    "closed-form": (as_is, theory_with(error_of_ln_g=1e-3)),
+    "lemma": (as_is, theory_with(lemma_share=1.01)),
+}
+
+
+class TestClaims:
+    """Every claim can pass, and every claim can fail."""
+
+    def test_ids_are_unique_and_there_are_enough(self):
+        ids = [claim.id for claim in CLAIMS]
+        assert len(set(ids)) == len(ids) >= 15
+        assert len({claim.text for claim in CLAIMS}) == len(ids)
+        names = {e.name for e in (*FIGURES, *SYNTHETIC)}
+        assert all(claim.needs and set(claim.needs) <= names for claim in CLAIMS)
+        assert all(claim.section and claim.text.endswith(".") for claim in CLAIMS)
+
+    def test_every_claim_has_an_exchange_here(self):
+        assert set(EXCHANGES) == {claim.id for claim in CLAIMS}
+
+    @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+    def test_exchanged_numbers_turn_the_verdict(self, paper, claim):
+        holds, fails = EXCHANGES[claim.id]
+        verdict, text = claim.check(holds(paper))
+        assert verdict == "pass", text
+        turned, other = claim.check(fails(paper))
+        assert turned == "fail", other
+        assert text
+        assert "nan" not in text + other
+
+    @pytest.mark.parametrize(
+        ("claim", "change"),
+        [
+            ("synthetic-2x2", swap("min-width", "ucb", ALL)),
+            ("synthetic-3x3", swap("min-width", "ucb", ALL)),
+            ("min-ucb-sometimes", swap("min-ucb", "ucb", ALL)),
+            ("best-is-aware", swap("min-width", "ucb", ALL)),
+            ("cucb-identical", swap("cucb", "ucb", ALL)),
+            ("varied-gains", swap("min-width", "cucb", ALL)),
+            ("rankings", swap("min-width", "cucb", ALL)),
+        ],
+    )
+    def test_simulated_settings_can_contradict_too(self, synthetic, claim, change):
+        (check,) = (c.check for c in CLAIMS if c.id == claim)
+        turned, _ = check(change(Evidence(synthetic, {})))
+        assert turned == "fail"
+
+    def test_no_sharing_exactly_unaffected_is_unclear(self, paper):
+        (check,) = (c.check for c in CLAIMS if c.id == "over-under-no-sharing")
+        verdict, text = check(paper)
+        assert verdict == "unclear"
+        assert "the same to the bit" in text
+
+    def test_who_is_ahead_too_late_is_unclear(self):
+        """Min-Width ahead only in the last of the rounds is no "at all times"."""
+        hotel = {e.name: e for e in FIGURES}["hotel"].problem
+        rounds = (10, 1000, 2000)
+        late = [[5, 50, 60]] + [[5, 50, 90 + p] for p in range(4)]
+        early = [[5, 50, 60]] + [[9 + p, 80 + p, 90 + p] for p in range(4)]
+        behind = [[5, 50, 60]] + [[9 + p, 40 + p, 90 + p] for p in range(4)]
+        (check,) = (c.check for c in CLAIMS if c.id == "hotel-always")
+        found = [
+            check(Evidence({"hotel": with_means(hotel, 2000, rounds, table)}, {}))
+            for table in (early, late, behind)
+        ]
+        assert [verdict for verdict, _ in found] == ["pass", "unclear", "fail"]
+        # the evidence must not deny what the verdict says
+        assert ["at none of 3" in text for _, text in found] == [True, True, False]
+
+    def test_only_claims_whose_needs_are_there_are_judged(self, paper):
+        def ids(names, theory=()):
+            results = {name: paper.results[name] for name in names}
+            return [
+                j.claim.id for j in judge(Evidence(results, dict.fromkeys(theory, THEORY_HELD)))
+            ]
+
+        assert ids([]) == []
+        assert ids(["two-by-two"]) == []
+        assert ids(["covid"]) == ["covid-start", "covid-best", "covid-cucb"]
+        assert ids(["covid", "covid-over", "covid-mix"]) == ids(["covid"])
+        assert len(ids(["covid", *CASES])) == 3 + 7
+        assert ids(RANGERS) == ["poaching-later", "poaching-benefit", "poaching-gap"]
+        assert ids(ALL[1:]) == []
+        assert len(ids(ALL)) == 7
+        assert "lemma" not in ids(THEORY)
+        assert "lemma" in ids(THEORY, THEORY)
+        everything = judge(paper)
+        assert [j.claim for j in everything] == list(CLAIMS)
+        assert {j.verdict for j in everything} <= {"pass", "fail", "unclear"}
+        for judged in everything:
+            assert (judged.verdict, judged.evidence) == judged.claim.check(paper)

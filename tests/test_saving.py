@@ -1,0 +1,406 @@
+"""A planner saved, restored, corrected, and given garbage."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from heterobandits import InvalidInput, Plan, Planner, Policy, Problem, UnsupportedVersion, policy
+from planning import (
+    OWN,
+    PLANNED,
+    circumstances,
+    contradictory,
+    every_allowed,
+    labelled,
+    optimism,
+    play,
+    ready,
+    sent,
+    sizes,
+)
+
+
+class TestSaving:
+    @pytest.mark.parametrize("entry", [*PLANNED, *OWN, policy("cucb", delta=0.2)], ids=labelled)
+    def test_the_same_text_and_the_same_plans(self, entry):
+        planner = Planner(
+            [0.6, 0.9], ["a", 'b"\\\n', "ç\U0001f98f"], entry, seed=2**64 - 1, trial=7
+        )
+        for r in range(20):
+            own = planner.policy if planner.policy.index is not None else None
+            text = planner.to_json()
+            again = Planner.from_json(text, own)
+            assert again.to_json() == text
+            assert again.policy == planner.policy
+            plan = planner.ask()
+            assert again.ask() == plan
+            assert again.explain(plan) == planner.explain(plan)
+            planner.tell(plan, [r % 2, int(r % 3 == 0)])
+            again.tell(plan, [r % 2, int(r % 3 == 0)])
+            assert again.to_json() == planner.to_json()
+            planner = again
+
+    def test_it_is_plain_json_with_the_tables(self):
+        planner, _ = ready()
+        state = json.loads(planner.to_json())
+        assert state["pulls"] == planner.pulls.tolist()
+        assert state["successes"] == planner.successes.tolist()
+        assert state["rounds"] == 9
+
+    def test_policies_made_with_numpy_numbers_can_be_saved(self):
+        own = Policy("own", index=optimism, delta=np.float32(0.25), horizon=np.int64(9))
+        planner = play(Planner([0.5, 0.4], 3, own), 3)
+        again = Planner.from_json(planner.to_json(), own)
+        assert again.ask() == planner.ask()
+
+    def test_a_policy_of_ones_own_must_be_given_again(self):
+        planner = play(Planner([0.5, 0.4], 3, OWN[0]), 5)
+        with pytest.raises(InvalidInput, match="'optimism'"):
+            Planner.from_json(planner.to_json())
+        with pytest.raises(InvalidInput, match=r"'own optimism'.*saved with 'optimism'"):
+            Planner.from_json(planner.to_json(), OWN[2])
+        with pytest.raises(InvalidInput, match="saved with 'optimism'"):
+            Planner.from_json(planner.to_json(), policy("min-width"))
+        assert Planner.from_json(planner.to_json(), OWN[0]).ask() == planner.ask()
+
+    @pytest.mark.parametrize("given", ["min-width", 5, ["min-width"]])
+    def test_the_policy_given_is_a_policy(self, given):
+        planner = Planner([0.5], 2)
+        try:
+            again = Planner.from_json(planner.to_json(), given)
+        except InvalidInput as error:
+            assert "policy" in str(error)  # noqa: PT017 - a name may be refused or understood
+        else:
+            assert again.policy.name == given == "min-width"
+
+    @pytest.mark.parametrize("newer", [2, 3, 10**6])
+    def test_what_a_newer_version_wrote(self, newer):
+        state = json.loads(Planner([0.5], 2).to_json())
+        state["heterobandits_planner"] = newer
+        with pytest.raises(UnsupportedVersion, match=f"format {newer}: .* newer heterobandits"):
+            Planner.from_json(json.dumps(state))
+        # Whatever else a newer version may have changed.
+        with pytest.raises(UnsupportedVersion):
+            Planner.from_json(json.dumps({"heterobandits_planner": newer, "memory": {}}))
+
+    @pytest.mark.parametrize("name", ["min-width", "ucb"])
+    def test_every_part_is_needed(self, name):
+        planner = play(Planner([0.5, 0.3], 3, name), 6)
+        state = json.loads(planner.to_json())
+        for key in state:
+            rest = {k: v for k, v in state.items() if k != key}
+            with pytest.raises(InvalidInput):
+                Planner.from_json(json.dumps(rest))
+        for key in state["policy"]:
+            rest = {k: v for k, v in state["policy"].items() if k != key}
+            with pytest.raises(InvalidInput):
+                Planner.from_json(json.dumps(state | {"policy": rest}))
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            {"heterobandits_planner": 0},
+            {"heterobandits_planner": -1},
+            {"heterobandits_planner": True},
+            {"heterobandits_planner": "1"},
+            {"heterobandits_planner": 1.5},
+            {"heterobandits_planner": None},
+            {"policy": None},
+            {"policy": "min-width"},
+            {"policy": []},
+            {"policy": {"name": "min-with", "delta": 0.05, "horizon": "anytime"}},
+            {"policy": {"name": "oracle", "delta": 0.05, "horizon": "anytime"}},
+            {"policy": {"name": ["min-width"], "delta": 0.05, "horizon": "anytime"}},
+            {"policy": {"name": "min-width", "delta": 5, "horizon": "anytime"}},
+            {"policy": {"name": "min-width", "delta": 0.05, "horizon": "soon"}},
+            {"seed": -1},
+            {"seed": 0.5},
+            {"seed": "0"},
+            {"trial": None},
+            {"agent_names": ["x"]},
+            {"agent_names": ["x", "x"]},
+            {"arm_names": ["a", "b"]},
+            {"arm_names": "abc"},
+            {"sensitivities": [0.5]},
+            {"sensitivities": [0.5, math.nan]},
+            {"sensitivities": [0.5, 0]},
+            {"sensitivities": None},
+            {"rounds": -1},
+            {"rounds": 1.5},
+            {"rounds": math.inf},
+            {"rounds": None},
+            {"rounds": True},
+            {"pulls": None},
+            {"pulls": 5},
+            {"pulls": [[9, 9, 9]]},
+            {"pulls": [[9, 9], [9, 9]]},
+            {"pulls": [[9, 9, 9], [9, 9]]},
+            {"pulls": [[9, 9, 9], [9, 9, -1]]},
+            {"pulls": [[9, 9, 9], [9, 9, math.nan]]},
+            {"pulls": [[9, 9, 9], [9, 9, math.inf]]},
+            {"pulls": [[9, 9, 9], [9, 9, 1.5]]},
+            {"pulls": [[9, 9, 9], [9, 9, "many"]]},
+            {"pulls": [[9, 9, 9], [9, 9, None]]},
+            {"pulls": [[9, 9, 9], [9, 9, 2**31]]},
+            {"pulls": [[9, 9, 2**31 - 1], [9, 9, 1]]},
+            {"pulls": [[9, 9, 9], [9, 9, 10**400]]},
+            {"pulls": [[[9], [9], [9]], [[9], [9], [9]]]},
+            {"pulls": [[0, 0, 0], [0, 0, 0]]},
+            {"successes": [[99, 0, 0], [0, 0, 0]]},
+            {"successes": [[0, 0, 0], [0, 0, -1]]},
+            {"successes": [[0, 0, 0], [0, 0, 0.5]]},
+            {"successes": [[0, 0, 0]]},
+            {"successes": {}},
+        ],
+    )
+    def test_damaged_states(self, damage):
+        planner = play(Planner([0.5, 0.3], 3), 6)
+        state = json.loads(planner.to_json())
+        assert Planner.from_json(json.dumps(state)).to_json() == planner.to_json()
+        with pytest.raises(InvalidInput):
+            Planner.from_json(json.dumps(state | damage))
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            None,
+            5,
+            "all",
+            [5],
+            [[]],
+            [[[0, 1], 1]],
+            [[[0, 1], 1, 1, 1]],
+            [[[0], 1, 1]],
+            [[[0, 0], 1, 1]],
+            [[[0, 3], 1, 1]],
+            [[[0, -1], 1, 1]],
+            [[[0, 1], -1, 0]],
+            [[[0, 1], 1, 3]],
+            [[[0, 1], 1.5, 1]],
+            [[[0, 1], 1, None]],
+            [["ab", 1, 1]],
+            # Not what the two tables say:
+            [],
+            [[[0, 1], 1, 1]],
+        ],
+    )
+    def test_damaged_assignments(self, damage):
+        planner = play(Planner([0.5, 0.3], 3, "ucb"), 6)
+        state = json.loads(planner.to_json())
+        with pytest.raises(InvalidInput):
+            Planner.from_json(json.dumps(state | {"assignments": damage}))
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "{",
+            "null",
+            "1",
+            "[]",
+            '"text"',
+            "{}",
+            "[" * 100_000,
+            "not json",
+            b"\xff\xfe",
+            5,
+            None,
+            Problem([0.5], [0.5]).to_json(),
+        ],
+    )
+    def test_other_things(self, text):
+        with pytest.raises(InvalidInput, match="not a saved planner"):
+            Planner.from_json(text)
+
+    def test_a_text_cut_short(self):
+        text = play(Planner([0.5, 0.3], 3, "ucb"), 3).to_json()
+        for end in range(len(text)):
+            with pytest.raises(InvalidInput):
+                Planner.from_json(text[:end])
+
+
+class Campaign(RuleBasedStateMachine):
+    """Rounds under any circumstances, beside a ledger kept by hand."""
+
+    @initialize(data=st.data(), entry=st.sampled_from([p for p in PLANNED if p != "ucb"] + OWN))
+    def begin(self, data, entry):
+        self.agents, self.arms = data.draw(sizes(5))
+        s = data.draw(st.lists(st.floats(0.05, 1), min_size=self.agents, max_size=self.agents))
+        self.planner = Planner(s, self.arms, entry, seed=data.draw(st.integers(0, 2**64 - 1)))
+        self.ledger = []
+        self.rounds = 0
+
+    @rule(data=st.data())
+    def round(self, data):
+        how = data.draw(circumstances(self.agents, self.arms))
+        allowed = next(every_allowed(self.agents, self.arms, **how), None)
+        before = self.planner.to_json()
+        if contradictory(**how) or allowed is None:
+            with pytest.raises(InvalidInput):
+                self.planner.ask(**how)
+            assert self.planner.to_json() == before
+            return
+        plan = self.planner.ask(**how)
+        taken = sent(plan)
+        assert len(set(taken.values())) == len(taken)
+        assert not how["absent"] & set(taken)
+        assert not how["closed"] & set(taken.values())
+        assert not how["forbidden"] & set(taken.items())
+        assert how["forced"] <= set(taken.items())
+        here, free = self.agents - len(how["absent"]), self.arms - len(how["closed"])
+        assert len(taken) == min(here, free)
+        assert len(self.planner.explain(plan)) == len(taken)
+        assert len(str(plan).splitlines()) == 1 + self.agents
+        outcomes = {}
+        for a, n in taken.items():
+            tests = data.draw(st.none() | st.integers(0, 5))
+            if tests is None:
+                continue
+            hits = data.draw(st.integers(0, tests))
+            plain = tests == 1 and data.draw(st.booleans())
+            key = data.draw(st.sampled_from([a, f"agent {a + 1}", (a, n)]))
+            outcomes[key] = hits if plain else (hits, tests)
+            self.ledger.append((a, n, hits, tests))
+        self.planner.tell(plan, outcomes)
+        self.rounds += 1
+
+    @rule()
+    def restart(self):
+        own = self.planner.policy if self.planner.policy.index is not None else None
+        self.planner = Planner.from_json(self.planner.to_json(), own)
+
+    @invariant()
+    def the_tables_are_the_ledger(self):
+        if not hasattr(self, "planner"):
+            return
+        pulls = np.zeros((self.agents, self.arms), int)
+        successes = np.zeros_like(pulls)
+        for a, n, k, tests in self.ledger:
+            pulls[a, n] += tests
+            successes[a, n] += k
+        np.testing.assert_array_equal(self.planner.pulls, pulls)
+        np.testing.assert_array_equal(self.planner.successes, successes)
+        assert self.planner.rounds == self.rounds
+        assert self.planner.elapsed == max(self.rounds, pulls.sum(axis=0).max())
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.binary(max_size=4)
+    | st.builds(pow, st.just(10), st.just(5000))  # too long for Python to print
+    | st.sampled_from([np.array(1), np.array([0, 1]), np.int8(1), 1j, "agent 1", 0, 1])
+)
+garbage = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(
+            st.none() | st.integers(-1, 3) | st.text(max_size=2) | st.tuples(st.integers(0, 2)),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+TestCampaign = Campaign.TestCase
+TestCampaign.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+
+
+def works_or_refuses(call):
+    """The result, or None where the input was refused with a message."""
+    try:
+        return call()
+    except InvalidInput as error:
+        assert str(error)  # noqa: PT017 - either outcome is right, but a refusal says why
+        return None
+
+
+class TestGarbage:
+    @given(
+        garbage | st.just([0.5]),
+        garbage | st.just(3),
+        garbage | st.just("min-width"),
+        garbage | st.just(0),
+        garbage | st.none(),
+        garbage | st.just(0),
+    )
+    def test_making(self, s, arms, entry, seed, names, trial):
+        if isinstance(arms, int) and arms > 10_000:
+            arms %= 10_000
+        made = works_or_refuses(
+            lambda: Planner(s, arms, entry, seed, agent_names=names, trial=trial)
+        )
+        assert made is None or len(made.ask().assignment) == len(made.sensitivities)
+
+    @settings(max_examples=200)
+    @given(
+        garbage | st.just(()), garbage | st.just(()), garbage | st.just(()), garbage | st.just(())
+    )
+    def test_asking(self, absent, closed, forbidden, forced):
+        planner = Planner([0.9, 0.5], 3)
+        how = {"absent": absent, "closed": closed, "forbidden": forbidden, "forced": forced}
+        plan = works_or_refuses(lambda: planner.ask(**how))
+        assert plan is None or isinstance(plan, Plan)
+
+    @settings(max_examples=200)
+    @given(garbage | st.lists(garbage, min_size=2, max_size=2))
+    def test_telling(self, outcomes):
+        planner = Planner([0.9, 0.5], 3)
+        before = planner.to_json()
+        works_or_refuses(lambda: planner.tell(planner.ask(), outcomes))
+        assert planner.rounds == 1 or planner.to_json() == before
+        assert (planner.successes <= planner.pulls).all()
+
+    @given(garbage)
+    def test_a_plan_that_is_none(self, plan):
+        planner = Planner([0.9, 0.5], 3)
+        assert works_or_refuses(lambda: planner.tell(plan, [1, 1])) is None
+        assert works_or_refuses(lambda: planner.explain(plan)) is None
+        assert planner.rounds == 0
+
+    @pytest.mark.parametrize("assignment", [(9, 0), (-1, 0), (0,), (0, 1, 2), (0, 0), (0.5, 1)])
+    def test_a_plan_that_was_tampered_with(self, assignment):
+        planner = Planner([0.9, 0.5], 3)
+        before = planner.to_json()
+        plan = replace(planner.ask(), assignment=assignment)
+        for use in (lambda: planner.tell(plan, [1, 1]), lambda: planner.explain(plan)):
+            with pytest.raises(InvalidInput):
+                use()
+        assert planner.to_json() == before
+
+    @settings(max_examples=200)
+    @given(st.data())
+    def test_loading(self, data):
+        planner = play(Planner([0.5, 0.3], 3, data.draw(st.sampled_from(["ucb", "cucb"]))), 2)
+        state = json.loads(planner.to_json())
+        key = data.draw(st.sampled_from(sorted(state)))
+        jsonable = st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+            ),
+            max_leaves=6,
+        )
+        state[key] = data.draw(jsonable)
+        if key == "arm_names" and isinstance(state[key], int):
+            state[key] %= 100
+        again = works_or_refuses(lambda: Planner.from_json(json.dumps(state)))
+        assert again is None or len(again.ask().assignment) == len(again.sensitivities)
+
+    @given(garbage)
+    def test_loading_anything(self, text):
+        assert works_or_refuses(lambda: Planner.from_json(text)) is None
