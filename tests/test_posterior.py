@@ -92,16 +92,9 @@ class Lanes:
 
     def bound(self):
         """The ends of the flat part of the bound on the density, and how fast it falls beyond, [4, lane]."""
-        mode = np.minimum(self.peak, 1.0)
-        top, slope, curvature = np.full((3, len(self.Y)), np.nan)
-        likelihood.fill_greatest(mode, self.Y, self.s, self.f, top)
-        likelihood.fill_slopes(mode, self.Y, self.s, self.f, slope)
-        likelihood.fill_curvatures(mode, self.Y, self.s, self.f, curvature)
-        out = np.full((4, len(self.Y)), np.nan)
-        known = (mode, top, slope, curvature, self.Y, self.s, self.f)
-        posterior.fill_tails(False, *known, out[0], out[1])
-        posterior.fill_tails(True, *known, out[2], out[3])
-        return out
+        top, *bound = out = np.full((5, len(self.Y)), np.nan)
+        posterior.fill_bound(self.peak, self.Y, self.s, self.f, top, *bound)
+        return out[1:]
 
     def draws(self, keys):
         """A draw in each lane, with a key [2, lane]."""

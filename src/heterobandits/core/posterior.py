@@ -111,11 +111,30 @@ def fill_posterior(peak, greatest, Y, s, f, log_evidence, mean):
 
 
 @compiled
-def fill_tails(above, mode, top, slope, curvature, Y, s, f, edge, scale):
-    """From where exp(-|mu - edge| / scale) is a bound on exp(l - top), above the mode of l on [0, 1] or below it.
+def fill_bound(peak, Y, s, f, top, low, low_scale, high, high_scale):
+    """A bound on exp(l - top), top being the greatest l on [0, 1]: 1 from low to high, with tails beyond.
 
-    The line that touches the concave l where it has fallen by about 1: near there a draw is accepted most
-    often. If that is outside [0, 1], edge is 1 or 0 and scale is 0.
+    l is concave, so that no line that touches it lies below it anywhere   docs/beyond.md (9)
+    """
+    B = len(peak)
+    mode = np.empty(B)
+    slope = np.empty(B)
+    curvature = np.empty(B)
+    for lane in range(B):
+        mode[lane] = peak[lane] if peak[lane] < 1.0 else 1.0
+    fill_greatest(mode, Y, s, f, top)
+    fill_slopes(mode, Y, s, f, slope)
+    fill_curvatures(mode, Y, s, f, curvature)
+    fill_tails(False, mode, top, slope, curvature, Y, s, f, low, low_scale)
+    fill_tails(True, mode, top, slope, curvature, Y, s, f, high, high_scale)
+
+
+@compiled
+def fill_tails(above, mode, top, slope, curvature, Y, s, f, edge, scale):
+    """The edge from which the bound of `fill_bound` falls as exp(-|mu - edge| / scale), above the mode or below it.
+
+    The line that touches l where it has fallen by about 1: with that, proposals are accepted most often. If
+    this is outside (0, 1), edge is 1 or 0 and scale is 0.
     """
     B = len(mode)
     side = 1.0 if above else -1.0
@@ -142,7 +161,7 @@ def fill_tails(above, mode, top, slope, curvature, Y, s, f, edge, scale):
 def fill_proposals(u, low, low_scale, high, high_scale, mu, log_bound):
     """mu[lane] = where the bound has a share u[lane] of its mass below, and its logarithm there.
 
-    The bound is 1 from low to high and falls off beyond, by `fill_tails`.
+    u is in (0, 1), and mu may lie outside of [0, 1], on a tail.
     """
     for lane in range(len(u)):
         total = low_scale[lane] + (high[lane] - low[lane]) + high_scale[lane]
@@ -167,10 +186,7 @@ def fill_draws(key_0, key_1, peak, Y, s, f, mu):
     which leaves draws from the posterior itself.
     """
     B = len(peak)
-    mode = np.empty(B)
     top = np.empty(B)
-    slope = np.empty(B)
-    curvature = np.empty(B)
     low = np.empty(B)
     low_scale = np.empty(B)
     high = np.empty(B)
@@ -181,14 +197,7 @@ def fill_draws(key_0, key_1, peak, Y, s, f, mu):
     height = np.empty(B)
     words = np.empty((WORDS_PER_COUNTER, B), np.uint32)
     waiting = np.ones(B, np.bool_)
-    for lane in range(B):
-        mode[lane] = peak[lane] if peak[lane] < 1.0 else 1.0
-        mu[lane] = mode[lane]
-    fill_greatest(mode, Y, s, f, top)
-    fill_slopes(mode, Y, s, f, slope)
-    fill_curvatures(mode, Y, s, f, curvature)
-    fill_tails(False, mode, top, slope, curvature, Y, s, f, low, low_scale)
-    fill_tails(True, mode, top, slope, curvature, Y, s, f, high, high_scale)
+    fill_bound(peak, Y, s, f, top, low, low_scale, high, high_scale)
     for attempt in range(MOST_ATTEMPTS):
         first = 2 * (attempt % 2)
         if first == 0:
