@@ -170,7 +170,7 @@ def contests(policies: Sequence[str], quick: bool) -> dict[Group, list[Experimen
     drawn = [
         Experiment(
             f"random-{i}",
-            f"random problem {i}: {problem.agents} agents, {problem.arms} arms",
+            f"random problem {i}: {problem.agents} agent{'s' * (problem.agents > 1)}, {problem.arms} arms",
             problem,
             RANDOM_HORIZON,
             RANDOM_TRIALS,
