@@ -19,6 +19,7 @@ from heterobandits.results import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
@@ -70,8 +71,7 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
     axes.set_title(marked(experiment.title, quick))
     axes.grid(alpha=0.25)
     axes.legend(loc="upper left", ncols=2, fontsize=6)
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high * (high / low) ** 0.7)  # room for the legend
+    heighten(axes, 0.7)
     return figure
 
 
@@ -108,9 +108,14 @@ def theory_figure(experiment: Experiment, results: Results, quick: bool) -> "Fig
     axes.set_title(marked(f"{experiment.title}: theory and measurement", quick))
     axes.grid(alpha=0.25)
     axes.legend(loc="upper left", ncols=2)
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high * 12)  # room for the legend above the bound
+    heighten(axes, 0.4)
     return figure
+
+
+def heighten(axes: "Axes", share: float) -> None:
+    """Make room for the legend above the curves: a share of the height of a logarithmic axis."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** share)
 
 
 def new_figure() -> "Figure":
