@@ -127,7 +127,7 @@ def new_figure() -> "Figure":
 
 def marked(title: str, quick: bool) -> str:
     """The title, with a mark if the run was a quick one."""
-    return f"{title} (quick run)" if quick else title
+    return f"{title}\n(quick run)" if quick else title
 
 
 def save_figure(draw: Callable[[], "Figure"], folder: Path, name: str) -> str:
