@@ -16,6 +16,7 @@ from scipy.integrate import IntegrationWarning, quad
 INF = math.inf
 PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
 WORD = 2**32
+SORTED = {"posterior-sorted": "posterior-ratio", "thompson-sorted": "thompson"}  # who chooses
 
 
 def philox(counter, key):
@@ -342,7 +343,7 @@ def greedy(s, c, y, n):
 def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
     """The index of every arm: one row that all agents share, or one row for each agent.
 
-    For posterior-sorted two: what arms are chosen by, and what they are dealt by. `draws` are the
+    For posterior-sorted and thompson-sorted two: what arms are chosen by, and what they are dealt by. `draws` are the
     words that Thompson's means are drawn with, two for each arm.
     """
     A, N = len(c), len(c[0])
@@ -355,12 +356,12 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
         return [[ucb_mixture(s, c, y, n, delta) for n in arms]]
     if policy == "kl-ucb":
         return [[kl_ucb(s, column(c, n), column(y, n), math.log(t)) for n in arms]]
-    if policy in ("posterior-ratio", "posterior-ratio-decay", "posterior-sorted"):
+    if policy in SORTED:
+        chooser = index_rows(SORTED[policy], s, c, y, t, delta, mu, draws)
+        return [*chooser, [posterior_of(s, column(c, n), column(y, n)).mean for n in arms]]
+    if policy in ("posterior-ratio", "posterior-ratio-decay"):
         log = log_of(N * t if policy == "posterior-ratio-decay" else N, delta)
-        index = [ucb_posterior(s, column(c, n), column(y, n), log) for n in arms]
-        if policy != "posterior-sorted":
-            return [index]
-        return [index, [posterior_of(s, column(c, n), column(y, n)).mean for n in arms]]
+        return [[ucb_posterior(s, column(c, n), column(y, n), log) for n in arms]]
     if policy == "thompson":
         known = [(sum(column(y, n)), column(c, n), column(y, n)) for n in arms]
         return [
@@ -448,7 +449,7 @@ def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None)
             if policy == "cucb":
                 draws = words[2 * N : 2 * N + A]
                 turns = [order[q] for q in sorted(range(A), key=lambda q: (-draws[q], q))]
-            if policy == "posterior-sorted":
+            if policy in SORTED:
                 chosen = greedy_assignment(rows[:1], ties, A)
                 picked = sorted(chosen, key=lambda n: (rows[1][n], ties[0][n]), reverse=True)
             else:
@@ -481,7 +482,7 @@ def assignment_chances(policy, s, believed, c, y, supers, t, delta, mu):
     all_turns = list(itertools.permutations(order)) if policy == "cucb" else [tuple(order)]
 
     def deal(picked, dealt, chance):
-        """posterior-sorted: the arms picked go to the agents in turn by the second row."""
+        """Where agents are sorted: the arms picked go to the agents in turn by the second row."""
         if not picked:
             f = [0] * A
             for a, n in zip(order, dealt, strict=True):
@@ -493,7 +494,7 @@ def assignment_chances(policy, s, believed, c, y, supers, t, delta, mu):
             deal([m for m in picked if m != n], (*dealt, n), chance / len(best))
 
     def pick(turns, picked, chance):
-        if len(picked) == A and policy == "posterior-sorted":
+        if len(picked) == A and policy in SORTED:
             deal(picked, (), chance)
             return
         if len(picked) == A:

@@ -92,7 +92,9 @@ class TestAbsentAndClosed:
         assert not planner.pulls.any()
 
     @pytest.mark.parametrize(
-        "entry", [p for p in [*PLANNED, *OWN] if p not in ("random", "thompson")], ids=labelled
+        "entry",
+        [p for p in [*PLANNED, *OWN] if p not in ("random", "thompson", "thompson-sorted")],
+        ids=labelled,
     )
     def test_arms_never_pulled_come_first(self, entry):
         planner = Planner([0.5, 0.8], 5, entry, seed=3)

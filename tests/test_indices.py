@@ -17,7 +17,14 @@ SENSITIVITIES = st.one_of(
 )
 TOLERANCE = 1e-12
 DRAW = 1234567890
-LIKELIHOOD = ("kl-ucb", "posterior-ratio", "posterior-ratio-decay", "posterior-sorted", "thompson")
+LIKELIHOOD = (
+    "kl-ucb",
+    "posterior-ratio",
+    "posterior-ratio-decay",
+    "posterior-sorted",
+    "thompson",
+    "thompson-sorted",
+)
 
 
 @st.composite
@@ -39,7 +46,7 @@ def tables(draw, most_agents=5, equal=False):
 
 def library_rows(rule, s, c, y, L, mu=None):
     A, N, B = c.shape
-    rows = A if rule == indices.NO_SHARING else 1 + (rule == indices.POSTERIOR_SORTED)
+    rows = A if rule == indices.NO_SHARING else 1 + indices.RULES[rule].endswith("-sorted")
     out = np.full((rows, N, B), np.nan)
     draws = np.full((2 * N, B), DRAW, np.uint32)
     known = np.zeros((N, B), np.bool_)
@@ -242,6 +249,7 @@ def test_swapping_counts_among_equal_agents_changes_no_bit(table, data):
         indices.KL_UCB,
         indices.POSTERIOR_SORTED,
         indices.THOMPSON,
+        indices.THOMPSON_SORTED,
         indices.GREEDY,
         indices.CUCB,
     ):

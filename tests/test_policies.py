@@ -22,6 +22,7 @@ NAMES = (
     "posterior-ratio-decay",
     "posterior-sorted",
     "thompson",
+    "thompson-sorted",
     "greedy",
     "random",
     "oracle",

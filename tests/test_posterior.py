@@ -25,6 +25,7 @@ KEYS = st.tuples(*[st.integers(0, 2**32 - 1)] * 2)
 DELTAS = st.floats(1e-6, 0.999)
 SENSITIVITIES = st.one_of(st.sampled_from([1.0, 0.95, 0.8, 0.3, 0.01]), st.floats(0.01, 1.0))
 PULLS = st.one_of(st.integers(0, 5), st.integers(0, 1000), st.integers(0, 10**6))
+DRAWN = ("thompson", "thompson-sorted")
 RATIOS = ("posterior-ratio", "posterior-ratio-decay", "posterior-sorted")
 WAYS = ("none", "all", "best never fails", "few", "few failures", "any")
 
@@ -138,7 +139,7 @@ def rounding(l):
 def index_rows(rule, s, c, y, L, draws=None, known=None, out=None):
     """The library's index rows [i, n, lane]."""
     N, B = c.shape[1:]
-    rows = 1 + (rule == indices.POSTERIOR_SORTED)
+    rows = 1 + indices.RULES[rule].endswith("-sorted")
     draws = np.zeros((2 * N, B), np.uint32) if draws is None else draws
     known = np.zeros((N, B), np.bool_) if known is None else known
     out = np.full((rows, N, B), np.nan) if out is None else out
@@ -469,7 +470,7 @@ class TestLanes:
             alone = everything(slice(lane, lane + 1))
             assert alone.tobytes() == together[:, [lane]].tobytes()
 
-    @pytest.mark.parametrize("policy", [*RATIOS, "thompson"])
+    @pytest.mark.parametrize("policy", [*RATIOS, *DRAWN])
     def test_indices_alone_and_together(self, policy, seed):
         s = np.array(self.S)
         c, y = (np.ascontiguousarray(table[:, None]) for table in self.outcomes(seed))
@@ -482,7 +483,7 @@ class TestLanes:
             alone = index_rows(rule, s, cut[0].copy(), cut[1].copy(), 4.2, cut[2].copy())
             assert alone.tobytes() == together[..., [lane]].tobytes()
 
-    @pytest.mark.parametrize("policy", [*RATIOS, "thompson"])
+    @pytest.mark.parametrize("policy", [*RATIOS, *DRAWN])
     def test_what_is_known_already_needs_no_filling(self, policy, seed):
         """An arm that nobody has visited keeps its index, if the index depends on its outcomes alone."""
         s = np.array(self.S)

@@ -220,7 +220,7 @@ class Policy:
     ) -> Floats:
         """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents in picking order.
 
-        `draws` are the words of the round that thompson's means are drawn with, two for each arm.
+        `draws` are the words of the round that means are drawn with, by thompson and its kin, two for each arm.
         """
         if self.index is not None:
             return self.own_rows(s, pulls, successes, order, elapsed)
@@ -325,6 +325,13 @@ CATALOGUE |= {
             "thompson",
             summary="a mean drawn from the exact posterior of each arm",
             equation="x drawn with density exp l / ∫exp l",
+            guarantee="none proven here",
+        ),
+        Policy(
+            "thompson-sorted",
+            sorted_by="estimate",
+            summary="thompson chooses the arms, the posterior mean who goes to which of them",
+            equation="as thompson; on these arms ∫μ·exp l / ∫exp l",
             guarantee="none proven here",
         ),
         Policy(

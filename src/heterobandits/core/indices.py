@@ -44,6 +44,7 @@ RULES = (
     "posterior-ratio-decay",
     "posterior-sorted",
     "thompson",
+    "thompson-sorted",
 )
 (
     MIN_WIDTH,
@@ -61,6 +62,7 @@ RULES = (
     POSTERIOR_RATIO_DECAY,
     POSTERIOR_SORTED,
     THOMPSON,
+    THOMPSON_SORTED,
 ) = range(len(RULES))
 
 RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
@@ -113,6 +115,12 @@ def log_term(rule, t, A, K, N, F, delta):
 def remembers(rule):
     """Whether an arm's index stays as it is until the arm is pulled again."""
     return rule == POSTERIOR_RATIO or rule == POSTERIOR_SORTED
+
+
+@inlined
+def draws_means(rule):
+    """Whether the index of an arm is a draw from the posterior of its mean."""
+    return rule == THOMPSON or rule == THOMPSON_SORTED
 
 
 @compiled
@@ -248,7 +256,7 @@ def fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes, row, estimate):
 
     KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)
     posterior-ratio and its kin: within L of the evidence   docs/beyond.md (6), (8)
-    Thompson: a draw from the posterior, with the key of the arm in `draws`   docs/beyond.md (9)
+    thompson and its kin: a draw from the posterior, with the key of the arm in `draws`   docs/beyond.md (9)
 
     To `estimate` goes the posterior mean, if the rule ranks by it too.
     """
@@ -266,17 +274,18 @@ def fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes, row, estimate):
     mean = np.empty(B)
     index = np.empty(B)
     fill_likeliest(Y, s_k, f, peak)
-    if rule == THOMPSON:  # remembers nothing: these lanes are all lanes
+    if rule != THOMPSON:
+        fill_greatest(peak, Y, s_k, f, greatest)
+    if rule == KL_UCB:
+        for i in range(B):
+            drop[i] = L
+    elif rule != THOMPSON:
+        fill_posterior(peak, greatest, Y, s_k, f, drop, mean)
+        for i in range(B):
+            drop[i] = greatest[i] - drop[i] + L
+    if draws_means(rule):  # remembers nothing: these lanes are all lanes
         fill_draws(draws[2 * n], draws[2 * n + 1], peak, Y, s_k, f, index)
     else:
-        fill_greatest(peak, Y, s_k, f, greatest)
-        if rule == KL_UCB:
-            for i in range(B):
-                drop[i] = L
-        else:
-            fill_posterior(peak, greatest, Y, s_k, f, drop, mean)
-            for i in range(B):
-                drop[i] = greatest[i] - drop[i] + L
         fill_fallen(True, 1.0 / s_k[0], drop, 0.0, peak, greatest, Y, s_k, f, index)
         for i in range(B):
             pulls = Y[i]
@@ -292,7 +301,7 @@ def fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes, row, estimate):
 def fill_indices(rule, s, mu, c, y, L, draws, known, out):
     """out[i, n, lane] = index of arm n, in one row that all agents share or one row per agent.
 
-    posterior-sorted has two: what arms are chosen by, and what the agents are sorted by on them.
+    posterior-sorted and thompson-sorted have two: what arms are chosen by, and what the agents are sorted by on them.
     Where known[n, lane], the tables of the arm are those that `out` was filled from, with the
     same L; rules with an L that never changes then need not compute it again.
     """
@@ -347,7 +356,7 @@ def fill_indices(rule, s, mu, c, y, L, draws, known, out):
             for lane in range(B):
                 row[lane] = plain_index(count[lane], hits[lane], L)
         elif rule >= KL_UCB:
-            estimate = out[1, n] if rule == POSTERIOR_SORTED else W
+            estimate = out[1, n] if len(out) > 1 else W
             todo = 0
             for lane in range(B):
                 if not (remembers(rule) and known[n, lane]):

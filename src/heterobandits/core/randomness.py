@@ -12,7 +12,7 @@ What the slots of a round mean, for N arms:
     n              the luck of arm n: agent a succeeds there if uniform < s_a mu_n
     N + i N + n    the tie-break of arm n in index row i (one row if the agents share it)
     2 N + a        the draw of agent a for its turn, where turns are random (rows are shared)
-    2 N + 2 n      and the next: the key of the stream that arm n's mean is drawn from (thompson)
+    2 N + 2 n      and the next: the key of the stream that arm n's mean is drawn from (thompson and its kin)
 """
 
 import numpy as np

@@ -11,7 +11,7 @@ import numpy as np
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, assign
 from heterobandits.core.compiled import compiled
 from heterobandits.core.indices import (
-    THOMPSON,
+    draws_means,
     fill_assignment_indices,
     fill_indices,
     remembers,
@@ -73,7 +73,7 @@ def play_round(index, dealt, seed, trial, round_, limit, c, y):
 def play_rounds(rule, rows, dealt, seed, trial, first_round, L, s, mu, limit, c, y):
     """Play one round for each log term L[i], round numbers from first_round; the tables c, y are the state."""
     A, N, B = c.shape
-    draws = 2 * N if rule == THOMPSON else A if dealt == BY_CHANCE else 0
+    draws = 2 * N if draws_means(rule) else A if dealt == BY_CHANCE else 0
     words = np.empty((words_needed(N + rows * N + draws), B), np.uint32)
     index = np.empty((rows, N, B))
     picked = np.empty((A, B), np.int32)
