@@ -38,6 +38,7 @@ def policies(format: TableOrJson = "table") -> None:
     console.print(
         "A agents of sensitivity s, N arms, c pulls and y successes of an agent on an arm, "
         "t rounds elapsed,\nδ the probability with which the bounds may fail, "
-        "G(t, A) = C(t + A, A) − 1.",
+        "G(t, A) = C(t + A, A) − 1,\n"
+        "l the log-likelihood of an arm's mean: l(μ) = Σy·ln μ + Σ (c−y)·ln(1−sμ).",
         markup=False,
     )
