@@ -4,7 +4,7 @@ For every policy and setting: the share of trials in which an interval of any ar
 the order of two arms, was wrong in any round, which must be at most delta; and the mean width of the
 intervals of each method after the last round. Some minutes on two cores:
 
-    python benchmarks/coverage.py --trials 1000 --rounds 300
+    python benchmarks/coverage_study.py --trials 1000 --rounds 300
 
 The last figures stand in docs/beyond.md.
 """
