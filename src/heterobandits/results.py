@@ -65,7 +65,7 @@ STYLES = {
     "posterior-ratio-decay": Style("Posterior-Ratio, decaying", "#9a7d0a", ":"),
     "posterior-sorted": Style("Posterior-Sorted", "#c2185b", "-"),
     "thompson": Style("Thompson", "#5d8aa8", "-."),
-    "thompson-sorted": Style("Thompson-Sorted", "#1b7a8c", "-"),
+    "thompson-sorted": Style("Thompson-Sorted", "#1b7a8c", (0, (2, 2))),
     "greedy": Style("Greedy", "#8c564b", "--"),
     "random": Style("Random", "#7f7f7f", ":"),
     "oracle": Style("Oracle", "#000000", "-"),
