@@ -242,7 +242,7 @@ class TestDraws:
     @settings(max_examples=300)
     @given(history=histories())
     def test_are_made_under_a_bound_of_the_density(self, history):
-        """Nowhere too low, by more than l is rounded, and so close that three in five are accepted."""
+        """Nowhere too low, by more than l is rounded, and so close that more than half are accepted."""
         _, c, y = history
         low, low_scale, high, high_scale = Lanes.of(*history).bound()[:, 0]
         exact = reference_of(*history)
@@ -254,7 +254,7 @@ class TestDraws:
             l = reference.log_likelihood(sum(y), exact.failures, mu)
             assert -beyond >= l - exact.top - 2 * rounding(exact.top) - 1e-12 - 2e-15 * sum(c)
         mass = low_scale + (high - low) + high_scale
-        assert 0.6 <= exact.mass / mass <= 1 + 1e-9
+        assert 0.5 <= exact.mass / mass <= 1 + 1e-9
 
     @settings(max_examples=300)
     @given(history=histories())
