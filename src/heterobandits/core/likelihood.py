@@ -205,27 +205,27 @@ def fill_first_guesses(above, drop, peak, Y, s, f, mu):
     peak +- sqrt(2 drop) sigma, moved a bit by the skewness; a line's fall where the peak is at 0.
     """
     B = len(mu)
-    slope = np.zeros(B)
-    curvature = np.zeros(B)
+    slope = np.empty(B)
+    curvature = np.empty(B)
     third = np.zeros(B)
+    fill_slopes(peak, Y, s, f, slope)
+    fill_curvatures(peak, Y, s, f, curvature)
     for k in range(len(s)):
         s_k = s[k]
         f_k = f[k]
         for lane in range(B):
             pull = s_k / (1.0 - s_k * peak[lane]) if f_k[lane] > 0.0 else 0.0
-            slope[lane] += f_k[lane] * pull
-            curvature[lane] += f_k[lane] * pull * pull
             third[lane] += f_k[lane] * pull * pull * pull
     side = 1.0 if above else -1.0
     for lane in range(B):
         fall = drop[lane] if drop[lane] > 0.0 else 0.0
         if peak[lane] > 0.0:
             rise = 1.0 / peak[lane]
-            sigma = 1.0 / math.sqrt(curvature[lane] + Y[lane] * rise * rise)
+            sigma = 1.0 / math.sqrt(curvature[lane])
             skew = 2.0 * (Y[lane] * rise * rise * rise - third[lane]) * sigma * sigma * sigma
             z = math.sqrt(2.0 * fall)
             bent = side * skew * z
             away = 1.0 + bent / 6.0 if bent > 0.0 else 1.0 / (1.0 - bent / 4.0)
             mu[lane] = peak[lane] + side * sigma * z * away
         else:
-            mu[lane] = fall / slope[lane]
+            mu[lane] = -fall / slope[lane]
