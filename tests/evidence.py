@@ -10,8 +10,8 @@ from heterobandits import Problem, Results
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.runs import Kept, run_all
 from heterobandits.results import binary_places, tally
+from reference import PAPER
 
-PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
 SMALL = Experiment("small", "a small one", Problem([0.1, 0.5], [0.1, 0.9]), 40, 20, "no figure")
 OTHER = Experiment("other", "another one", Problem([0.2, 0.9], [0.5, 0.6]), 30, 20, "no figure")
 

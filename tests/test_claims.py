@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evidence import OTHER, PAPER, SMALL, as_published, exchanged, with_means
+from evidence import OTHER, SMALL, as_published, exchanged, with_means
 from heterobandits import Problem
 from heterobandits.experiments import claims
 from heterobandits.experiments.catalogue import CASES, FIGURES, SYNTHETIC
@@ -24,6 +24,7 @@ from heterobandits.experiments.claims import (
 )
 from heterobandits.experiments.theory import Theory, check_theory, lemma_sum
 from heterobandits.promises import WATCHED, Coverage, coverage
+from reference import PAPER
 
 
 def tripled(results, policy):

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from evidence import OTHER, PAPER, SMALL, run_fresh
+from evidence import OTHER, SMALL, run_fresh
 from heterobandits import InvalidInput, Problem, Results, simulate
 from heterobandits.experiments import runs
 from heterobandits.experiments.catalogue import (
@@ -21,6 +21,7 @@ from heterobandits.experiments.catalogue import (
 from heterobandits.experiments.claims import RANGERS
 from heterobandits.experiments.reproduce import GROUPS, chosen_experiments
 from heterobandits.experiments.runs import Kept, run_all, with_trials
+from reference import PAPER
 
 AWARE = PAPER[:3]
 

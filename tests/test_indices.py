@@ -17,14 +17,7 @@ SENSITIVITIES = st.one_of(
 )
 TOLERANCE = 1e-12
 DRAW = 1234567890
-LIKELIHOOD = (
-    "kl-ucb",
-    "posterior-ratio",
-    "posterior-ratio-decay",
-    "posterior-sorted",
-    "thompson",
-    "thompson-sorted",
-)
+LIKELIHOOD = indices.RULES[indices.KL_UCB :]
 
 
 @st.composite

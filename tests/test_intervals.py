@@ -1,9 +1,8 @@
-"""What can be said about the arms: intervals, who is above whom, and how often either is wrong."""
+"""What can be said about the arms: intervals, and who is above whom."""
 
 import itertools
-import json
 import math
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,12 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reference
-from heterobandits import InvalidInput, Planner, Policy, Problem, coverage, policy, promises
+from heterobandits import InvalidInput, Planner, policy
 from heterobandits.intervals import METHODS, Posteriors, mean_intervals, ranking
+from orders import evidence, likeliest_in_order, log_likelihood, posteriors, threshold
+from planning import with_tables
 
 # Beside a million pulls l has no more than ten digits, and quad says that it cannot reach thirteen.
 pytestmark = pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
-
 SENSITIVITIES = st.one_of(
     st.floats(0.01, 1.0), st.sampled_from([0.01, 0.1, 0.5, 0.8, 0.95, 1.0, 1.0])
 )
@@ -40,20 +40,6 @@ def histories(draw, most_arms=5, pulls=PULLS):
         for row in c
     ]  # fmt: skip
     return s, c, y
-
-
-def posteriors(s, c, y):
-    """The reference's posterior of every arm."""
-    return [
-        reference.posterior_of(s, reference.column(c, n), reference.column(y, n))
-        for n in range(len(c[0]))
-    ]
-
-
-def log_likelihood(known, mu):
-    """l at any mean in [0, 1], also where it is minus infinity."""
-    impossible = (mu == 0 and known.hits) or any(s * mu == 1 and f for s, f in known.failures)
-    return -math.inf if impossible else reference.log_likelihood(known.hits, known.failures, mu)
 
 
 def rounding(known, mu):
@@ -281,42 +267,6 @@ class TestEveryMethod:
         assert same_bits(ranking(*tables), ranking(*tables, delta=0.05))
 
 
-@cache
-def likeliest_in_order(i, j):
-    """max of l_i(mu) + l_j(nu) over mu <= nu in [0, 1], and where: a grid that closes in on its best point.
-
-    The sum is concave, and each grid holds the two cells on both sides of the best point of the last.
-    """
-    best, place = -math.inf, (0.5, 0.5)
-    boxes = [(0.0, 1.0), (0.0, 1.0)]
-    points = 33
-    for _ in range(18):
-        mu, nu = (np.linspace(*box, points) for box in boxes)
-        total = np.array([log_likelihood(i, x) for x in mu])[:, None] + np.array(
-            [log_likelihood(j, x) for x in nu]
-        )
-        total[mu[:, None] > nu] = -math.inf
-        m, n = np.unravel_index(total.argmax(), total.shape)
-        if total[m, n] > best:
-            best, place = float(total[m, n]), (float(mu[m]), float(nu[n]))
-        cells = [2 * (high - low) / (points - 1) for low, high in boxes]
-        middles = (float(mu[m]), float(nu[n]))
-        boxes = [
-            (max(0.0, x - cell), min(1.0, x + cell)) for x, cell in zip(middles, cells, strict=True)
-        ]
-    return best, place
-
-
-def evidence(i, j):
-    """docs/beyond.md (10) for two posteriors."""
-    return i.log_evidence + j.log_evidence - likeliest_in_order(i, j)[0]
-
-
-def threshold(N, delta):
-    """ln(N (N - 1) / 2 delta), with one pair at least."""
-    return math.log(max(1, N * (N - 1) // 2) / delta)
-
-
 def followed(stated):
     """All pairs that follow from those stated: whoever can be reached from an arm is below it."""
     N = len(stated)
@@ -466,13 +416,6 @@ class TestRanking:
         assert made.above.tolist() == [[False, False], [True, False]]
 
 
-def with_tables(planner, pulls, successes, rounds=50):
-    """The same planner after that many rounds that left these tables."""
-    state = json.loads(planner.to_json())
-    state |= {"rounds": rounds, "pulls": pulls, "successes": successes}
-    return Planner.from_json(json.dumps(state))
-
-
 class TestPlanner:
     @settings(max_examples=40)
     @given(histories(pulls=CLOSE), st.sampled_from([0.05, 0.3]))
@@ -480,7 +423,7 @@ class TestPlanner:
         s, c, y = history
         s, c, y = (table[: len(c[0])] for table in history)  # no more agents than arms
         entry = policy("posterior-sorted", delta=delta)
-        planner = with_tables(Planner(s, len(c[0]), entry), c, y)
+        planner = with_tables(Planner(s, len(c[0]), entry), c, y, 50)
         assert same_bits(planner.ranking(), ranking(c, y, s, delta=delta))
         assert same_bits(planner.intervals(), mean_intervals(c, y, s, delta=delta))
         for method in ("posterior-ratio", "mixture-width"):
@@ -492,7 +435,7 @@ class TestPlanner:
 
     def test_the_papers_hold_up_to_the_policys_horizon(self):
         tables = ([[900, 400]], [[300, 200]])
-        planner = with_tables(Planner([0.8], 2, policy("min-width", horizon=7000)), *tables)
+        planner = with_tables(Planner([0.8], 2, policy("min-width", horizon=7000)), *tables, 50)
         wanted = mean_intervals(*tables, [0.8], method="min-width", horizon=7000)
         assert same_bits(planner.intervals("min-width"), wanted)
         now = mean_intervals(*tables, [0.8], method="min-width", horizon=900)
@@ -515,7 +458,7 @@ class TestPlanner:
     def test_an_explanation_says_the_ranks_and_the_interval(self, pulls, successes, texts):
         names = ["north", "south", "east"]
         tables = [pulls, [0] * 3], [successes, [0] * 3]
-        planner = with_tables(Planner([0.9, 0.6], names), *tables)
+        planner = with_tables(Planner([0.9, 0.6], names), *tables, 50)
         for n, name in enumerate(names):
             plan = planner.ask(forced=[(0, name)])
             first = planner.explain(plan)[0]
@@ -529,7 +472,7 @@ class TestPlanner:
             assert (first.best_rank, first.worst_rank) == (ranks[0], ranks[-1])
 
     def test_an_explanation_gives_no_rank_to_an_arm_never_pulled(self):
-        planner = with_tables(Planner([0.9], 2), [[30, 0]], [[9, 0]])
+        planner = with_tables(Planner([0.9], 2), [[30, 0]], [[9, 0]], 50)
         (first,) = planner.explain(planner.ask(forced=[(0, 1)]))
         assert (first.best_rank, first.worst_rank) == (1, 2)
         assert "no pulls yet" in str(first)
@@ -697,166 +640,3 @@ class TestBadInput:
         most = 2**31 - 1
         with pytest.raises(InvalidInput, match="more than can be counted"):
             mean_intervals([[most]] * 2, [[most // 2]] * 2, [0.9] * 2, method=method)
-
-
-def sent(*arms):
-    """A policy of one's own that sends every agent to its arm, always."""
-
-    def index(pulls, successes, sensitivities, rounds):
-        table = np.zeros(pulls.shape)
-        table[range(len(arms)), arms] = 1.0
-        return table
-
-    return Policy("sent", index=index, index_per="agent")
-
-
-def play_sent(arms, mu, s, T, seed, trial):
-    """The tables after every round of that policy, on the luck of its addresses."""
-    c, y = ([[0] * len(mu) for _ in s] for _ in range(2))
-    for round_ in range(1, T + 1):
-        for a, n in enumerate(arms):
-            c[a][n] += 1
-            y[a][n] += reference.word(seed, trial, round_, n) < s[a] * mu[n] * reference.WORD
-        yield c, y
-
-
-def recounted(problem, paths, delta):
-    """The shares of paths on which posterior-ratio, and ranking, are ever wrong."""
-    mu, N = problem.means, problem.arms
-    pairs = [(i, j) for i, j in itertools.permutations(range(N), 2) if mu[i] <= mu[j]]
-    outside, misranked, trials = 0, 0, 0
-    for path in paths:
-        wrong = [False, False]
-        for c, y in path:
-            known = posteriors(problem.believed, c, y)
-            wrong[0] |= any(
-                log_likelihood(arm, mu[n]) < arm.log_evidence - math.log(N / delta)
-                for n, arm in enumerate(known)
-            )
-            wrong[1] = wrong[1] or any(
-                evidence(known[i], known[j]) >= threshold(N, delta)
-                for i, j in pairs
-                if known[i].peak > known[j].peak  # else (10) is not positive
-            )
-        outside += wrong[0]
-        misranked += wrong[1]
-        trials += 1
-    return outside / trials, misranked / trials
-
-
-ANYTIME = ("posterior-ratio", "mixture-width", "ranking")
-PROBLEMS = {
-    "three arms": Problem([0.3, 0.5, 0.6], [0.5, 0.9]),
-    "equal arms": Problem([0.1, 0.8, 0.1], [1.0, 0.6]),
-    "one agent": Problem([0.5, 0.5], [0.7]),
-    "as many agents as arms": Problem([0.72, 0.74, 0.93, 0.61], [0.3, 0.5, 0.7, 0.9]),
-    "sure things": Problem([0.0, 0.5, 1.0], [0.5, 1.0]),
-}
-
-
-class TestCoverage:
-    @pytest.mark.parametrize("policy", ["min-width", "posterior-sorted", "random"])
-    @pytest.mark.parametrize("name", PROBLEMS)
-    @pytest.mark.parametrize("delta", [0.05, 0.5])
-    def test_what_holds_in_all_rounds_does(self, seed, name, policy, delta):
-        """Over delta by six standard errors at most; if the true rate were delta, this would fail
-        with a probability below 1e-7 (binomial tail). Measured, the rates are at most 0.52 of delta.
-        """
-        trials = 1200
-        most = delta + 6 * math.sqrt(delta * (1 - delta) / trials)
-        seen = coverage(
-            PROBLEMS[name], 80, trials, seed, policy=policy, delta=delta, watched=ANYTIME
-        )
-        assert seen.posterior_ratio <= most
-        assert seen.mixture_width <= most
-        assert seen.ranking <= most
-
-    def test_sensitivities_believed_twice_too_low_break_posterior_ratio(self, seed):
-        """Every arm looks twice as good as it is. Measured, 98 % of the trials fail."""
-        problem = Problem([0.4, 0.3, 0.5], [0.8, 0.9], believed=[0.4, 0.45])
-        seen = coverage(problem, 100, 300, seed, watched=ANYTIME)
-        assert seen.posterior_ratio > 0.9
-
-    @pytest.mark.parametrize("means", [[0.5, 0.4, 0.1], [0.4, 0.4, 0.1], [0.1, 0.4, 0.5]])
-    def test_an_agent_believed_too_low_breaks_the_ranking(self, seed, means):
-        """What the second agent finds on its arm looks four times as good as it is.
-
-        Measured, 80 % of the trials fail at least: fifteen standard errors over a half.
-        """
-        best = means.index(max(means))
-        problem = Problem(means, [0.9, 0.8], believed=[0.9, 0.2])
-        seen = coverage(problem, 100, 300, seed, policy=sent(best, 1), watched=["ranking"])
-        assert seen.ranking > 0.5
-        # The same agents, rightly believed, are at most now and then mistaken.
-        honest = Problem(means, [0.9, 0.8])
-        seen = coverage(honest, 100, 300, seed, policy=sent(best, 1), watched=["ranking"])
-        assert seen.ranking <= 0.05 + 6 * math.sqrt(0.05 * 0.95 / 300)
-
-    @pytest.mark.parametrize(
-        ("problem", "policy"),
-        [
-            (Problem([0.5, 0.4, 0.2], [0.9, 0.7], believed=[0.2, 0.7]), "min-width"),
-            (Problem([0.5, 0.5, 0.5], [0.5, 0.9]), "random"),
-        ],
-    )
-    def test_failures_are_counted_one_by_one(self, seed, problem, policy):
-        horizon, trials, delta = 30, 20, 0.9
-        seen = coverage(problem, horizon, trials, seed, policy=policy, delta=delta)
-        truth = (problem.means, problem.sensitivities, horizon, seed)
-        paths = (
-            ((c, y) for _, c, y in reference.play(policy, *truth, trial, problem.believed))
-            for trial in range(trials)
-        )
-        assert (seen.posterior_ratio, seen.ranking) == recounted(problem, paths, delta)
-
-    @pytest.mark.parametrize("means", [[0.4, 0.4, 0.3], [0.3, 0.4, 0.5]])
-    def test_wrong_statements_are_counted_one_by_one(self, seed, means):
-        """Measured, a third of the trials have one at least: none in 40 has a probability of 2e-7."""
-        arms, horizon, trials, delta = (2, 1), 30, 40, 0.9
-        if means[2] < means[1]:
-            arms = (0, 1)
-        problem = Problem(means, [0.9, 0.8], believed=[0.9, 0.2])
-        seen = coverage(problem, horizon, trials, seed, policy=sent(*arms), delta=delta)
-        truth = (problem.means, problem.sensitivities, horizon, seed)
-        paths = (play_sent(arms, *truth, trial) for trial in range(trials))
-        outside, misranked = recounted(problem, paths, delta)
-        assert (seen.posterior_ratio, seen.ranking) == (outside, misranked)
-        assert outside > 0
-        assert misranked > 0
-
-    def test_watching_some_leaves_their_shares_as_they_are(self, seed):
-        problem = Problem([0.9, 0.5, 0.2], [0.9, 0.6], believed=[0.45, 0.6])
-        options = {"policy": "random", "delta": 0.9}
-        every = coverage(problem, 40, 100, seed, **options)
-        names = [name.replace("_", "-") for name in every._fields[3:10]]
-        assert set(names) == set(promises.WATCHED)
-        assert None not in every
-        assert every.posterior_ratio > 0
-        for some in [*([name] for name in names), ("ranking", "min-ucb"), ANYTIME, []]:
-            seen = coverage(problem, 40, 100, seed, **options, watched=some)
-            for name in names:
-                field = name.replace("-", "_")
-                wanted = getattr(every, field) if name in some else None
-                assert getattr(seen, field) == wanted
-            assert seen[:3] == every[:3]
-            assert seen[10:] == every[10:]
-
-    def test_shares_do_not_depend_on_how_trials_are_cut_into_blocks(self, seed, monkeypatch):
-        problem = Problem([0.4, 0.4, 0.3], [0.9, 0.8], believed=[0.9, 0.2])
-        options = {"policy": sent(0, 1), "delta": 0.9, "watched": ANYTIME}
-        whole = coverage(problem, 30, 40, seed, **options)
-        monkeypatch.setattr(promises, "MOST_LANES", 7)
-        assert coverage(problem, 30, 40, seed, **options) == whole
-
-    @pytest.mark.parametrize(
-        "watched",
-        ["ranking", ["rankings"], ["posterior_ratio"], ["ranking", "cucb"], [None], None, 3],
-    )
-    def test_unknown_names_are_refused(self, watched):
-        with pytest.raises(InvalidInput, match=r"^watched is "):
-            coverage(PROBLEMS["one agent"], 3, 2, watched=watched)
-
-    def test_names_that_can_be_read_only_once_are_watched_too(self):
-        problem = PROBLEMS["one agent"]
-        seen = coverage(problem, 3, 2, watched=iter(ANYTIME))
-        assert seen == coverage(problem, 3, 2, watched=ANYTIME)

@@ -12,13 +12,14 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from evidence import PAPER, exchanged
+from evidence import exchanged
 from heterobandits import InvalidInput, Results, simulate
 from heterobandits.experiments import report, runs
 from heterobandits.experiments.catalogue import CASES, FIGURES, SYNTHETIC
 from heterobandits.experiments.claims import CLAIMS, Judged
 from heterobandits.experiments.reproduce import Reproduction, reproduce
 from heterobandits.experiments.tables import Cell, Percent, Ranking
+from reference import PAPER
 
 
 class Page(HTMLParser):

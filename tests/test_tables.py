@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evidence import PAPER, as_published, exchanged, run_fresh, with_means
+from evidence import as_published, exchanged, run_fresh, with_means
 from heterobandits import simulate
 from heterobandits.experiments import tables
 from heterobandits.experiments.catalogue import (
@@ -21,6 +21,7 @@ from heterobandits.experiments.catalogue import (
     SYNTHETIC,
 )
 from heterobandits.experiments.tables import Cell, papers_percent, rankings, ratio_percent
+from reference import PAPER
 
 
 class TestPercent:
