@@ -73,7 +73,12 @@ def headline(made: "Comparison") -> str:
         if rows:
             said.append(f"{sum(row.verdict == 'ahead' for row in rows)} of {len(rows)} {noun}")
     where = " and ".join((", ".join(said[:-1]), said[-1]) if len(said) > 1 else said)
-    return f"{style_of(name).title} is ahead of the best of the paper's five on {where}."
+    answer = f"{style_of(name).title} is ahead of the best of the paper's five on {where}."
+    first = made.policies[0]
+    if first != name:
+        least = style_of(first).title
+        answer += f" {least} has less regret on the whole, but no bound on it is proven."
+    return answer
 
 
 def numbers(made: "Comparison") -> list[tuple[str, str]]:
