@@ -35,7 +35,7 @@ from heterobandits.errors import (
     shown,
     whole_number,
 )
-from heterobandits.problem import pick_order
+from heterobandits.team import pick_order
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, assign
 from heterobandits.errors import InvalidInput
-from heterobandits.problem import pick_order
+from heterobandits.team import pick_order
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]

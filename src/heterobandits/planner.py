@@ -43,7 +43,7 @@ from heterobandits.matching import (
 from heterobandits.plans import Explanation, Plan
 from heterobandits.policies import CATALOGUE, RECOMMENDED, Policy, assignments
 from heterobandits.policies import policy as catalogued
-from heterobandits.problem import pick_order
+from heterobandits.team import pick_order
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]

@@ -82,6 +82,12 @@ class Policy:
         What the guarantee is about: nothing, the intervals, or the regret as well.
     needs_means
         The policy knows the true means and can only be simulated.
+    title, colour, dashes
+        How it is called and drawn in figures and reports; its name in the next free colour if not given.
+    origin
+        Whether it is one of the paper's five, goes beyond them, or is a baseline to compare with.
+    source
+        Where the rule comes from.
     """
 
     name: str
@@ -97,6 +103,11 @@ class Policy:
     cost: str = "A·N"
     summary: str = ""
     needs_means: bool = False
+    title: str = ""
+    colour: str = ""
+    dashes: str | tuple[int, tuple[int, ...]] = "-"
+    origin: Literal["paper", "beyond", "baseline", "own"] = "own"
+    source: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -244,6 +255,10 @@ CATALOGUE |= {
     for entry in (
         Policy(
             "min-width",
+            title="Min-Width",
+            colour="#0000ff",
+            origin="paper",
+            source="Gordon, Rolf and Tambe 2024",
             summary="all outcomes of an arm, weighted for the narrowest interval",
             equation="W/V + sqrt(ln(2N·G(t,A)/δ) / 2V),  V = Σ s²c,  W = Σ s·y",
             guarantee="for a fixed horizon: all intervals hold, regret O(sqrt(T ln T)), with probability 1 − δ",
@@ -251,6 +266,11 @@ CATALOGUE |= {
         ),
         Policy(
             "min-ucb",
+            title="Min-UCB",
+            colour="#008000",
+            dashes="--",
+            origin="paper",
+            source="Gordon, Rolf and Tambe 2024",
             summary="the least of the agents' own upper bounds of an arm",
             equation="min over agents of  y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
             guarantee="for a fixed horizon: all upper bounds hold with probability 1 − δ",
@@ -258,6 +278,11 @@ CATALOGUE |= {
         ),
         Policy(
             "no-sharing",
+            title="No-Sharing",
+            colour="#ff8c00",
+            dashes="-.",
+            origin="paper",
+            source="Gordon, Rolf and Tambe 2024",
             index_per="agent",
             summary="each agent by its own outcomes alone",
             equation="y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
@@ -266,6 +291,11 @@ CATALOGUE |= {
         ),
         Policy(
             "cucb",
+            title="CUCB",
+            colour="#00a5c8",
+            dashes=":",
+            origin="paper",
+            source="Chen, Wang and Yuan 2013, as used by Gordon, Rolf and Tambe 2024",
             first="random",
             summary="all outcomes of an arm, sensitivities ignored; agents in random order",
             equation="Σy/Σc + sqrt(ln(2N·t/δ) / 2Σc)",
@@ -273,6 +303,11 @@ CATALOGUE |= {
         ),
         Policy(
             "ucb",
+            title="UCB",
+            colour="#d62728",
+            dashes=(0, (5, 1, 1, 1, 1, 1)),
+            origin="paper",
+            source="Auer, Cesa-Bianchi and Fischer 2002, as used by Gordon, Rolf and Tambe 2024",
             index_per="assignment",
             summary="one index for every assignment of all agents",
             equation="Y/C + sqrt(ln(2t·N!/(N−A)!/δ) / 2C),  Y, C of the assignment",
@@ -281,6 +316,11 @@ CATALOGUE |= {
         ),
         Policy(
             "min-width-grouped",
+            title="Min-Width, grouped",
+            colour="#6a5acd",
+            dashes=(0, (4, 1)),
+            origin="beyond",
+            source="docs/beyond.md (1)",
             summary="min-width that counts agents of equal sensitivity as one",
             equation="W/V + sqrt(ln(2N·G(t,K)/δ) / 2V),  K distinct sensitivities",
             guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
@@ -288,6 +328,11 @@ CATALOGUE |= {
         ),
         Policy(
             "mixture-width",
+            title="Mixture-Width",
+            colour="#8e44ad",
+            dashes=(0, (6, 2)),
+            origin="beyond",
+            source="docs/beyond.md (2); Robbins 1970",
             summary="min-width's estimate with an interval valid at all rounds at once",
             equation="W/V + sqrt((V+ρ)/2 · (ln(N/δ) + ln(1+V/ρ)/2)) / V,  ρ = 1",
             guarantee="all intervals hold in all rounds, for ever, with probability 1 − δ",
@@ -295,12 +340,22 @@ CATALOGUE |= {
         ),
         Policy(
             "kl-ucb",
+            title="KL-UCB",
+            colour="#2f4f4f",
+            dashes=(0, (3, 1, 1, 1)),
+            origin="beyond",
+            source="docs/beyond.md (4); Garivier and Cappé 2011",
             summary="the largest mean whose exact likelihood is within ln t of the greatest",
             equation="max{μ : l(μ) ≥ max l − ln t},  l = Σy·ln μ + Σ (c−y)·ln(1−sμ)",
             guarantee="none proven here",
         ),
         Policy(
             "posterior-ratio",
+            title="Posterior-Ratio",
+            colour="#d4a017",
+            dashes="--",
+            origin="beyond",
+            source="docs/beyond.md (6)",
             summary="the largest mean that the exact likelihood of all outcomes has not ruled out",
             equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N/δ)}",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
@@ -308,6 +363,11 @@ CATALOGUE |= {
         ),
         Policy(
             "posterior-ratio-decay",
+            title="Posterior-Ratio, decaying",
+            colour="#9a7d0a",
+            dashes=":",
+            origin="beyond",
+            source="docs/beyond.md (8)",
             summary="posterior-ratio with δ/t for δ, so that no failure lasts",
             equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N·t/δ)}",
             guarantee="all intervals hold from round t on with probability 1 − δ/t; expected regret O(sqrt(T ln T))",
@@ -315,6 +375,10 @@ CATALOGUE |= {
         ),
         Policy(
             "posterior-sorted",
+            title="Posterior-Sorted",
+            colour="#c2185b",
+            origin="beyond",
+            source="docs/beyond.md (6)",
             sorted_by="estimate",
             summary="posterior-ratio chooses the arms, the posterior mean who goes to which of them",
             equation="as posterior-ratio; on these arms ∫μ·exp l / ∫exp l",
@@ -323,12 +387,22 @@ CATALOGUE |= {
         ),
         Policy(
             "thompson",
+            title="Thompson",
+            colour="#5d8aa8",
+            dashes="-.",
+            origin="beyond",
+            source="docs/beyond.md (9); Thompson 1933",
             summary="a mean drawn from the exact posterior of each arm",
             equation="x drawn with density exp l / ∫exp l",
             guarantee="none proven here",
         ),
         Policy(
             "thompson-sorted",
+            title="Thompson-Sorted",
+            colour="#1b7a8c",
+            dashes=(0, (2, 2)),
+            origin="beyond",
+            source="docs/beyond.md (9)",
             sorted_by="estimate",
             summary="thompson chooses the arms, the posterior mean who goes to which of them",
             equation="as thompson; on these arms ∫μ·exp l / ∫exp l",
@@ -336,18 +410,32 @@ CATALOGUE |= {
         ),
         Policy(
             "greedy",
+            title="Greedy",
+            colour="#8c564b",
+            dashes="--",
+            origin="baseline",
+            source="baseline",
             summary="Min-Width's estimate without a width",
             equation="W/V",
             guarantee="none: may settle on wrong arms for ever",
         ),
         Policy(
             "random",
+            title="Random",
+            colour="#7f7f7f",
+            dashes=":",
+            origin="baseline",
+            source="baseline",
             summary="any assignment, each as likely as another",
             equation="0",
             guarantee="none: regret grows with every round",
         ),
         Policy(
             "oracle",
+            title="Oracle",
+            colour="#000000",
+            origin="baseline",
+            source="baseline",
             needs_means=True,
             summary="plays the optimum; knows the true means",
             equation="μ",
@@ -357,8 +445,8 @@ CATALOGUE |= {
 }
 
 RECOMMENDED = "posterior-sorted"  # ahead of the paper's five wherever `heterobandits compare` looks
-BASELINES = ("greedy", "random", "oracle")
-PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
+PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "paper")
+BEYOND = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "beyond")
 
 
 def policy(

@@ -8,13 +8,12 @@ what it earns less than that in expectation [eq:regret_def].
 
 import json
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from heterobandits.errors import (
     InvalidInput,
@@ -26,11 +25,7 @@ from heterobandits.errors import (
     unknown,
     whole_number,
 )
-
-
-def pick_order(sensitivities: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    """The agents in the order in which they pick: the most sensitive first, of equals the first listed."""
-    return np.argsort(-np.asarray(sensitivities, np.float64), kind="stable")
+from heterobandits.team import Team, pick_order
 
 
 @dataclass(frozen=True, init=False)
@@ -104,6 +99,11 @@ class Problem:
     def agents(self) -> int:
         """The number of agents, A."""
         return len(self.sensitivities)
+
+    @property
+    def team(self) -> Team:
+        """The agents as the planner believes them to be."""
+        return Team(self.believed, self.agent_names)
 
     @property
     def optimum(self) -> tuple[int, ...]:

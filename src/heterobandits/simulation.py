@@ -33,7 +33,7 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.policies import Policy, assignments, chosen
-from heterobandits.problem import Problem, pick_order, stated
+from heterobandits.problem import Problem, stated
 from heterobandits.results import (
     Integers,
     Results,
@@ -42,6 +42,7 @@ from heterobandits.results import (
     tally,
     versions,
 )
+from heterobandits.team import pick_order
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]

@@ -17,8 +17,9 @@ from heterobandits.core.randomness import uniform
 from heterobandits.planner import Planner
 from heterobandits.policies import Policy
 from heterobandits.policies import policy as catalogued
-from heterobandits.problem import Problem, pick_order
+from heterobandits.problem import Problem
 from heterobandits.simulation import Block, World, simulate
+from heterobandits.team import pick_order
 
 Counts = npt.NDArray[np.int32]
 

@@ -52,11 +52,12 @@ def compare(
     """
     from heterobandits.cli.progress import shown_share
     from heterobandits.experiments import comparison
+    from heterobandits.policies import BEYOND
 
     with shown_share(quiet) as show:
         made = comparison.compare(
             output,
-            policies=policy or comparison.BEYOND,
+            policies=policy or BEYOND,
             groups=tuple(dict.fromkeys(only or comparison.GROUPS)),
             quick=quick,
             trials=trials,

@@ -4,12 +4,14 @@ import json
 
 from heterobandits.cli.options import TableOrJson
 
+ORIGINS = {"paper": "the paper's", "beyond": "beyond the paper", "baseline": "a baseline"}
+
 
 def policies(format: TableOrJson = "table") -> None:
     """List the policies: equation, who picks first, guarantee and cost of a round."""
-    from heterobandits.policies import BASELINES, CATALOGUE, PAPER, RECOMMENDED
+    from heterobandits.policies import CATALOGUE, PAPER, RECOMMENDED
 
-    fields = ("summary", "equation", "index_per", "first", "guarantee", "cost")
+    fields = ("summary", "equation", "index_per", "first", "guarantee", "cost", "source")
     if format == "json":
         entries = [
             {"name": name, "paper": name in PAPER, **{f: getattr(entry, f) for f in fields}}
@@ -21,20 +23,13 @@ def policies(format: TableOrJson = "table") -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     for name, entry in CATALOGUE.items():
-        source = (
-            "the paper's"
-            if name in PAPER
-            else "a baseline"
-            if name in BASELINES
-            else "recommended"
-            if name == RECOMMENDED
-            else "beyond the paper"
-        )
-        console.print(f"[bold]{name}[/bold] ({source}): {entry.summary}")
+        where = "recommended" if name == RECOMMENDED else ORIGINS[entry.origin]
+        console.print(f"[bold]{name}[/bold] ({where}): {entry.summary}")
         console.print(f"    index      {entry.equation}", markup=False)
         console.print(f"    per        {entry.index_per}; picks first: {entry.first}", markup=False)
         console.print(f"    guarantee  {entry.guarantee}", markup=False)
-        console.print(f"    cost       {entry.cost} per round\n", markup=False)
+        console.print(f"    cost       {entry.cost} per round", markup=False)
+        console.print(f"    source     {entry.source}\n", markup=False)
     console.print(
         "A agents of sensitivity s, N arms, c pulls and y successes of an agent on an arm, "
         "t rounds elapsed,\nδ the probability with which the bounds may fail, "

@@ -20,7 +20,7 @@ from heterobandits.errors import InvalidInput, choice, listed, whole_number
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
 from heterobandits.experiments.runs import Kept, Report, run_all, writable, write_table
-from heterobandits.policies import BASELINES, CATALOGUE, PAPER, policy
+from heterobandits.policies import BEYOND, CATALOGUE, PAPER, policy
 from heterobandits.problem import Problem
 from heterobandits.results import Results, machine, versions, write_aside
 
@@ -28,7 +28,6 @@ Group = Literal["settings", "domains", "random"]
 
 GROUPS: tuple[Group, ...] = ("settings", "domains", "random")
 LEVEL = 0.99
-BEYOND = tuple(name for name in CATALOGUE if name not in (*PAPER, *BASELINES))
 DOMAINS = ("covid", "hotel", "poaching-2", "poaching-3", "poaching-5")
 
 RANDOM_PROBLEMS = 200

@@ -1,0 +1,96 @@
+"""What a rule needs to know of the agents: how they report, who is alike, who picks first.
+
+Agents stand as the user listed them, everywhere. Agent a reports 1 about an arm of mean mu with
+probability offset_a + slope_a mu. Agents with the same slope and offset are of one kind: what two of
+them saw can be counted together. The order in which they pick is read by the assignment alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.errors import names, sensitivities_from
+
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
+
+
+def pick_order(sensitivities: Sequence[float] | Floats) -> npt.NDArray[np.intp]:
+    """The agents in the order in which they pick: the most sensitive first, of equals the first listed."""
+    return np.argsort(-np.asarray(sensitivities, np.float64), kind="stable")
+
+
+@dataclass(frozen=True, init=False)
+class Team:
+    """The agents, as a planner believes them to be.
+
+    Parameters
+    ----------
+    sensitivities
+        Of each agent, in (0, 1].
+    agent_names
+        Their names; "agent 1", "agent 2", ... if not given.
+
+    Examples
+    --------
+    >>> team = Team([0.5, 0.9, 0.5])
+    >>> team.order.tolist(), team.kind.tolist(), team.kind_slope.tolist()
+    ([1, 0, 2], [1, 0, 1], [0.9, 0.5])
+    """
+
+    sensitivities: tuple[float, ...]
+    names: tuple[str, ...]
+
+    def __init__(self, sensitivities: Any, agent_names: Any = None) -> None:
+        checked = sensitivities_from(sensitivities)
+        object.__setattr__(self, "sensitivities", checked)
+        object.__setattr__(self, "names", names(agent_names, "agent_names", len(checked), "agent"))
+
+    def __len__(self) -> int:
+        return len(self.sensitivities)
+
+    @cached_property
+    def slope(self) -> Floats:
+        """How much more often each agent reports 1 where there is something to report."""
+        return np.array(self.sensitivities)
+
+    @cached_property
+    def offset(self) -> Floats:
+        """How often each agent reports 1 where there is nothing."""
+        return np.zeros(len(self))
+
+    @cached_property
+    def order(self) -> Places:
+        """The agents in the order in which they pick."""
+        return pick_order(self.sensitivities).astype(np.int64)
+
+    @cached_property
+    def kind(self) -> Places:
+        """The kind of each agent; kinds are numbered in the order in which they pick."""
+        numbers: dict[tuple[float, float], int] = {}
+        kind = np.empty(len(self), np.int64)
+        for a in self.order:
+            kind[a] = numbers.setdefault((self.slope[a], self.offset[a]), len(numbers))
+        return kind
+
+    @cached_property
+    def kind_slope(self) -> Floats:
+        """The slope of each kind."""
+        return self._of_kinds(self.slope)
+
+    @cached_property
+    def kind_offset(self) -> Floats:
+        """The offset of each kind."""
+        return self._of_kinds(self.offset)
+
+    @property
+    def kinds(self) -> int:
+        """The number of kinds."""
+        return len(self.kind_slope)
+
+    def _of_kinds(self, values: Floats) -> Floats:
+        return values[np.unique(self.kind, return_index=True)[1]]
