@@ -1,4 +1,4 @@
-"""Regret curves: moments, quantiles, paired differences, tables, files and the plot.
+"""Regret curves: moments, quantiles, paired differences and tables.
 
 A trial's regret is rounded once to a multiple of a fixed power of two and then summed in
 whole numbers. Sums of whole numbers do not depend on their order, so means and standard
@@ -6,14 +6,9 @@ errors come out with the same bits however the trials were split over blocks, th
 shards or machines, and merging two results is exact.
 """
 
-import json
 import math
-import os
-import platform
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -21,16 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.errors import (
-    MOST,
-    InvalidInput,
-    UnsupportedVersion,
-    fraction,
-    real_number,
-    shown,
-    unknown,
-    whole_number,
-)
+from heterobandits import files, plots
+from heterobandits.errors import InvalidInput, fraction, real_number, shown, unknown, whole_number
 from heterobandits.problem import Problem
 
 if TYPE_CHECKING:
@@ -40,44 +27,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]  # Python's whole numbers, of any size
 
-FORMAT = 1
 HALF_BITS = 26  # a regret fills two halves of this many bits, so that products of halves fit in 64
-
-
-class Style(NamedTuple):
-    """How a policy is drawn."""
-
-    title: str
-    colour: str
-    dashes: str | tuple[int, tuple[int, ...]]
-
-
-STYLES = {
-    "min-width": Style("Min-Width", "#0000ff", "-"),
-    "min-ucb": Style("Min-UCB", "#008000", "--"),
-    "no-sharing": Style("No-Sharing", "#ff8c00", "-."),
-    "cucb": Style("CUCB", "#00a5c8", ":"),
-    "ucb": Style("UCB", "#d62728", (0, (5, 1, 1, 1, 1, 1))),
-    "min-width-grouped": Style("Min-Width, grouped", "#6a5acd", (0, (4, 1))),
-    "mixture-width": Style("Mixture-Width", "#8e44ad", (0, (6, 2))),
-    "kl-ucb": Style("KL-UCB", "#2f4f4f", (0, (3, 1, 1, 1))),
-    "posterior-ratio": Style("Posterior-Ratio", "#d4a017", "--"),
-    "posterior-ratio-decay": Style("Posterior-Ratio, decaying", "#9a7d0a", ":"),
-    "posterior-sorted": Style("Posterior-Sorted", "#c2185b", "-"),
-    "thompson": Style("Thompson", "#5d8aa8", "-."),
-    "thompson-sorted": Style("Thompson-Sorted", "#1b7a8c", (0, (2, 2))),
-    "greedy": Style("Greedy", "#8c564b", "--"),
-    "random": Style("Random", "#7f7f7f", ":"),
-    "oracle": Style("Oracle", "#000000", "-"),
-}
-
-
-def style_of(label: str, others: Iterator[str] | None = None) -> Style:
-    """How the policy of this label is drawn; one that is not in the catalogue takes the next colour."""
-    return STYLES.get(label) or Style(label, next(others or iter(OTHER_COLOURS)), "-")
-
-
-OTHER_COLOURS = ("#9467bd", "#e377c2", "#bcbd22", "#17becf", "#aa3377")
 
 
 def binary_places(horizon: int, agents: int) -> int:
@@ -114,27 +64,6 @@ def joined_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...
         else:
             joined.append((start, stop))
     return tuple(joined)
-
-
-def versions() -> dict[str, str]:
-    """The versions of everything that can change a number."""
-    packages = ("heterobandits", "numpy", "numba")
-    found = {name: metadata.version(name) for name in packages}
-    return {"python": platform.python_version(), **found}
-
-
-def machine() -> dict[str, Any]:
-    """What the numbers were computed on; it changes how long that takes, not what comes out."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "processor": names[0] if names else platform.processor(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-    }
 
 
 class Ratio(NamedTuple):
@@ -358,53 +287,18 @@ class Results:
 
     def to_json(self) -> str:
         """The results without loss; `from_json` reads them back. Large sums are written as text."""
-        payload = {
-            "heterobandits_results": FORMAT,
-            **self.provenance(),
-            "labels": list(self.policies),
-            "rounds": list(self.rounds),
-            "mean": {label: self.mean(label).tolist() for label in self.policies},
-            "se": {label: without_nan(self.se(label)) for label in self.policies},
-            "seconds": list(self.seconds),
-            "sums": [[str(value) for value in row] for row in self.sums],
-            "products": [[[str(v) for v in row] for row in block] for block in self.products],
-            "kept_rounds": list(self.kept_rounds),
-            "kept": None if self.kept is None else self.kept.tolist(),
-        }
-        return json.dumps(payload, indent=1, ensure_ascii=False)
+        return files.to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Results from what `to_json` wrote."""
-        try:
-            payload = json.loads(text)
-            format_ = payload["heterobandits_results"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise InvalidInput(f"not the results of heterobandits: {shown(text)}") from None
-        if not isinstance(format_, int) or format_ > FORMAT:
-            raise UnsupportedVersion(
-                f"results of format {shown(format_)}: this version reads up to {FORMAT}"
-            )
-        try:
-            results = cls(
-                problem=Problem.from_dict(payload["problem"]),
-                policies=tuple(payload["labels"]),
-                parameters=tuple(payload["policies"]),
-                horizon=whole_number(payload["horizon"], "horizon", 1, MOST),
-                seed=whole_number(payload["seed"], "seed", 0),
-                rounds=tuple(payload["rounds"]),
-                spans=joined_spans((start, stop) for start, stop in payload["trial_spans"]),
-                sums=_integers(payload["sums"]),
-                products=_integers(payload["products"]),
-                seconds=tuple(payload["seconds"]),
-                partial=bool(payload["partial"]),
-                versions=dict(payload["versions"]),
-                kept_rounds=tuple(payload["kept_rounds"]),
-                kept=None if payload["kept"] is None else np.array(payload["kept"], np.float64),
-            )
-            results._check()
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise InvalidInput(f"results that are damaged: {error}") from None
+        return files.from_json(text, cls._checked)
+
+    @classmethod
+    def _checked(cls, spans: Iterable[tuple[int, int]], **fields: Any) -> Self:
+        """Results of these fields, which may come from anywhere."""
+        results = cls(spans=joined_spans(spans), **fields)
+        results._check()
         return results
 
     def _check(self) -> None:
@@ -447,18 +341,11 @@ class Results:
 
     def to_csv(self, path: str | Path) -> None:
         """The table as CSV, with the provenance in a first line that starts with '#'."""
-        text = "# " + json.dumps(self.provenance()) + "\n" + self.to_frame().to_csv(index=False)
-        write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+        files.write_csv(self, path)
 
     def to_parquet(self, path: str | Path) -> None:
         """The table as Parquet, with the provenance in the file's metadata under 'heterobandits'."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        table = pa.Table.from_pandas(self.to_frame(), preserve_index=False)
-        note = {b"heterobandits": json.dumps(self.provenance()).encode()}
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **note})
-        write_aside(path, lambda aside: pq.write_table(table, aside))
+        files.write_parquet(self, path)
 
     def plot(self, ax: "Axes | None" = None, title: str = "", limit: float | None = None) -> "Axes":
         """Mean regret over the rounds with a band of two standard errors, as in the paper.
@@ -466,86 +353,11 @@ class Results:
         `limit` is the least regret per ln T in the long run, `bounds.lower_bound(problem)`: if it
         is given, its curve is drawn too.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
-        others = iter(OTHER_COLOURS * len(self.policies))
-        rounds = np.array((0, *self.rounds))
-        for label in self.policies:
-            style = style_of(label, others)
-            mean = np.array((0.0, *self.mean(label)))
-            band = 2 * np.nan_to_num(np.array((0.0, *self.se(label))))
-            ax.plot(rounds, mean, color=style.colour, linestyle=style.dashes, label=style.title)
-            ax.fill_between(rounds, mean - band, mean + band, color=style.colour, alpha=0.2, lw=0)
-        top = ax.get_ylim()[1]
-        if limit is not None:
-            draw_limit(ax, limit, self.horizon)
-        ax.set(xlabel="round", ylabel="cumulative regret", title=title, xlim=(0, self.horizon))
-        ax.set_ylim(0, top)
-        ax.grid(alpha=0.25)
-        noted = "interrupted, " if self.partial else ""
-        ax.legend(title=f"{noted}{self.trials:,} trials ± 2 SE", title_fontsize="small")
-        return ax
+        return plots.draw_regret(self, ax, title, limit)
 
     def save(self, folder: str | Path, title: str = "", limit: float | None = None) -> list[Path]:
         """Write results.json (without loss), results.csv, results.parquet and regret.png into `folder`.
 
         `limit` as in `plot`.
         """
-        from matplotlib.figure import Figure
-
-        folder = Path(folder)
-        figure = Figure(figsize=(6, 4), layout="constrained")
-        self.plot(figure.subplots(), title, limit)
-        written = [
-            folder / name
-            for name in ("results.json", "results.csv", "results.parquet", "regret.png")
-        ]
-        text = self.to_json()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_aside(written[0], lambda aside: aside.write_text(text, encoding="utf-8"))
-            self.to_csv(written[1])
-            self.to_parquet(written[2])
-            write_aside(written[3], lambda aside: figure.savefig(aside, dpi=200, format="png"))
-        except OSError as error:
-            raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
-        return written
-
-
-LIMIT_STYLE: dict[str, Any] = {"color": "#444444", "linestyle": (0, (1, 2)), "lw": 1}
-
-
-def limit_label(limit: float) -> str:
-    """What a legend says of the least regret possible in the long run, limit times ln t."""
-    return "limit for t → ∞: " + (f"{limit:.3g} ln t" if limit > 0 else "bounded")
-
-
-def draw_limit(ax: "Axes", limit: float, horizon: int) -> None:
-    """The least regret possible in the long run, limit times ln t; at finite t some policies are below."""
-    rounds = np.unique(np.geomspace(1, max(2, horizon), 200))
-    ax.plot(rounds, limit * np.log(rounds), label=limit_label(limit), **LIMIT_STYLE)
-
-
-def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, then put it in place: never half a file under that name."""
-    path = Path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
-    os.close(handle)
-    aside = Path(name)
-    try:
-        write(aside)
-        aside.chmod(0o644)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def without_nan(values: Floats) -> list[float | None]:
-    """The values as JSON can hold them: None for what is not a number."""
-    return [None if math.isnan(value) else float(value) for value in values]
-
-
-def _integers(nested: Any) -> Integers:
-    return np.asarray(np.vectorize(int, otypes=[object])(np.array(nested, dtype=object)))
+        return files.save(self, folder, title, limit)

@@ -34,14 +34,8 @@ from heterobandits.errors import (
 )
 from heterobandits.policies import Policy, assignments, chosen
 from heterobandits.problem import Problem, stated
-from heterobandits.results import (
-    Integers,
-    Results,
-    binary_places,
-    joined_spans,
-    tally,
-    versions,
-)
+from heterobandits.provenance import versions
+from heterobandits.results import Integers, Results, binary_places, joined_spans, tally
 from heterobandits.team import pick_order
 
 Floats = npt.NDArray[np.float64]

@@ -31,7 +31,7 @@ def bench(
     from heterobandits.errors import InvalidInput, real_number
     from heterobandits.policies import CATALOGUE
     from heterobandits.policies import policy as catalogued
-    from heterobandits.results import machine
+    from heterobandits.provenance import machine
 
     if not real_number(seconds, "--seconds", "a positive number") > 0:
         raise InvalidInput(f"--seconds is {seconds:g}: a positive number")

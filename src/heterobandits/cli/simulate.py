@@ -116,7 +116,7 @@ def simulate(
 
 def summary(results: "Results") -> dict[str, object]:
     """What `--format json` prints."""
-    from heterobandits.results import without_nan
+    from heterobandits.files import without_nan
 
     return {
         "problem": results.problem.to_dict(),

@@ -20,9 +20,11 @@ from heterobandits.errors import InvalidInput, choice, listed, whole_number
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
 from heterobandits.experiments.runs import Kept, Report, run_all, writable, write_table
+from heterobandits.files import write_aside
 from heterobandits.policies import BEYOND, CATALOGUE, PAPER, policy
 from heterobandits.problem import Problem
-from heterobandits.results import Results, machine, versions, write_aside
+from heterobandits.provenance import machine, versions
+from heterobandits.results import Results
 
 Group = Literal["settings", "domains", "random"]
 

@@ -9,14 +9,9 @@ import numpy as np
 from heterobandits.bounds import lower_bound, regret_bound
 from heterobandits.errors import DEFAULT_DELTA
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.results import (
-    LIMIT_STYLE,
-    Results,
-    draw_limit,
-    limit_label,
-    style_of,
-    write_aside,
-)
+from heterobandits.files import write_aside
+from heterobandits.plots import LIMIT_STYLE, draw_limit, limit_label, style_of
+from heterobandits.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

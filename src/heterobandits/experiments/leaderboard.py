@@ -5,8 +5,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from heterobandits.experiments.page import boxes, figure, page, table
+from heterobandits.plots import style_of
 from heterobandits.policies import CATALOGUE, PAPER
-from heterobandits.results import style_of
 
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison, Row

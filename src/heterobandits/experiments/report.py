@@ -11,7 +11,7 @@ from typing import Any
 from heterobandits.experiments.claims import Judged
 from heterobandits.experiments.page import boxes, figure, mark, page, table
 from heterobandits.experiments.tables import Cell, Percent, Ranking
-from heterobandits.results import style_of
+from heterobandits.plots import style_of
 
 
 def headline(claims: Sequence[Judged]) -> str:

@@ -29,7 +29,9 @@ from heterobandits.experiments.tables import (
     robustness_regret,
 )
 from heterobandits.experiments.theory import COVERAGE_TRIALS, Theory, check_theory
-from heterobandits.results import Results, machine, versions, write_aside
+from heterobandits.files import write_aside
+from heterobandits.provenance import machine, versions
+from heterobandits.results import Results
 
 QUICK_TRIALS = 64
 QUICK_SHARE = 5  # of the long horizon of the rankings, a quick run plays one in so many rounds

@@ -14,8 +14,10 @@ import numpy as np
 
 from heterobandits.errors import InvalidInput
 from heterobandits.experiments.catalogue import Experiment
+from heterobandits.files import write_aside
 from heterobandits.policies import policy
-from heterobandits.results import Results, versions, write_aside
+from heterobandits.provenance import versions
+from heterobandits.results import Results
 from heterobandits.simulation import simulate
 
 EVEN_CHECKPOINTS = 50

@@ -1,0 +1,28 @@
+"""What numbers were made with: the versions that can change them, and the machine."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+
+def versions() -> dict[str, str]:
+    """The versions of everything that can change a number."""
+    packages = ("heterobandits", "numpy", "numba")
+    found = {name: metadata.version(name) for name in packages}
+    return {"python": platform.python_version(), **found}
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were computed on; it changes how long that takes, not what comes out."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+    }
