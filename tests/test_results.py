@@ -200,6 +200,12 @@ class TestMerge:
             with pytest.raises(InvalidInput, match=f"different {field}"):
                 results.merge(other)
 
+    def test_other_versions_are_refused_and_both_are_named(self, results):
+        other = replace(run(range(100, 103)), versions={**results.versions, "numba": "0.1.2"})
+        both = rf"different versions.*{results.versions['numba']}.* and .*'0\.1\.2'"
+        with pytest.raises(InvalidInput, match=both):
+            results.merge(other)
+
     def test_what_one_part_did_not_keep_the_whole_has_not(self, results):
         merged = results.merge(run(range(100, 110), keep="moments"))
         assert merged.kept is None

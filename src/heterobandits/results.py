@@ -218,11 +218,12 @@ class Results:
 
     def merge(self, other: "Results") -> "Results":
         """Both results as if they had been one run; they must differ in nothing but their trials."""
-        for field in ("problem", "policies", "parameters", "horizon", "seed", "rounds"):
-            if getattr(self, field) != getattr(other, field):
+        for field in ("problem", "policies", "parameters", "horizon", "seed", "rounds", "versions"):
+            mine, theirs = getattr(self, field), getattr(other, field)
+            if mine != theirs:
                 raise InvalidInput(
                     f"results with different {field} cannot be merged: "
-                    f"{shown(getattr(self, field))} and {shown(getattr(other, field))}"
+                    f"{shown(mine, 120)} and {shown(theirs, 120)}"
                 )
         spans = joined_spans(self.spans + other.spans)
         kept = None
