@@ -14,6 +14,7 @@ from heterobandits.cli import main
 from heterobandits.experiments import comparison, figures, leaderboard
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.comparison import Comparison, Row, judged, random_problems, standing
+from heterobandits.policies import BEYOND
 
 EASY = Problem([0.1, 0.9, 0.5], [0.9, 0.4])
 
@@ -106,7 +107,7 @@ class TestProblems:
                 assert e.policies == (*five, "kl-ucb")
 
     def test_beyond_is_everything_but_the_five_and_the_baselines(self):
-        assert {*comparison.BEYOND, *PAPER, "greedy", "random", "oracle"} == set(CATALOGUE)
+        assert {*BEYOND, *PAPER, "greedy", "random", "oracle"} == set(CATALOGUE)
 
 
 class TestJudging:
@@ -180,12 +181,20 @@ class TestLeaderboard:
     def test_losses_are_said_plainly_the_worst_first(self):
         rows = [row("kl-ucb", 1.2, "behind"), row("kl-ucb", 1.9, "behind", title="bad"), row()]
         rows += [row("kl-ucb", 3.0, "unclear")]
-        text = leaderboard.losses(compared(rows))
-        assert re.search(r"KL-UCB</b>: bad: 1\.90 .*Min-UCB's; a &lt;problem&gt;: 1\.20", text)
-        assert "3.00" not in text
+        sorted_, kl = leaderboard.losses(compared(rows))
+        assert kl[0] == "KL-UCB"
+        assert re.match(r"bad: 1\.90 .*Min-UCB's; a <problem>: 1\.20", kl[1])
+        assert "3.00" not in kl[1]
+        assert sorted_ == ("Posterior-Sorted", "nowhere")
+        text = leaderboard.render(compared(rows), [], "")
+        assert re.search(
+            r"<b>KL-UCB</b>: bad: 1\.90 .*Min-UCB&#39;s; a &lt;problem&gt;: 1\.20", text
+        )
         assert "<b>Posterior-Sorted</b>: nowhere." in text
-        many = compared([row("kl-ucb", 2 + i, "behind") for i in range(11)])
-        assert "and 3 more" in leaderboard.losses(many)
+        ((_, many),) = leaderboard.losses(
+            compared([row("kl-ucb", 2 + i, "behind") for i in range(11)])
+        )
+        assert many.endswith("Min-UCB's; and 3 more")
 
     def test_the_page_stands_alone(self):
         page = leaderboard.render(compared([row(), row("min-width", 1.0)]), [], '{"seed": 0}')

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 from html import unescape
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
@@ -19,39 +18,8 @@ from heterobandits.experiments.catalogue import CASES, FIGURES, SYNTHETIC
 from heterobandits.experiments.claims import CLAIMS, Judged
 from heterobandits.experiments.reproduce import Reproduction, reproduce
 from heterobandits.experiments.tables import Cell, Percent, Ranking
+from markup import Page
 from reference import PAPER
-
-
-class Page(HTMLParser):
-    """Whether tags are balanced, what the page refers to, and its text."""
-
-    VOID = frozenset({"meta", "br", "img", "hr", "input"})
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.references, self.words = [], Counter(), [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags[tag] += 1
-        self.references += [v for k, v in attributes if k in ("src", "href", "srcset", "data")]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if not {"style", "script"} & set(self.open):
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
 
 ONLY = ["robustness", "synthetic-5_9-by-4_6", "synthetic-1_5_9-by-5_5"]
 

@@ -1,10 +1,9 @@
 """The page of a comparison: who is ahead of the paper's five, by how much, and where each policy loses."""
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from heterobandits.experiments.page import boxes, figure, page, table
+from heterobandits.experiments.pages import rendered
 from heterobandits.plots import style_of
 from heterobandits.policies import CATALOGUE, PAPER
 
@@ -25,37 +24,24 @@ MOST_LOSSES = 8
 def render(made: "Comparison", figures: Sequence[tuple[str, str, str]], provenance: str) -> str:
     """The whole page. `figures` are (title, caption, SVG text)."""
     standings = made.standings()
-    rows = [row for row in made.rows if row.policy not in PAPER]
-    parts = ["<h1>Which policy should I use?</h1>"]
-    if made.quick:
-        parts.append("<p class='quick'><b>Quick run:</b> few trials; take no verdict from it.</p>")
-    parts += [
-        f"<p><b>{escape(headline(made))}</b></p>",
-        boxes(numbers(made)),
-        "<p class='soft'>All ratios are of mean regrets at the horizon, on the same luck, to the best of the paper's "
-        "five (Min-Width, Min-UCB, No-Sharing, CUCB, UCB) on the same problem; below 1 is better. Ahead and behind: the "
-        "99 % interval of the paired difference excludes zero. Means of ratios are geometric; under each stands on how "
-        "many problems the policy is <span class='yes'>ahead</span> · unclear · <span class='no'>behind</span>. C ln T is "
-        "the least regret possible in the long run; the last ratios are medians over all problems.</p>",
-        "<h2>Leaderboard</h2>",
-        leaders_table(standings),
-        "<h2>Where each policy loses</h2>",
-        losses(made),
-    ]
-    if figures:
-        parts += [
-            "<h2>How far from the best possible</h2>",
-            "<p class='soft'>The limit is a law for the long run: in the first rounds a policy may be below it.</p>",
-            "<div class='figures'>",
-            *(figure(*shown) for shown in figures),
-            "</div>",
-        ]
-    for group, title in GROUPS.items():
-        mine = [row for row in rows if row.group == group]
-        if mine and group != "random":
-            parts += [f"<h2>{escape(title[0].upper() + title[1:])}</h2>", problems_table(mine)]
-    parts += ["<h2>How it was made</h2>", f"<pre>{escape(provenance)}</pre>"]
-    return page("heterobandits: which policy should I use?", parts)
+    groups = [group for group in GROUPS if any(group in entry["groups"] for entry in standings)]
+    beyond = [row for row in made.rows if row.policy not in PAPER]
+    return rendered(
+        "leaderboard.html",
+        quick=made.quick,
+        headline=headline(made),
+        numbers=numbers(made),
+        groups=[GROUPS[group] for group in groups],
+        leaders=[leader(entry, groups) for entry in standings],
+        losses=losses(made),
+        problems=[
+            {"title": GROUPS[group][0].upper() + GROUPS[group][1:], **problems(rows)}
+            for group in ("settings", "domains")  # the random problems are too many to list
+            if (rows := [row for row in beyond if row.group == group])
+        ],
+        figures=figures,
+        provenance=provenance,
+    )
 
 
 def winner(made: "Comparison") -> str:
@@ -96,72 +82,56 @@ def numbers(made: "Comparison") -> list[tuple[str, str]]:
     return found
 
 
-def leaders_table(standings: Sequence[dict[str, Any]]) -> str:
-    """One line for each policy, best first."""
-    groups = [group for group in GROUPS if any(group in entry["groups"] for entry in standings)]
-    head = ["policy", "proven", *(GROUPS[group] for group in groups)]
-    head += ["over Min-Width's", "over C ln T", "worst case", "M rounds/s"]
-    rows = []
-    for entry in standings:
-        whole = entry["all"]
-        name = entry["policy"]
-        row = [f"<b>{style_of(name).title}</b>", PROVEN[CATALOGUE[name].proven]]
-        for group in groups:
-            part = entry["groups"].get(group)
-            row.append("" if part is None else f"{part['ratio']:.2f}<br>{score(part)}")
-        limit = whole["to_limit"]
-        row += [
-            f"{whole['to_min_width']:.2f}",
-            "" if limit is None else f"{limit:.2f}",
-            f"{whole['worst_ratio']:.2f}<br><small>{escape(whole['worst_problem'])}</small>",
-            f"{entry['million_rounds_per_second']:.1f}",
-        ]
-        rows.append(row)
-    return table(head, rows, (*range(2, len(groups) + 4), len(head) - 1))
+def leader(entry: dict[str, Any], groups: Sequence[str]) -> dict[str, Any]:
+    """A policy's line on the leaderboard, as texts; None for a group it was not run on."""
+    whole = entry["all"]
+    parts = [entry["groups"].get(group) for group in groups]
+    return {
+        "policy": style_of(entry["policy"]).title,
+        "proven": PROVEN[CATALOGUE[entry["policy"]].proven],
+        "groups": [part and {**part, "ratio": f"{part['ratio']:.2f}"} for part in parts],
+        "to_min_width": f"{whole['to_min_width']:.2f}",
+        "to_limit": "" if whole["to_limit"] is None else f"{whole['to_limit']:.2f}",
+        "worst_ratio": f"{whole['worst_ratio']:.2f}",
+        "worst_problem": whole["worst_problem"],
+        "speed": f"{entry['million_rounds_per_second']:.1f}",
+    }
 
 
-def score(part: dict[str, Any]) -> str:
-    """How often ahead, unclear and behind."""
-    return (
-        f"<small><span class='yes'>{part['ahead']}</span> · {part['unclear']} · "
-        f"<span class='no'>{part['behind']}</span></small>"
-    )
-
-
-def losses(made: "Comparison") -> str:
+def losses(made: "Comparison") -> list[tuple[str, str]]:
     """For each policy beyond the paper's five, the problems where it is behind the best of them."""
-    items = []
+    found = []
     for name in made.policies:
         if name in PAPER:
             continue
         behind = sorted(
             (row for row in made.of(name) if row.verdict == "behind"), key=lambda row: -row.ratio
         )
-        said = "; ".join(
-            f"{escape(row.title)}: {row.ratio:.2f} [{row.lower:.2f}, {row.upper:.2f}] times "
+        said = [
+            f"{row.title}: {row.ratio:.2f} [{row.lower:.2f}, {row.upper:.2f}] times "
             f"{style_of(row.best).title}'s"
             for row in behind[:MOST_LOSSES]
-        )
-        more = f"; and {len(behind) - MOST_LOSSES} more" if len(behind) > MOST_LOSSES else ""
-        items.append(f"<li><b>{style_of(name).title}</b>: {said + more or 'nowhere'}.</li>")
-    return f"<ul>{''.join(items)}</ul>"
+        ]
+        if len(behind) > MOST_LOSSES:
+            said.append(f"and {len(behind) - MOST_LOSSES} more")
+        found.append((style_of(name).title, "; ".join(said) or "nowhere"))
+    return found
 
 
-def problems_table(rows: "Sequence[Row]") -> str:
-    """A line for each problem, a column for each policy."""
-    problems = dict.fromkeys(row.problem for row in rows)
+def problems(rows: "Sequence[Row]") -> dict[str, Any]:
+    """A line for each problem, a cell for each policy, as texts."""
     policies = list(dict.fromkeys(row.policy for row in rows))
     found = {(row.problem, row.policy): row for row in rows}
     lines = []
-    for problem in problems:
-        first = found[problem, policies[0]]
-        line = [escape(first.title), f"{style_of(first.best).title}"]
-        for name in policies:
-            row = found[problem, name]
-            line.append(
-                f"<span class='{MARKS[row.verdict]}'>{row.ratio:.2f}</span>"
-                f"<br><small>{row.lower:.2f} – {row.upper:.2f}</small>"
-            )
-        lines.append(line)
-    head = ["problem", "best of the five", *(style_of(name).title for name in policies)]
-    return table(head, lines, range(2, len(head)))
+    for problem in dict.fromkeys(row.problem for row in rows):
+        line = [found[problem, name] for name in policies]
+        cells = [
+            {
+                "mark": MARKS[row.verdict],
+                "ratio": f"{row.ratio:.2f}",
+                "interval": f"{row.lower:.2f} – {row.upper:.2f}",
+            }
+            for row in line
+        ]
+        lines.append({"title": line[0].title, "best": style_of(line[0].best).title, "cells": cells})
+    return {"policies": [style_of(name).title for name in policies], "rows": lines}
