@@ -1,13 +1,12 @@
 """`heterobandits compare`: which policy to use, by measurement."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from heterobandits.cli.options import QuietOption, SeedOption, TableOrJson
+from heterobandits.cli.options import QuietOption, ResumeOption, SeedOption, TableOrJson
 
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison
@@ -40,9 +39,7 @@ def compare(
         int | None, typer.Option(help="As many trials on every problem.", show_default=False)
     ] = None,
     seed: SeedOption = 0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from what an earlier run in DIR has finished.")
-    ] = False,
+    resume: ResumeOption = False,
     format: TableOrJson = "table",
     quiet: QuietOption = False,
 ) -> None:
@@ -54,7 +51,7 @@ def compare(
     from heterobandits.experiments import comparison
     from heterobandits.policies import BEYOND
 
-    with shown_share(quiet) as show:
+    with shown_share(quiet) as (show, note):
         made = comparison.compare(
             output,
             policies=policy or BEYOND,
@@ -64,7 +61,7 @@ def compare(
             seed=seed,
             resume=resume,
             show=show,
-            note=lambda text: None if quiet else print(f"heterobandits: {text}", file=sys.stderr),
+            note=note,
         )
     if format == "json":
         print(json.dumps(made.summary()))

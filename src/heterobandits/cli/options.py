@@ -45,6 +45,9 @@ DeltaOption = Annotated[
 ThreadsOption = Annotated[
     int | None, typer.Option(help="Threads; all cores by default.", metavar="N", show_default=False)
 ]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on from what an earlier run in DIR has finished.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 TableOrJson = Annotated[
     Literal["table", "json"], typer.Option("--format", help="How to print the result.")

@@ -20,14 +20,21 @@ def shown_progress(title: str, quiet: bool) -> Iterator[Callable[[int, int], Non
 
 
 @contextmanager
-def shown_share(quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A callback, with what is running and the share of all work done, that moves a bar."""
+def shown_share(
+    quiet: bool,
+) -> Iterator[tuple[Callable[[str, float], None], Callable[[str], None]]]:
+    """Two callbacks: what is running and the share of all work done move a bar; a note is a line of its own."""
+
+    def note(text: str) -> None:
+        if not quiet:
+            print(f"heterobandits: {text}", file=sys.stderr)
+
     with _bar(quiet) as bar:
         if bar is None:
-            yield lambda title, share: None
+            yield lambda title, share: None, note
         else:
             task = bar.add_task("", total=1.0)
-            yield lambda title, share: bar.update(task, completed=share, description=title)
+            yield lambda title, share: bar.update(task, completed=share, description=title), note
 
 
 @contextmanager

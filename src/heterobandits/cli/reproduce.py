@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from heterobandits.cli.options import QuietOption, SeedOption, TableOrJson
+from heterobandits.cli.options import QuietOption, ResumeOption, SeedOption, TableOrJson
 
 if TYPE_CHECKING:
     from heterobandits.experiments.reproduce import Reproduction
@@ -35,9 +35,7 @@ def reproduce(
         int | None, typer.Option(help="As many trials in every experiment.", show_default=False)
     ] = None,
     seed: SeedOption = 0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from what an earlier run in DIR has finished.")
-    ] = False,
+    resume: ResumeOption = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if something contradicts the paper.")
     ] = False,
@@ -52,7 +50,7 @@ def reproduce(
     from heterobandits.experiments.reproduce import reproduce as run
 
     names = [name.strip() for name in only.split(",")] if only else []
-    with shown_share(quiet) as show:
+    with shown_share(quiet) as (show, note):
         made = run(
             output,
             only=names,
@@ -62,7 +60,7 @@ def reproduce(
             seed=seed,
             resume=resume,
             show=show,
-            note=lambda text: None if quiet else print(f"heterobandits: {text}", file=sys.stderr),
+            note=note,
         )
     if format == "json":
         print(json.dumps(made.summary()))
