@@ -17,15 +17,17 @@ from heterobandits.errors import (
     MOST_ROUNDS,
     counts,
     fraction,
-    sensitivities_from,
     unknown,
     whole_number,
 )
+from heterobandits.policies import CATALOGUE, PAPER
+from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, stated
+from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
 
-WITH_WIDTHS = ("min-width", "min-ucb", "no-sharing")
+WITH_WIDTHS = tuple(name for name in PAPER if CATALOGUE[name].has_band)
 
 
 def ln_G(horizon: int, agents: int) -> float:
@@ -40,22 +42,24 @@ def ln_G(horizon: int, agents: int) -> float:
     """
     horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     agents = whole_number(agents, "agents", 1, MOST)
-    return float(indices.ln_G(float(horizon), agents))
+    return float(indices.ln_G(np.array([float(horizon)]), agents)[0])
 
 
 def log_term(
     policy: str, agents: int, arms: int, horizon: int, delta: float = DEFAULT_DELTA
 ) -> float:
     """The logarithm under the root of this policy's width, such as ln(2 N G(T, A) / delta)."""
-    if policy not in indices.RULES[: indices.UCB + 1]:
-        raise unknown("policy with a width", policy, indices.RULES[: indices.UCB + 1])
+    if policy not in PAPER:
+        raise unknown("policy with a width", policy, PAPER)
     horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     agents = whole_number(agents, "agents", 1, MOST)
     arms = whole_number(arms, "arms", agents, MOST)
-    delta = fraction(delta, "delta")
     assignments = float(math.perm(arms, agents)) if policy == "ucb" else 1.0
-    rule = indices.RULES.index(policy)
-    return float(indices.log_term(rule, float(horizon), agents, agents, arms, assignments, delta))
+    rule = CATALOGUE[policy].rule
+    assert rule is not None
+    size = indices.Size(agents, agents, arms, assignments)
+    (L,) = rule.log_terms(np.array([float(horizon)]), size, fraction(delta, "delta"))
+    return float(L)
 
 
 def widths(
@@ -73,15 +77,10 @@ def widths(
     """
     if policy not in WITH_WIDTHS:
         raise unknown("policy with a width", policy, WITH_WIDTHS)
-    s = np.array(sensitivities_from(sensitivities))
-    c = counts(pulls, "pulls", len(s))
-    agents, arms = c.shape
-    L = log_term(policy, agents, arms, horizon, delta)
-    rule = indices.MIN_WIDTH if policy == "min-width" else indices.NO_SHARING
-    estimate = np.empty((1 if rule == indices.MIN_WIDTH else agents, arms, 1))
-    width = np.empty_like(estimate)
-    table = c[:, :, None]
-    indices.fill_intervals(rule, s, table, table, L, estimate, width)
+    team = Team(sensitivities)
+    c = counts(pulls, "pulls", len(team))[:, :, None]
+    horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
+    _, width = catalogued(policy, delta, horizon).band(team, c, c)
     return width[:, :, 0] if policy == "no-sharing" else width[:, :, 0].min(axis=0)
 
 

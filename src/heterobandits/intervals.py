@@ -18,12 +18,14 @@ import numpy.typing as npt
 
 from heterobandits.core import indices
 from heterobandits.core.likelihood import (
+    Outcomes,
     fill_fallen,
     fill_greatest,
     fill_likeliest,
     fill_log_likelihoods,
 )
 from heterobandits.core.posterior import fill_posterior
+from heterobandits.core.work import work
 from heterobandits.errors import (
     DEFAULT_DELTA,
     MOST_ROUNDS,
@@ -31,11 +33,11 @@ from heterobandits.errors import (
     choice,
     fraction,
     learned,
-    sensitivities_from,
     shown,
     whole_number,
 )
-from heterobandits.team import pick_order
+from heterobandits.policies import policy
+from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
@@ -78,54 +80,49 @@ class Posteriors:
 
     Attributes
     ----------
-    kinds
-        The distinct sensitivities, the largest first.
-    successes, failures
-        Of each mean in all, and by each kind (a row).
+    seen
+        Hits and misses of each mean by kind of agent.
     peak, greatest
         Where the log-likelihood peaks, up to 1 / the largest sensitivity, and its value there.
     log_evidence, mean
         ln Z   docs/beyond.md (5)   and the posterior mean.
     """
 
-    kinds: Floats
-    successes: Floats
-    failures: Floats
+    seen: Outcomes
     peak: Floats
     greatest: Floats
     log_evidence: Floats
     mean: Floats
 
     @classmethod
-    def of(cls, sensitivities: Floats, pulls: Counts, successes: Counts) -> "Posteriors":
+    def of(cls, team: Team, pulls: Counts, successes: Counts) -> "Posteriors":
         """From tables with a row for each agent and a column for each mean."""
-        ascending, kind = np.unique(sensitivities, return_inverse=True)
-        kinds = ascending[::-1].copy()
-        failed = np.zeros((len(kinds), pulls.shape[1]))
-        np.add.at(failed, len(kinds) - 1 - kind, pulls - successes)
-        hits = successes.sum(axis=0, dtype=np.float64)
-        peak, greatest = highest(kinds, hits, failed)
-        log_evidence, mean = np.empty((2, len(hits)))
-        fill_posterior(peak, greatest, hits, kinds, failed, log_evidence, mean)
-        return cls(kinds, hits, failed, peak, greatest, log_evidence, mean)
+        lanes = pulls.shape[1]
+        tables = (table[:, None].astype(np.int32) for table in (pulls, successes))
+        block = indices.seen(team.arrays, *tables)
+        room = work(len(team), lanes)
+        counted, _ = indices.count_by_kind(block, 0, np.arange(lanes), room)
+        seen = Outcomes(*(np.array(part) for part in counted))
+        peak, greatest = highest(seen)
+        log_evidence, mean = np.empty((2, lanes))
+        fill_posterior(peak, greatest, seen, room, log_evidence, mean)
+        return cls(seen, peak, greatest, log_evidence, mean)
 
     def log_likelihood(self, means: Floats) -> Floats:
         """l of each at these means."""
-        out = np.empty(len(self.successes))
+        out = np.empty(len(means))
         inside = np.maximum(means, np.finfo(float).tiny)  # at 0 nothing can have succeeded
-        fill_log_likelihoods(inside, self.successes, self.kinds, self.failures, out)
+        fill_log_likelihoods(inside, self.seen, out)
         return out
 
     def ends(self, log_term: float) -> tuple[Floats, Floats]:
         """Where l is `log_term` below the evidence, or 0 and 1: the interval   docs/beyond.md (6)"""
-        learned = (self.successes, self.kinds, self.failures)
         drop = self.greatest - self.log_evidence + log_term
         lower, upper = np.empty((2, len(drop)))
-        fill_fallen(True, 1.0, drop, 0.0, self.peak, self.greatest, *learned, upper)
-        seen = self.successes > 0
-        drop = np.where(seen, drop, 0.0)
-        fill_fallen(False, 1.0, drop, 0.0, self.peak, self.greatest, *learned, lower)
-        return np.where(seen, lower, 0.0), upper
+        fallen = (drop, 0.0, self.peak, self.greatest, self.seen, work(0, len(drop)))
+        fill_fallen(True, 1.0, *fallen, upper)
+        fill_fallen(False, 1.0, *fallen, lower)
+        return lower, upper
 
     def evidence(self, i: Any, j: Any) -> Floats:
         """The evidence that the means i are above the means j, pair by pair   docs/beyond.md (10)
@@ -133,29 +130,31 @@ class Posteriors:
         How much likelier the two are on the average over all pairs than at the best pair in
         the other order, which has both alike: where the pooled outcomes are likeliest.
         """
-        hits = self.successes[i] + self.successes[j]
-        failed = np.ascontiguousarray(self.failures[:, i] + self.failures[:, j])
-        _, alike = highest(self.kinds, hits, failed, 1.0)
-        apart = np.zeros(len(hits))
-        for k in (i, j):
-            inside = np.minimum(self.peak[k], 1.0)
-            part = np.empty(len(hits))
-            mine = np.ascontiguousarray(self.failures[:, k])
-            fill_greatest(inside, self.successes[k], self.kinds, mine, part)
+        first, second = self._of(i), self._of(j)
+        pooled = first._replace(h=first.h + second.h, f=first.f + second.f, Y=first.Y + second.Y)
+        _, alike = highest(pooled, 1.0)
+        apart = np.zeros(len(alike))
+        for k, seen in ((i, first), (j, second)):
+            part = np.empty(len(apart))
+            fill_greatest(np.minimum(self.peak[k], 1.0), seen, work(0, len(part)), part)
             apart += part
         ordered = np.minimum(self.peak[i], 1.0) > np.minimum(self.peak[j], 1.0)
         evidence: Floats = self.log_evidence[i] + self.log_evidence[j]
         return evidence - np.where(ordered, alike, apart)
 
+    def _of(self, chosen: Any) -> Outcomes:
+        """What was seen of some of the means."""
+        h, f = (np.ascontiguousarray(part[:, chosen]) for part in (self.seen.h, self.seen.f))
+        return self.seen._replace(h=h, f=f, Y=self.seen.Y[chosen])
 
-def highest(
-    kinds: Floats, successes: Floats, failures: Floats, limit: float = math.inf
-) -> tuple[Floats, Floats]:
+
+def highest(seen: Outcomes, limit: float = math.inf) -> tuple[Floats, Floats]:
     """Where the log-likelihood is greatest up to `limit`, and its value there."""
-    peak, greatest = np.empty((2, len(successes)))
-    fill_likeliest(successes, kinds, failures, peak)
+    peak, greatest = np.empty((2, len(seen.Y)))
+    room = work(0, len(seen.Y))
+    fill_likeliest(seen, room, peak)
     peak = np.minimum(peak, limit)
-    fill_greatest(peak, successes, kinds, failures, greatest)
+    fill_greatest(peak, seen, room, greatest)
     return peak, greatest
 
 
@@ -198,9 +197,9 @@ def mean_intervals(
     """
     choice(method, "method", METHODS)
     delta = fraction(delta, "delta")
-    s = np.array(sensitivities_from(sensitivities))
-    c, y = learned(pulls, successes, len(s))
-    agents, arms = c.shape
+    team = Team(sensitivities)
+    c, y = learned(pulls, successes, len(team))
+    arms = c.shape[1]
     if (horizon is None) == (method == "min-width"):
         raise InvalidInput(
             "min-width's intervals need a horizon, fixed beforehand"
@@ -208,16 +207,11 @@ def mean_intervals(
             else f"horizon is {shown(horizon)}: {method}'s intervals hold at any time and take none"
         )
     if method == "posterior-ratio":
-        posteriors = Posteriors.of(s, c, y)
+        posteriors = Posteriors.of(team, c, y)
         return Intervals(posteriors.mean, *posteriors.ends(mean_threshold(arms, delta)))
     rounds = 1 if horizon is None else whole_number(horizon, "horizon", 1, MOST_ROUNDS)
-    rule = indices.RULES.index(method)
-    L = indices.log_term(rule, float(rounds), agents, agents, arms, 1.0, delta)
-    estimate, width = np.empty((2, 1, arms, 1))
-    order = pick_order(s)
-    tables = (np.ascontiguousarray(table[order, :, None]) for table in (c, y))
-    indices.fill_intervals(rule, s[order], *tables, L, estimate, width)
-    middle, half = estimate[0, :, 0], width[0, :, 0]
+    middle, half = policy(method, delta, rounds).band(team, c[:, :, None], y[:, :, None])
+    middle, half = middle[0, :, 0], half[0, :, 0]
     return Intervals(
         np.minimum(1.0, middle), np.clip(middle - half, 0.0, 1.0), np.minimum(1.0, middle + half)
     )
@@ -239,10 +233,10 @@ def ranking(
     ([2, 2, 1], [3, 3, 1])
     """
     delta = fraction(delta, "delta")
-    s = np.array(sensitivities_from(sensitivities))
-    c, y = learned(pulls, successes, len(s))
+    team = Team(sensitivities)
+    c, y = learned(pulls, successes, len(team))
     arms = c.shape[1]
-    posteriors = Posteriors.of(s, c, y)
+    posteriors = Posteriors.of(team, c, y)
     i, j = (~np.eye(arms, dtype=bool)).nonzero()
     evidence = np.full((arms, arms), -np.inf)
     evidence[i, j] = posteriors.evidence(i, j)
@@ -254,7 +248,8 @@ def ranking(
 
 def mean_threshold(arms: int, delta: float) -> float:
     """How far below the evidence a mean may lie: the log term of posterior-ratio."""
-    return float(indices.log_term(indices.POSTERIOR_RATIO, 1.0, 1, 1, arms, 1.0, delta))
+    (L,) = indices.evidence_terms(np.ones(1), indices.Size(A=1, K=1, N=arms), delta)
+    return float(L)
 
 
 def order_threshold(arms: int, delta: float) -> float:

@@ -1,17 +1,17 @@
-"""The catalogue: every policy's name, equation, who picks first and what the agents share.
+"""The catalogue: one record for each policy, with everything that is special about it.
 
 A policy is a function from the two tables of learning, pulls and successes, to an index;
-agents then go to the arms of the highest index. The equations stand in `core/indices.py`,
-one small compiled function each, in the paper's symbols; here stands everything else that
-is known of a policy. A policy of your own is an entry with a NumPy function:
+agents then go to the arms of the highest index. The equations stand in `core/indices.py`, in the
+paper's symbols, each with the rule that the engine plays; here a policy points to its rule
+and says what people want to know of it. A policy of your own is a record with a NumPy function:
 
 >>> import numpy as np
->>> def optimism(pulls, successes, sensitivities, rounds):
-...     s = sensitivities[:, None, None]
-...     information = (s**2 * pulls).sum(axis=0)
-...     weighted = (s * successes).sum(axis=0)
+>>> def optimism(known):
+...     s = known.team.slope[:, None, None]
+...     information = (s**2 * known.pulls).sum(axis=0)
+...     weighted = (s * known.successes).sum(axis=0)
 ...     with np.errstate(divide="ignore", invalid="ignore"):
-...         index = weighted / information + 0.3 / np.sqrt(information)
+...         index = weighted / information + np.sqrt(np.log(1 / known.delta) / information)
 ...     return np.where(information > 0, index, np.inf)
 >>> Policy("optimism", index=optimism).label
 'optimism'
@@ -27,8 +27,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.core import indices
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
-from heterobandits.core.indices import RULES, fill_indices, fill_log_terms, log_term
+from heterobandits.core.indices import Rule
+from heterobandits.core.randomness import WORD_SIZE, slots
+from heterobandits.core.work import desk
 from heterobandits.errors import (
     DEFAULT_DELTA,
     MOST_ROUNDS,
@@ -40,13 +43,49 @@ from heterobandits.errors import (
     unknown,
     whole_number,
 )
+from heterobandits.team import Team
 
 Table = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Words = Callable[[int, int], npt.NDArray[np.uint32]]
 
 MAX_ASSIGNMENTS = 200_000
 
 CATALOGUE: "dict[str, Policy]" = {}  # filled below
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a policy of one's own is told before a round, for many trials at once.
+
+    Attributes
+    ----------
+    pulls, successes
+        The two tables, shape (agents, arms, trials); they cannot be written to.
+    team
+        The agents as listed: `sensitivities`, `slope`, `names`, the `order` in which they pick.
+    rounds
+        The rounds elapsed: t in the logarithms.
+    delta, horizon
+        The parameters of the policy.
+    """
+
+    pulls: Table
+    successes: Table
+    team: Team
+    rounds: int
+    delta: float
+    horizon: int | Literal["anytime"]
+    _words: Words
+
+    def words(self, count: int) -> npt.NDArray[np.uint32]:
+        """Random words of this round, shape (count, trials): the same whenever the round is played again."""
+        agents, arms, _ = self.pulls.shape
+        return self._words(slots(agents, arms).own, count)
+
+    def uniforms(self, count: int) -> Floats:
+        """The same as numbers in [0, 1)."""
+        return np.asarray(self.words(count) * WORD_SIZE)
 
 
 @dataclass(frozen=True)
@@ -58,11 +97,8 @@ class Policy:
     name
         What it is called in tables, files and on the command line.
     index
-        Your own rule: `index(pulls, successes, sensitivities, rounds)`, where both tables have
-        the shape (agents, arms, trials), `sensitivities` the believed ones of the agents and
-        `rounds` the number of rounds elapsed. It returns the index of every arm in every
-        trial, shape (arms, trials), or (agents, arms, trials) with `index_per="agent"`.
-        It must not change the tables. The catalogue's policies have compiled rules instead.
+        Your own rule: `index(known)` takes a `Known` and returns the index of every arm in every trial,
+        shape (arms, trials), or (agents, arms, trials) with `index_per="agent"`.
     index_per
         What an index belongs to: an arm, shared by all agents; an agent and an arm; or a
         whole assignment.
@@ -88,10 +124,12 @@ class Policy:
         Whether it is one of the paper's five, goes beyond them, or is a baseline to compare with.
     source
         Where the rule comes from.
+    rule
+        The compiled rule of a policy of the catalogue.
     """
 
     name: str
-    index: Callable[[Table, Table, Table, int], Table] | None = None
+    index: Callable[[Known], Table] | None = None
     index_per: Literal["arm", "agent", "assignment"] = "arm"
     first: Literal["most sensitive", "random"] = "most sensitive"
     sorted_by: Literal["index", "estimate"] = "index"
@@ -108,6 +146,7 @@ class Policy:
     dashes: str | tuple[int, tuple[int, ...]] = "-"
     origin: Literal["paper", "beyond", "baseline", "own"] = "own"
     source: str = ""
+    rule: Rule | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -117,25 +156,40 @@ class Policy:
             rounds = whole_number(self.horizon, "a policy's horizon", 1, MOST_ROUNDS)
             object.__setattr__(self, "horizon", rounds)
         if self.index is None:
-            if self.name not in RULES:
-                raise unknown("policy", self.name, RULES)
-            known = CATALOGUE.get(self.name, self)
+            self._take_rule()
+            return
+        if not callable(self.index):
+            raise InvalidInput(f"index is {shown(self.index)}: a function of what is known")
+        if self.name in CATALOGUE or self.rule is not None:
+            raise InvalidInput(f"name is {self.name!r}: that policy is in the catalogue")
+        choice(self.index_per, "index_per", ("arm", "agent"))
+        choice(self.first, "first", ("most sensitive", "random"))
+        choice(self.sorted_by, "sorted_by", ("index",))
+        if self.index_per == "agent" and self.first == "random":
+            raise InvalidInput("an index per agent needs first='most sensitive'")
+
+    def _take_rule(self) -> None:
+        """The rule of a policy of the catalogue, and what follows from it."""
+        if self.rule is None:
+            if self.name not in CATALOGUE:
+                raise unknown("policy", self.name, list(CATALOGUE))
+            known = CATALOGUE[self.name]
             for field in ("index_per", "first", "sorted_by", "needs_means"):
                 if getattr(self, field) != getattr(known, field):
                     raise InvalidInput(
                         f"{field} of {self.name!r} is {getattr(known, field)!r}: "
                         f"take the catalogue's policy, policy({self.name!r})"
                     )
-        else:
-            if not callable(self.index):
-                raise InvalidInput(f"index is {shown(self.index)}: a function of the two tables")
-            if self.name in RULES:
-                raise InvalidInput(f"name is {self.name!r}: that policy is in the catalogue")
-            choice(self.index_per, "index_per", ("arm", "agent"))
-            choice(self.first, "first", ("most sensitive", "random"))
-            choice(self.sorted_by, "sorted_by", ("index",))
-            if self.index_per == "agent" and self.first == "random":
-                raise InvalidInput("an index per agent needs first='most sensitive'")
+            object.__setattr__(self, "rule", known.rule)
+        assert self.rule is not None
+        object.__setattr__(self, "index_per", self.rule.index_per)
+        object.__setattr__(self, "sorted_by", self.rule.sorted_by)
+
+    def __reduce__(self) -> Any:
+        """A policy of the catalogue travels by its name: compiled rules stay at home."""
+        if self.index is None:
+            return policy, (self.name, self.delta, self.horizon)
+        return super().__reduce__()
 
     @property
     def label(self) -> str:
@@ -163,11 +217,6 @@ class Policy:
                 "such as min-width"
             )
 
-    @property
-    def rule(self) -> int:
-        """The number of this policy's compiled rule."""
-        return int(RULES.index(self.name))
-
     def rows(self, agents: int) -> int:
         """The number of index rows: one that all agents share, or one for each; a second one to sort by."""
         return agents if self.index_per == "agent" else 1 + (self.sorted_by == "estimate")
@@ -179,29 +228,35 @@ class Policy:
             return int(BY_SECOND_ROW)
         return int(BY_CHANCE if self.first == "random" else BY_INDEX)
 
-    def log_terms(self, s: Floats, arms: int, elapsed: int, count: int) -> Floats:
-        """The log term of the compiled rule after elapsed, elapsed + 1, ... rounds, `count` of them."""
-        out = np.empty(count)
-        ranked = float(math.perm(arms, len(s))) if self.index_per == "assignment" else 1.0
-        size = (len(s), len(set(s.tolist())), arms, ranked)
+    def draws(self, agents: int, arms: int) -> int:
+        """The number of random words that turns or indices are drawn with."""
+        turns = agents if self.first == "random" else 0
+        return turns if self.rule is None else max(turns, self.rule.words * arms)
+
+    def log_terms(self, team: Team, arms: int, elapsed: int, count: int = 1) -> Floats:
+        """The log term of the rule after elapsed, elapsed + 1, ... rounds, `count` of them.
+
+        Before the first round nothing was pulled, and it has no say.
+        """
+        assert self.rule is not None
+        F = float(math.perm(arms, len(team))) if self.index_per == "assignment" else 1.0
+        size = indices.Size(len(team), len(team.kinds), arms, F)
         if self.horizon == "anytime":
-            fill_log_terms(self.rule, elapsed, *size, self.delta, out)
-        else:
-            out[:] = log_term(self.rule, float(self.horizon), *size, self.delta)
-        return out
+            t = np.maximum(1.0, np.arange(elapsed, elapsed + count, dtype=np.float64))
+            return np.asarray(self.rule.log_terms(t, size, self.delta))
+        fixed = self.rule.log_terms(np.array([float(self.horizon)]), size, self.delta)
+        return np.repeat(fixed, count)
 
     def own_rows(
-        self, s: Floats, pulls: Table, successes: Table, order: npt.NDArray[np.intp], elapsed: int
+        self, team: Team, pulls: Table, successes: Table, elapsed: int, words: Words
     ) -> Floats:
-        """The index rows of a user's function, shape (rows, arms, trials).
-
-        Sensitivities, tables and rows have the agents in picking order; the function sees
-        them in the order in which the user listed them.
-        """
+        """The index rows of a user's function, shape (rows, arms, trials)."""
         assert self.index is not None
-        as_listed = np.argsort(order)
         agents, arms, trials = pulls.shape
-        answer = self.index(pulls[as_listed], successes[as_listed], s[as_listed], elapsed)
+        tables = (pulls.view(), successes.view())
+        for table in tables:
+            table.flags.writeable = False
+        answer = self.index(Known(*tables, team, elapsed, self.delta, self.horizon, words))
         wanted = (arms, trials) if self.index_per == "arm" else (agents, arms, trials)
         try:
             if np.iscomplexobj(answer):
@@ -218,30 +273,46 @@ class Policy:
             )
         if np.isnan(index).any():
             raise InvalidInput(f"policy {self.name!r} gave an index that is not a number (NaN)")
-        return np.ascontiguousarray(index[None] if self.index_per == "arm" else index[order])
+        return np.ascontiguousarray(index[None] if self.index_per == "arm" else index)
 
     def index_rows(
-        self,
-        s: Floats,
-        pulls: Table,
-        successes: Table,
-        order: npt.NDArray[np.intp],
-        elapsed: int,
-        draws: npt.NDArray[np.uint32],
+        self, team: Team, pulls: Table, successes: Table, elapsed: int, words: Words
     ) -> Floats:
-        """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents in picking order.
+        """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents as listed.
 
-        `draws` are the words of the round that means are drawn with, by thompson and its kin, two for each arm.
+        `words(first, count)` gives random words of the round, shape (count, trials), by their slots.
         """
-        if self.index is not None:
-            return self.own_rows(s, pulls, successes, order, elapsed)
+        if self.rule is None:
+            return self.own_rows(team, pulls, successes, elapsed, words)
         agents, arms, trials = pulls.shape
-        (L,) = self.log_terms(s, arms, elapsed, 1)
+        (L,) = self.log_terms(team, arms, elapsed)
+        keys = words(slots(agents, arms).draws, self.rule.words * arms)
         out = np.empty((self.rows(agents), arms, trials))
-        unknown_means = np.empty(arms)  # read by the oracle's rule alone
-        known = np.zeros((arms, trials), np.bool_)
-        fill_indices(self.rule, s, unknown_means, pulls, successes, L, draws, known, out)
+        seen = indices.seen(team.arrays, pulls, successes, log_term=L, keys=keys)
+        self.rule.fill(seen, desk(agents, trials), out)
         return out
+
+    @property
+    def has_band(self) -> bool:
+        """Whether it has intervals of the form estimate ± width."""
+        return self.rule is not None and self.rule.band is not None
+
+    def band(self, team: Team, pulls: Table, successes: Table) -> tuple[Floats, Floats]:
+        """Estimates and half widths of the policy's intervals, with its horizon in the logarithm.
+
+        Shape (rows, arms, trials): a row for each agent if these are of its own outcomes, else one row. Where
+        nothing was pulled the estimate is 0.5 and the width infinite.
+        """
+        assert self.rule is not None
+        assert self.rule.band is not None
+        agents, arms, trials = pulls.shape
+        (L,) = self.log_terms(team, arms, 1)
+        tables = (np.ascontiguousarray(table, np.int32) for table in (pulls, successes))
+        rows = agents if self.rule.band.per == "agent" else 1
+        estimate, width = np.empty((2, rows, arms, trials))
+        seen = indices.seen(team.arrays, *tables, log_term=L)
+        self.rule.band.fill(seen, desk(agents, trials), estimate, width)
+        return estimate, width
 
 
 @cache
@@ -255,6 +326,7 @@ CATALOGUE |= {
     for entry in (
         Policy(
             "min-width",
+            rule=indices.MIN_WIDTH,
             title="Min-Width",
             colour="#0000ff",
             origin="paper",
@@ -266,6 +338,7 @@ CATALOGUE |= {
         ),
         Policy(
             "min-ucb",
+            rule=indices.MIN_UCB,
             title="Min-UCB",
             colour="#008000",
             dashes="--",
@@ -278,12 +351,12 @@ CATALOGUE |= {
         ),
         Policy(
             "no-sharing",
+            rule=indices.NO_SHARING,
             title="No-Sharing",
             colour="#ff8c00",
             dashes="-.",
             origin="paper",
             source="Gordon, Rolf and Tambe 2024",
-            index_per="agent",
             summary="each agent by its own outcomes alone",
             equation="y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
             guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
@@ -291,6 +364,7 @@ CATALOGUE |= {
         ),
         Policy(
             "cucb",
+            rule=indices.CUCB,
             title="CUCB",
             colour="#00a5c8",
             dashes=":",
@@ -303,12 +377,12 @@ CATALOGUE |= {
         ),
         Policy(
             "ucb",
+            rule=indices.UCB,
             title="UCB",
             colour="#d62728",
             dashes=(0, (5, 1, 1, 1, 1, 1)),
             origin="paper",
             source="Auer, Cesa-Bianchi and Fischer 2002, as used by Gordon, Rolf and Tambe 2024",
-            index_per="assignment",
             summary="one index for every assignment of all agents",
             equation="Y/C + sqrt(ln(2t·N!/(N−A)!/δ) / 2C),  Y, C of the assignment",
             guarantee="none for summed outcomes that are not rescaled to [0, 1]",
@@ -316,6 +390,7 @@ CATALOGUE |= {
         ),
         Policy(
             "min-width-grouped",
+            rule=indices.MIN_WIDTH_GROUPED,
             title="Min-Width, grouped",
             colour="#6a5acd",
             dashes=(0, (4, 1)),
@@ -328,6 +403,7 @@ CATALOGUE |= {
         ),
         Policy(
             "mixture-width",
+            rule=indices.MIXTURE_WIDTH,
             title="Mixture-Width",
             colour="#8e44ad",
             dashes=(0, (6, 2)),
@@ -340,6 +416,7 @@ CATALOGUE |= {
         ),
         Policy(
             "kl-ucb",
+            rule=indices.KL_UCB,
             title="KL-UCB",
             colour="#2f4f4f",
             dashes=(0, (3, 1, 1, 1)),
@@ -351,6 +428,7 @@ CATALOGUE |= {
         ),
         Policy(
             "posterior-ratio",
+            rule=indices.POSTERIOR_RATIO,
             title="Posterior-Ratio",
             colour="#d4a017",
             dashes="--",
@@ -363,6 +441,7 @@ CATALOGUE |= {
         ),
         Policy(
             "posterior-ratio-decay",
+            rule=indices.POSTERIOR_RATIO_DECAY,
             title="Posterior-Ratio, decaying",
             colour="#9a7d0a",
             dashes=":",
@@ -375,11 +454,11 @@ CATALOGUE |= {
         ),
         Policy(
             "posterior-sorted",
+            rule=indices.POSTERIOR_SORTED,
             title="Posterior-Sorted",
             colour="#c2185b",
             origin="beyond",
             source="docs/beyond.md (6)",
-            sorted_by="estimate",
             summary="posterior-ratio chooses the arms, the posterior mean who goes to which of them",
             equation="as posterior-ratio; on these arms ∫μ·exp l / ∫exp l",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
@@ -387,6 +466,7 @@ CATALOGUE |= {
         ),
         Policy(
             "thompson",
+            rule=indices.THOMPSON,
             title="Thompson",
             colour="#5d8aa8",
             dashes="-.",
@@ -398,18 +478,19 @@ CATALOGUE |= {
         ),
         Policy(
             "thompson-sorted",
+            rule=indices.THOMPSON_SORTED,
             title="Thompson-Sorted",
             colour="#1b7a8c",
             dashes=(0, (2, 2)),
             origin="beyond",
             source="docs/beyond.md (9)",
-            sorted_by="estimate",
             summary="thompson chooses the arms, the posterior mean who goes to which of them",
             equation="as thompson; on these arms ∫μ·exp l / ∫exp l",
             guarantee="none proven here",
         ),
         Policy(
             "greedy",
+            rule=indices.GREEDY,
             title="Greedy",
             colour="#8c564b",
             dashes="--",
@@ -421,6 +502,7 @@ CATALOGUE |= {
         ),
         Policy(
             "random",
+            rule=indices.RANDOM,
             title="Random",
             colour="#7f7f7f",
             dashes=":",
@@ -432,6 +514,7 @@ CATALOGUE |= {
         ),
         Policy(
             "oracle",
+            rule=indices.ORACLE,
             title="Oracle",
             colour="#000000",
             origin="baseline",
@@ -451,7 +534,6 @@ BEYOND = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "bey
 
 def policy(
     name: str | Policy,
-    *,
     delta: float | None = None,
     horizon: int | Literal["anytime"] | None = None,
 ) -> Policy:

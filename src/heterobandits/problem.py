@@ -106,6 +106,11 @@ class Problem:
         return Team(self.believed, self.agent_names)
 
     @property
+    def true_team(self) -> Team:
+        """The agents as they are."""
+        return Team(self.sensitivities, self.agent_names)
+
+    @property
     def optimum(self) -> tuple[int, ...]:
         """The arm of each agent in the best assignment; of equal arms, or agents, the first comes first."""
         arms = np.argsort(-np.array(self.means), kind="stable")[: self.agents]

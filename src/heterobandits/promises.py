@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits import bounds
-from heterobandits.core import indices
+from heterobandits.engine import MOST_LANES, Learning, World
 from heterobandits.errors import (
     DEFAULT_DELTA,
     MOST,
@@ -19,10 +19,10 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.intervals import Posteriors, mean_threshold, order_threshold
-from heterobandits.policies import Policy, chosen
+from heterobandits.policies import CATALOGUE, Policy, chosen
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, stated
-from heterobandits.simulation import MOST_LANES, Block, World, trial_range
+from heterobandits.simulation import trial_range
 
 Broken = dict[str, npt.NDArray[np.bool_]]  # by promise: in which trials it is broken
 
@@ -48,10 +48,9 @@ class Coverage(NamedTuple):
     over_regret_bound: float
 
 
-SHARED = ("min-width", "min-width-grouped", "mixture-width")
-OWN = ("min-ucb", "no-sharing")
+BANDS = tuple(name for name, entry in CATALOGUE.items() if entry.has_band)
 EXACT = ("posterior-ratio", "ranking")
-WATCHED = (*SHARED, *OWN, *EXACT)
+WATCHED = (*BANDS, *EXACT)
 
 
 def coverage(
@@ -83,23 +82,23 @@ def coverage(
     watched = tuple(listed(watched, "watched", "names"))
     for name in watched:
         choice(name, "watched", WATCHED)
-    world = World.of(problem, entry)
+    world = World(problem, entry)
     lanes = min(MOST_LANES, len(numbers))
     bound = bounds.regret_bound(problem, horizon, delta)
     failed = dict.fromkeys(watched, 0)
     worst, over = 0.0, 0
     for start in range(0, len(numbers), lanes):
-        block = Block(world, seed, start, min(lanes, len(numbers) - start))
-        checks = promises(block, horizon, delta, watched)
-        wrong = {name: np.zeros(block.pulls.shape[-1], bool) for name in failed}
+        learning = Learning(world, seed, start, min(lanes, len(numbers) - start))
+        checks = promises(learning, horizon, delta, watched)
+        wrong = {name: np.zeros(learning.lanes, bool) for name in failed}
         for _ in range(horizon):
-            block.advance(1)
+            learning.advance(1)
             for check in checks:
                 for name, flags in check().items():
                     wrong[name] |= flags
         for name, flags in wrong.items():
             failed[name] += int(flags.sum())
-        regrets = block.regrets()
+        regrets = learning.regrets()
         worst = max(worst, float(regrets.max()))
         over += int((regrets >= bound).sum())
     count = len(numbers)
@@ -116,53 +115,39 @@ def coverage(
 
 
 def promises(
-    block: Block, horizon: int, delta: float, watched: Sequence[str]
+    learning: Learning, horizon: int, delta: float, watched: Sequence[str]
 ) -> list[Callable[[], Broken]]:
-    """Functions that say in which trials of the block a watched promise is broken in this round."""
-    world = block.world
-    agents, arms, width = block.pulls.shape
-    tables = (world.s, block.pulls, block.successes)
-    mu = world.mu[None, :, None]
+    """Functions that say in which trials a watched promise is broken in this round."""
+    team, means = learning.world.team, np.array(learning.world.problem.means)
+    arms, width = learning.pulls.shape[1:]
+    mu = means[None, :, None]
 
-    def shared(name: str) -> Broken:
-        L = catalogued(name, delta=delta, horizon=horizon).log_terms(world.s, arms, 0, 1)
-        estimate, reach = np.empty((2, 1, arms, width))
-        indices.fill_intervals(indices.RULES.index(name), *tables, float(L[0]), estimate, reach)
+    def band(name: str) -> Broken:
+        entry = catalogued(name, delta, horizon)
+        estimate, reach = entry.band(team, learning.pulls, learning.successes)
+        if (
+            entry.index_per == "arm" and len(estimate) > 1
+        ):  # the least upper bound alone is promised
+            return {name: np.asarray(((estimate + reach).min(axis=0) <= mu[0]).any(axis=0))}
         return {name: np.asarray((abs(estimate - mu) >= reach).any(axis=(0, 1)))}
 
-    def own() -> Broken:
-        L = bounds.log_term("no-sharing", agents, arms, horizon, delta)
-        estimate, reach = np.empty((2, agents, arms, width))
-        indices.fill_intervals(indices.NO_SHARING, *tables, L, estimate, reach)
-        uppers = np.asarray((estimate + reach).min(axis=0))
-        found: Broken = {
-            "no-sharing": np.asarray((abs(estimate - mu) >= reach).any(axis=(0, 1))),
-            "min-ucb": np.asarray((uppers <= mu[0]).any(axis=0)),
-        }
-        return {name: flags for name, flags in found.items() if name in watched}
-
     def exact() -> Broken:
-        means = np.repeat(world.mu, width)
-        cells = (table.reshape(agents, -1) for table in tables[1:])
-        posteriors = Posteriors.of(world.s, *cells)
-        excess = posteriors.log_evidence - posteriors.log_likelihood(means)
+        cells = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
+        posteriors = Posteriors.of(team, *cells)
+        excess = posteriors.log_evidence - posteriors.log_likelihood(np.repeat(means, width))
         over = (excess > mean_threshold(arms, delta)).reshape(arms, -1)
         found: Broken = {"posterior-ratio": np.asarray(over.any(axis=0))}
         if "ranking" in watched:
             wrong = np.zeros(width, bool)
             lane = np.arange(width)
-            for i, j in np.argwhere(world.mu[:, None] <= world.mu).tolist():
+            for i, j in np.argwhere(means[:, None] <= means).tolist():
                 if i != j:
                     stated = posteriors.evidence(i * width + lane, j * width + lane)
                     wrong |= stated >= order_threshold(arms, delta)
             found["ranking"] = wrong
         return {name: flags for name, flags in found.items() if name in watched}
 
-    checks: list[Callable[[], Broken]] = [
-        partial(shared, name) for name in SHARED if name in watched
-    ]
-    if set(watched) & set(OWN):
-        checks.append(own)
+    checks: list[Callable[[], Broken]] = [partial(band, name) for name in BANDS if name in watched]
     if set(watched) & set(EXACT):
         checks.append(exact)
     return checks

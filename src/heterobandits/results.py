@@ -27,30 +27,12 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]  # Python's whole numbers, of any size
 
-HALF_BITS = 26  # a regret fills two halves of this many bits, so that products of halves fit in 64
+REGRET_BITS = 52  # what a regret fills at most: the two halves that the engine sums by
 
 
 def binary_places(horizon: int, agents: int) -> int:
     """The exponent e such that any regret of this many rounds, times 2**e, fills at most 52 bits."""
-    return 2 * HALF_BITS - (horizon * agents).bit_length()
-
-
-def tally(regrets: Floats, places: int) -> tuple[Integers, Integers]:
-    """Exact sums and sums of products over the trials of a block.
-
-    From regrets[policy, checkpoint, trial] come sums[policy, checkpoint] in units of 2**-places
-    and products[policy, policy, checkpoint] in units of 4**-places.
-    """
-    units = np.rint(np.ldexp(regrets, places)).astype(np.int64)
-    high = units >> HALF_BITS
-    low = units - (high << HALF_BITS)
-
-    def dot(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> Integers:
-        return np.asarray(np.einsum("pkb,qkb->pqk", left, right), object)
-
-    mixed = dot(high, low) + dot(low, high)
-    products = dot(high, high) * 4**HALF_BITS + mixed * 2**HALF_BITS + dot(low, low)
-    return units.sum(axis=-1).astype(object), products
+    return REGRET_BITS - (horizon * agents).bit_length()
 
 
 def joined_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

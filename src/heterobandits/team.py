@@ -38,8 +38,8 @@ class Team:
     Examples
     --------
     >>> team = Team([0.5, 0.9, 0.5])
-    >>> team.order.tolist(), team.kind.tolist(), team.kind_slope.tolist()
-    ([1, 0, 2], [1, 0, 1], [0.9, 0.5])
+    >>> team.order.tolist(), team.kind.tolist(), team.kinds
+    ([1, 0, 2], [1, 0, 1], [(0.9, 0.0), (0.5, 0.0)])
     """
 
     sensitivities: tuple[float, ...]
@@ -69,28 +69,33 @@ class Team:
         return pick_order(self.sensitivities).astype(np.int64)
 
     @cached_property
+    def kinds(self) -> list[tuple[float, float]]:
+        """The slope and offset of each kind, by falling slope / (1 - offset)."""
+        alike = set(zip(self.slope.tolist(), self.offset.tolist(), strict=True))
+        return sorted(alike, key=lambda kind: (-kind[0] / (1.0 - kind[1]), kind[1]))
+
+    @cached_property
     def kind(self) -> Places:
-        """The kind of each agent; kinds are numbered in the order in which they pick."""
-        numbers: dict[tuple[float, float], int] = {}
-        kind = np.empty(len(self), np.int64)
-        for a in self.order:
-            kind[a] = numbers.setdefault((self.slope[a], self.offset[a]), len(numbers))
-        return kind
+        """The kind of each agent."""
+        pairs = zip(self.slope.tolist(), self.offset.tolist(), strict=True)
+        return np.array([self.kinds.index(pair) for pair in pairs], np.int64)
 
     @cached_property
-    def kind_slope(self) -> Floats:
-        """The slope of each kind."""
-        return self._of_kinds(self.slope)
+    def arrays(self) -> Any:
+        """The same for the kernels: an `Agents`."""
+        from heterobandits.core.indices import Agents
 
-    @cached_property
-    def kind_offset(self) -> Floats:
-        """The offset of each kind."""
-        return self._of_kinds(self.offset)
-
-    @property
-    def kinds(self) -> int:
-        """The number of kinds."""
-        return len(self.kind_slope)
-
-    def _of_kinds(self, values: Floats) -> Floats:
-        return values[np.unique(self.kind, return_index=True)[1]]
+        d_k, phi_k = np.array(self.kinds).T.copy()
+        r, root = np.unique(phi_k / d_k, return_inverse=True)
+        return Agents(
+            d=self.slope,
+            phi=self.offset,
+            kind=self.kind,
+            by_kind=np.argsort(self.kind, kind="stable").astype(np.int64),
+            order=self.order,
+            d_k=d_k,
+            phi_k=phi_k,
+            s_k=d_k / (1.0 - phi_k),
+            root=root.astype(np.int64),
+            r=r,
+        )

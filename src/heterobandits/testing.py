@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.core.randomness import uniform
+from heterobandits.engine import Learning, World
 from heterobandits.planner import Planner
 from heterobandits.policies import Policy
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem
-from heterobandits.simulation import Block, World, simulate
-from heterobandits.team import pick_order
+from heterobandits.simulation import simulate
+from heterobandits.team import Team
 
 Counts = npt.NDArray[np.int32]
 
@@ -45,15 +46,16 @@ def index_of(
     policy: Policy, sensitivities: tuple[float, ...], pulls: Counts, successes: Counts
 ) -> npt.NDArray[np.float64]:
     """The policy's index after 50 rounds, with the agents as they are listed."""
-    order = pick_order(sensitivities)
-    s = np.array(sensitivities)[order]
-    tables_ = (np.ascontiguousarray(pulls[order]), np.ascontiguousarray(successes[order]))
-    arms, trials = pulls.shape[1:]
-    draws = np.full((2 * arms, trials), DRAW, np.uint32)
-    rows = policy.index_rows(s, *tables_, order, 50, draws)
+    trials = pulls.shape[-1]
+
+    def draws(first: int, count: int) -> npt.NDArray[np.uint32]:
+        return np.full((count, trials), DRAW, np.uint32)
+
+    tables_ = (np.ascontiguousarray(pulls), np.ascontiguousarray(successes))
+    rows = policy.index_rows(Team(sensitivities), *tables_, 50, draws)
     if policy.sorted_by == "estimate":
         return rows
-    return rows[0] if policy.index_per == "arm" else rows[np.argsort(order)]
+    return rows[0] if policy.index_per == "arm" else rows
 
 
 def ranks_tables(policy: Policy) -> bool:
@@ -143,8 +145,7 @@ def check_one_path(policy: Policy) -> None:
         return
     seed, trial = 11, 3
     for problem in PROBLEMS:
-        world = World.of(problem, policy)
-        block = Block(world, seed, trial, 1)
+        learning = Learning(World(problem, policy), seed, trial, 1)
         planner = Planner(problem.believed, problem.arms, policy, seed, trial=trial)
         for round_ in range(1, 41):
             plan = planner.ask()
@@ -154,8 +155,8 @@ def check_one_path(policy: Policy) -> None:
                 if arm is not None
             )
             planner.tell(plan, [int(luck < chance) for luck, chance in chances])
-            block.advance(1)
-            assert np.array_equal(block.pulls[np.argsort(world.order), :, 0], planner.pulls), (
+            learning.advance(1)
+            assert np.array_equal(learning.pulls[:, :, 0], planner.pulls), (
                 f"{policy.name} plans round {round_} of {problem} differently in the planner and "
                 "in the simulator"
             )

@@ -6,9 +6,13 @@ the larger random word, which makes every tied arm equally likely.
 
 The arms so chosen may also be dealt to the agents in another order: by chance, or by a second
 index row, the highest to the agent with the first turn.
+
+Only here does it matter in which order the agents pick: order[q] is the agent with turn q. The words
+of ties and draws belong to turns.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,11 +22,34 @@ DEALT = ("by index", "by chance", "by the second row")
 BY_INDEX, BY_CHANCE, BY_SECOND_ROW = range(len(DEALT))
 
 
+class Table(NamedTuple):
+    """Room to sort and pick in."""
+
+    rank: np.ndarray
+    taken: np.ndarray
+    best: np.ndarray
+    best_tie: np.ndarray
+    picked: np.ndarray
+    second: np.ndarray
+
+
+def table(agents, arms, lanes):
+    """Room for as many agents, arms and lanes."""
+    return Table(
+        rank=np.empty((arms, lanes), np.int32),
+        taken=np.empty((arms, lanes), np.bool_),
+        best=np.empty(lanes),
+        best_tie=np.empty(lanes, np.uint32),
+        picked=np.empty((agents, lanes), np.int32),
+        second=np.empty((1, arms, lanes)),
+    )
+
+
 @compiled
-def sort_by_ranks(index, ties, count, out):
-    """out[q, lane] = arm with the q-th highest index, q < count, by comparing all pairs of arms."""
+def sort_by_ranks(index, ties, order, table, out):
+    """out[order[q], lane] = arm with the q-th highest index, by comparing all pairs of arms."""
     N, B = index.shape
-    rank = np.empty((N, B), np.int32)
+    rank = table.rank
     for n in range(N):
         index_n = index[n]
         ties_n = ties[n]
@@ -39,9 +66,9 @@ def sort_by_ranks(index, ties, count, out):
                 )
                 rank_m[lane] += ahead
                 rank_n[lane] += not ahead
-    for q in range(count):
+    for q in range(len(order)):
         place = np.int32(q)
-        out_q = out[q]
+        out_q = out[order[q]]
         for n in range(N):
             arm = np.int32(n)
             rank_n = rank[n]
@@ -50,22 +77,26 @@ def sort_by_ranks(index, ties, count, out):
 
 
 @compiled
-def pick_in_turn(index, ties, count, out):
-    """out[q, lane] = arm picked q-th: the best free arm by index row q, or by row 0 if there is only one."""
+def pick_in_turn(index, ties, order, table, out):
+    """out[order[q], lane] = arm picked at turn q: the best free arm by the agent's index row, or by the only one."""
     I, N, B = index.shape
-    taken = np.zeros((N, B), np.bool_)
-    best = np.empty(B)
-    best_tie = np.empty(B, np.uint32)
-    for q in range(count):
-        row = q if I > 1 else 0
-        pick = out[q]
+    taken = table.taken
+    best = table.best
+    best_tie = table.best_tie
+    for n in range(N):
+        for lane in range(B):
+            taken[n, lane] = False
+    for q in range(len(order)):
+        own_row = index[order[q] if I > 1 else 0]
+        first_tie = q * N if I > 1 else 0
+        pick = out[order[q]]
         for lane in range(B):
             pick[lane] = -1
             best[lane] = -math.inf
             best_tie[lane] = 0
         for n in range(N):
-            index_n = index[row, n]
-            ties_n = ties[row * N + n]
+            index_n = own_row[n]
+            ties_n = ties[first_tie + n]
             taken_n = taken[n]
             arm = np.int32(n)
             for lane in range(B):
@@ -77,7 +108,7 @@ def pick_in_turn(index, ties, count, out):
                 best[lane] = index_n[lane] if ahead else best[lane]
                 best_tie[lane] = ties_n[lane] if ahead else best_tie[lane]
                 pick[lane] = arm if ahead else pick[lane]
-        if q + 1 < count:
+        if q + 1 < len(order):
             for n in range(N):
                 taken_n = taken[n]
                 arm = np.int32(n)
@@ -86,17 +117,17 @@ def pick_in_turn(index, ties, count, out):
 
 
 @compiled
-def shuffle_turns(picked, draws, out):
-    """out[a, lane] = what was picked at agent a's turn, the turns being the order of the agents' draws."""
+def shuffle_turns(picked, draws, order, out):
+    """out[a, lane] = what was picked at agent a's random turn: turns follow the draws, one for each agent."""
     A, B = picked.shape
-    for a in range(A):
+    for q in range(A):
         for lane in range(B):
             turn = 0
             for b in range(A):
-                turn += (draws[b, lane] > draws[a, lane]) | (
-                    (draws[b, lane] == draws[a, lane]) & (b < a)
+                turn += (draws[b, lane] > draws[q, lane]) | (
+                    (draws[b, lane] == draws[q, lane]) & (b < q)
                 )
-            out[a, lane] = picked[turn, lane]
+            out[order[q], lane] = picked[order[turn], lane]
 
 
 @compiled
@@ -115,22 +146,21 @@ def fill_picked(picked, index, out):
 
 
 @compiled
-def assign(index, ties, draws, dealt, picked, out):
+def assign(index, ties, draws, dealt, order, table, out):
     """out[a, lane] = arm of agent a, from the index rows and the words of the round.
 
     Sorting costs N^2/2 comparisons and picking A N heavier ones; both give the same arms.
     """
     N = index.shape[1]
-    A = out.shape[0]
-    target = out if dealt == BY_INDEX else picked
+    A = len(order)
+    target = out if dealt == BY_INDEX else table.picked
     chooser = index[:1] if dealt == BY_SECOND_ROW else index
     if len(chooser) == 1 and N <= 4 * A:
-        sort_by_ranks(chooser[0], ties, A, target)
+        sort_by_ranks(chooser[0], ties, order, table, target)
     else:
-        pick_in_turn(chooser, ties, A, target)
+        pick_in_turn(chooser, ties, order, table, target)
     if dealt == BY_CHANCE:
-        shuffle_turns(picked, draws, out)
+        shuffle_turns(table.picked, draws, order, out)
     elif dealt == BY_SECOND_ROW:
-        second = np.empty(index[:1].shape)
-        fill_picked(picked, index[1], second[0])
-        pick_in_turn(second, ties, A, out)
+        fill_picked(table.picked, index[1], table.second[0])
+        pick_in_turn(table.second, ties, order, table, out)

@@ -3,14 +3,18 @@
 Numba's own cache watches only the file a function stands in. A kernel that calls a rule in
 another file would go on running the old rule after an edit there. Here the cache of every
 kernel is stamped with a digest of all of `core/`, so any edit compiles all kernels anew.
+
+With NUMBA_DISABLE_JIT=1 nothing is compiled: every kernel is the Python function it is written as.
 """
 
 import hashlib
 from contextlib import suppress
 from pathlib import Path
 
-from numba import njit
+from numba import config, njit
 from numba.core.caching import FunctionCache
+from numba.core.types import WrapperAddressProtocol
+from numba.experimental import function_type  # noqa: F401, so that numba knows the type of a Kernel
 
 
 def source_digest():
@@ -31,6 +35,21 @@ class KernelCache(FunctionCache):
         super().__init__(py_func)
         self._cache_file._source_stamp = SOURCE_DIGEST
 
+    def _index_key(self, sig, codegen):
+        """What tells compiled code apart.
+
+        Numba would pickle the functions in a closure, which gives other bytes in every process. Here a
+        function has all of them in its name, and their sources are in the stamp.
+        """
+        return sig, codegen.magic_tuple(), self._py_func.__qualname__
+
+    def has_any(self):
+        """Whether compiled code of this function lies there, for any arguments."""
+        try:
+            return bool(self._cache_file._load_index())
+        except Exception:  # unreadable means not there
+            return False
+
     def load_overload(self, sig, target_context):
         """The compiled code for a signature, or None."""
         try:
@@ -49,11 +68,72 @@ class KernelCache(FunctionCache):
 def compiled(function):
     """Compile `function` without the interpreter lock, with IEEE division, cached per machine."""
     dispatcher = njit(nogil=True, error_model="numpy")(function)
-    with suppress(RuntimeError):  # no folder can be written to: compile in every process
-        dispatcher._cache = KernelCache(function)
+    if not config.DISABLE_JIT:
+        with suppress(RuntimeError):  # no folder can be written to: compile in every process
+            dispatcher._cache = KernelCache(function)
     return dispatcher
 
 
 def inlined(function):
     """Compile `function` into its callers: the small equations, called once per lane."""
     return njit(nogil=True, error_model="numpy", inline="always")(function)
+
+
+def is_ready(dispatcher):
+    """Whether a kernel is compiled, here or in this machine's cache, for any arguments."""
+    cache = dispatcher._cache
+    return bool(dispatcher.signatures) or (isinstance(cache, KernelCache) and cache.has_any())
+
+
+class Kernel(WrapperAddressProtocol):
+    """A compiled function of one signature that can be handed to another compiled function.
+
+    That one calls it by its address, and is itself compiled once, not once for each.
+    """
+
+    def __init__(self, dispatcher, signature):
+        self.dispatcher = dispatcher
+        self._signature = signature
+        self._address = None
+
+    def __call__(self, *arguments):
+        """Call it from Python."""
+        self.compile()
+        return self.dispatcher(*arguments)
+
+    def signature(self):
+        """The numba signature."""
+        return self._signature
+
+    def compile(self):
+        """Compile it, or load it from this machine's cache; for its signature and no other."""
+        if not self.dispatcher.signatures:
+            self.dispatcher.compile(self._signature.args)
+            self.dispatcher.disable_compile()
+
+    def is_ready(self):
+        """Whether it is compiled, here or in this machine's cache."""
+        return is_ready(self.dispatcher)
+
+    def __wrapper_address__(self):
+        """Where the compiled code lies; part of numba's protocol."""
+        if self._address is None:
+            self.compile()
+            code = self.dispatcher.get_compile_result(self._signature)
+            name = code.fndesc.llvm_cfunc_wrapper_name
+            self._address = code.library.get_pointer_to_function(name)
+        return self._address
+
+
+def kernel(function, signature):
+    """`function` compiled for `signature`, to be handed to other kernels.
+
+    A factory makes many functions of one name. Code from the cache and code compiled in this process
+    would then bear the same symbol, and one kernel would run in another's place: the functions in
+    its closure become part of its name.
+    """
+    inner = (cell.cell_contents for cell in function.__closure__ or ())
+    names = ", ".join(getattr(part, "py_func", part).__qualname__ for part in inner)
+    function.__qualname__ = f"{function.__qualname__}({names})"
+    dispatcher = compiled(function)
+    return dispatcher if config.DISABLE_JIT else Kernel(dispatcher, signature)

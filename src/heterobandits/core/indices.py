@@ -1,133 +1,447 @@
-"""The rules: the paper's equations, each written once, then mapped over arms and lanes.
+"""The rules: the paper's equations, each written once, with all that the engine needs to know of a rule.
 
 Notation (Gordon, Rolf, Tambe 2024; the labels in brackets are those of the paper's source):
 
     A, N       number of agents, of arms
-    K          number of distinct sensitivities
+    K          number of kinds of agents: of distinct sensitivities
     F          number of assignments, N! / (N - A)!
-    s[a]       sensitivity of agent a, as believed by the planner
+    d[a]       slope of agent a: how much more often it reports 1 where there is something to report.
+               The paper's sensitivity s[a], as believed by the planner, as long as nobody gives false alarms
+    phi[a]     offset of agent a: how often it reports 1 where there is nothing
     mu[n]      mean of arm n
     c[a, n]    pulls of arm n by agent a                                   [eq:c_tan]
     y[a, n]    successes among them
     t          rounds elapsed; the theory has the horizon T in its place
     delta      probability with which any of the bounds may fail
-    V          sum_a s_a^2 c_an, the information gathered about an arm
-    W          sum_a s_a y_an, the successes weighted by sensitivity
+    V          sum_a d_a^2 c_an, the information gathered about an arm
+    W          sum_a d_a (y_an - phi_a c_an), the successes weighted by sensitivity
     L          the log term of the round: ln(2 N G / delta) and its kin
 
-An arm (or agent-arm pair, or assignment) never pulled has an infinite index.
-Agents stand in the order in which they pick, the most sensitive first.
+First come the families: each makes a kernel out of an equation for one arm in one lane, and maps it
+over the arms and lanes of a block, in one long loop where it can. Then the rules, in the order of the paper: equation, log term, and
+the record that holds them. An arm (or agent-arm pair, or assignment) never pulled has an infinite
+index. Agents stand as the user listed them.
 """
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numba import boolean, float64, int32, int64, typeof, types, uint32, void
 
-from heterobandits.core.compiled import compiled, inlined
+from heterobandits.core.compiled import compiled, inlined, kernel
 from heterobandits.core.elementary import ln
-from heterobandits.core.likelihood import fill_fallen, fill_greatest, fill_likeliest
+from heterobandits.core.likelihood import Outcomes, fill_fallen, fill_greatest, fill_likeliest
 from heterobandits.core.posterior import fill_draws, fill_posterior
-
-RULES = (
-    "min-width",
-    "min-ucb",
-    "no-sharing",
-    "cucb",
-    "ucb",
-    "greedy",
-    "random",
-    "oracle",
-    "min-width-grouped",
-    "mixture-width",
-    "kl-ucb",
-    "posterior-ratio",
-    "posterior-ratio-decay",
-    "posterior-sorted",
-    "thompson",
-    "thompson-sorted",
-)
-(
-    MIN_WIDTH,
-    MIN_UCB,
-    NO_SHARING,
-    CUCB,
-    UCB,
-    GREEDY,
-    RANDOM,
-    ORACLE,
-    MIN_WIDTH_GROUPED,
-    MIXTURE_WIDTH,
-    KL_UCB,
-    POSTERIOR_RATIO,
-    POSTERIOR_RATIO_DECAY,
-    POSTERIOR_SORTED,
-    THOMPSON,
-    THOMPSON_SORTED,
-) = range(len(RULES))
+from heterobandits.core.work import STRIP, beyond, desk, narrowed
 
 RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
 
 
+class Agents(NamedTuple):
+    """The agents as kernels take them; `team.Team.arrays` makes it.
+
+    d, phi and kind belong to the agents; by_kind lists these kind by kind, order as they pick. d_k, phi_k,
+    s_k and root belong to the kinds, with s = d / (1 - phi) falling; r[root] = phi / d, each value once.
+    """
+
+    d: np.ndarray
+    phi: np.ndarray
+    kind: np.ndarray
+    by_kind: np.ndarray
+    order: np.ndarray
+    d_k: np.ndarray
+    phi_k: np.ndarray
+    s_k: np.ndarray
+    root: np.ndarray
+    r: np.ndarray
+
+
+class Seen(NamedTuple):
+    """What a rule may look at in a block of trials.
+
+    Attributes
+    ----------
+    agents, mu
+        The agents; the means, which the oracle alone knows.
+    c, y
+        The two tables of learning, [agent, arm, lane].
+    L
+        The log term of the round.
+    keys
+        Random words, [slot, lane]: as many for each arm as the rule's record asks for.
+    known
+        Where known[n, lane], the tables of arm n are those that its index was computed from in the last round,
+        with the same L: it need not be computed again.
+    """
+
+    agents: Agents
+    mu: np.ndarray
+    c: np.ndarray
+    y: np.ndarray
+    L: float
+    keys: np.ndarray
+    known: np.ndarray
+
+
+class Size(NamedTuple):
+    """What a log term depends on beside t and delta."""
+
+    A: int
+    K: int
+    N: int
+    F: float = 1.0
+
+
+class Band(NamedTuple):
+    """Intervals for the means: fill(seen, desk, estimate, width), in one row for all agents or one for each.
+
+    Where nothing was pulled the estimate is 0.5, as in the paper, and the width infinite.
+    """
+
+    fill: Callable
+    per: str
+
+
+class Rule(NamedTuple):
+    """Everything the engine and the planner need to know of a policy's rule.
+
+    Attributes
+    ----------
+    fill
+        The kernel: fill(seen, desk, out) puts the index of arm n into out[row, n, lane].
+    log_terms
+        log_terms(t, size, delta): L after each of the rounds elapsed in the array t, all at least 1.
+    index_per
+        Whether a row of indices belongs to all agents ("arm") or each has its own ("agent"); for
+        "assignment" the arms of `fill` are all assignments, and its one agent is the team.
+    sorted_by
+        Whether the agents are sorted on the chosen arms by the "index", or by a second row that `fill` fills:
+        the "estimate".
+    words
+        The random words that an arm's index takes.
+    remembers
+        Whether L never changes, so that an index stays as it is until its arm is pulled again.
+    band
+        The intervals that the index is the upper end of.
+    """
+
+    fill: Callable
+    log_terms: Callable
+    index_per: str = "arm"
+    sorted_by: str = "index"
+    words: int = 0
+    remembers: bool = False
+    band: Band | None = None
+
+
+def seen(agents, pulls, successes, *, means=None, log_term=0.0, keys=None):
+    """What a rule looks at, outside of a run: nothing is known from a round before."""
+    N, B = pulls.shape[1:]
+    return Seen(
+        agents,
+        np.zeros(N) if means is None else means,
+        pulls,
+        successes,
+        float(log_term),
+        np.zeros((0, B), np.uint32) if keys is None else keys,
+        np.zeros((N, B), np.bool_),
+    )
+
+
+_AGENTS = types.NamedTuple([float64[::1]] * 2 + [int64[::1]] * 3 + [float64[::1]] * 3 + [int64[::1], float64[::1]], Agents)  # fmt: skip
+_TABLE = int32[:, :, ::1]
+SEEN = types.NamedTuple(
+    [_AGENTS, float64[::1], _TABLE, _TABLE, float64, uint32[:, ::1], boolean[:, ::1]], Seen
+)
+DESK = typeof(desk(1, 1))
+FILL = void(SEEN, DESK, float64[:, :, ::1])
+BAND = void(SEEN, DESK, float64[:, :, ::1], float64[:, :, ::1])
+
+
 @compiled
-def ln_G(t, A):
-    """ln G(t, A), with G(t, A) = sum_{i=1..t} C(i + A - 1, A - 1) = C(t + A, A) - 1   [eq:G(T,A)]
+def fill_ln_G(t, A, out):
+    """out[i] = ln G(t[i], A), with G(t, A) = sum_{i=1..t} C(i + A - 1, A - 1) = C(t + A, A) - 1   [eq:G(T,A)]
 
     The binomial is a product of A factors 1 + t/i, so its logarithm has no cancellation;
     the factors are summed from the smallest, with the rounding error carried along.
     """
-    if A == 1:
-        return math.log(t)
-    total = 0.0
-    carry = 0.0
-    for i in range(A, 0, -1):
-        term = math.log1p(t / i) - carry
-        grown = total + term
-        carry = (grown - total) - term
-        total = grown
-    return total + math.log1p(-math.exp(-total))
+    for j in range(len(t)):
+        if A == 1:
+            out[j] = math.log(t[j])
+            continue
+        total = 0.0
+        carry = 0.0
+        for i in range(A, 0, -1):
+            term = math.log1p(t[j] / i) - carry
+            grown = total + term
+            carry = (grown - total) - term
+            total = grown
+        out[j] = total + math.log1p(-math.exp(-total))
+
+
+def ln_G(t, A):
+    """ln G(t, A) of every t of an array; ln t for A = 1."""
+    out = np.empty(len(t))
+    fill_ln_G(t, A, out)
+    return out
 
 
 @compiled
-def log_term(rule, t, A, K, N, F, delta):
-    """L after t >= 1 rounds: the logarithm under each policy's root."""
-    if rule == MIN_WIDTH:
-        return math.log(2 * N / delta) + ln_G(t, A)  # [eq:epsilon_t,n]
-    if rule == MIN_WIDTH_GROUPED:
-        return math.log(2 * N / delta) + ln_G(t, K)  # docs/beyond.md (1)
-    if rule == MIXTURE_WIDTH:
-        return math.log(N / delta)  # docs/beyond.md (2)
-    if rule == KL_UCB:
-        return math.log(t)  # docs/beyond.md (4)
-    if rule == POSTERIOR_RATIO or rule == POSTERIOR_SORTED:
-        return math.log(N) - math.log(delta)  # docs/beyond.md (6)
-    if rule == POSTERIOR_RATIO_DECAY:
-        return math.log(N) - math.log(delta) + math.log(t)  # docs/beyond.md (8)
-    if rule == MIN_UCB or rule == NO_SHARING:
-        return math.log(2 * A * N / delta) + math.log(t)  # [eq:epsilon_t,a,n]
-    if rule == CUCB:
-        return math.log(2 * N / delta) + math.log(t)  # [eq:cucb_alg_ucb]
-    if rule == UCB:
-        return math.log(2 * F / delta) + math.log(t)  # [eq:ucb_alg_ucb]
-    return 0.0
-
-
-@inlined
-def remembers(rule):
-    """Whether an arm's index stays as it is until the arm is pulled again."""
-    return rule == POSTERIOR_RATIO or rule == POSTERIOR_SORTED
-
-
-@inlined
-def draws_means(rule):
-    """Whether the index of an arm is a draw from the posterior of its mean."""
-    return rule == THOMPSON or rule == THOMPSON_SORTED
+def weigh(first, d, phi, c, y, V, W):
+    """Add what agents of one kind have seen to V and W, which begin with the first kind."""
+    d_squared = d * d
+    if first:
+        for i in range(len(c)):
+            V[i] = d_squared * c[i]
+            W[i] = d * (y[i] - phi * c[i])
+    elif phi == 0.0:
+        for i in range(len(c)):
+            V[i] += d_squared * c[i]
+            W[i] += d * y[i]
+    else:
+        for i in range(len(c)):
+            V[i] += d_squared * c[i]
+            W[i] += d * (y[i] - phi * c[i])
 
 
 @compiled
-def fill_log_terms(rule, elapsed, A, K, N, F, delta, out):
-    """out[i] = L after elapsed + i rounds. Before the first round nothing was pulled, and L has no say."""
-    for i in range(out.shape[0]):
-        out[i] = log_term(rule, max(1.0, float(elapsed + i)), A, K, N, F, delta)
+def pool(seen, start, stop, desk):
+    """V and W from `start` to `stop` in the long row of all arms in all lanes.
+
+    Agents of one kind are counted together, in integers: arms that are equal on
+    paper are then equal to the last bit, and the tie between them is broken by chance.
+    """
+    A, N, B = seen.c.shape
+    c = seen.c.reshape((A, N * B))
+    y = seen.y.reshape((A, N * B))
+    agents = seen.agents
+    V = desk.sums[0, : stop - start]
+    W = desk.sums[1, : stop - start]
+    count = desk.counts[0, : stop - start]
+    hits = desk.counts[1, : stop - start]
+    q = 0
+    while q < A:
+        a = agents.by_kind[q]
+        k = agents.kind[a]
+        q += 1
+        if q == A or agents.kind[agents.by_kind[q]] != k:
+            weigh(k == 0, agents.d_k[k], agents.phi_k[k], c[a, start:stop], y[a, start:stop], V, W)
+            continue
+        c_a = c[a, start:stop]
+        y_a = y[a, start:stop]
+        for i in range(len(count)):
+            count[i] = c_a[i]
+            hits[i] = y_a[i]
+        while q < A and agents.kind[agents.by_kind[q]] == k:
+            c_a = c[agents.by_kind[q], start:stop]
+            y_a = y[agents.by_kind[q], start:stop]
+            for i in range(len(count)):
+                count[i] += c_a[i]
+                hits[i] += y_a[i]
+            q += 1
+        weigh(k == 0, agents.d_k[k], agents.phi_k[k], count, hits, V, W)
+    return V, W
+
+
+def pooled(equation):
+    """Rules for what all agents saw of an arm, weighted by sensitivity: equation(W, V, L)."""
+
+    def fill(seen, desk, out):
+        whole = out[0].reshape(out[0].size)
+        for start in range(0, len(whole), STRIP):
+            row = whole[start : start + STRIP]
+            V, W = pool(seen, start, start + len(row), desk)
+            for i in range(len(row)):
+                row[i] = equation(W[i], V[i], seen.L) if V[i] > 0.0 else math.inf
+
+    return kernel(fill, FILL)
+
+
+def own(equation):
+    """Rules for what each agent saw of an arm alone, a row for each: equation(d, phi, c, y, L)."""
+
+    def fill(seen, desk, out):
+        A, N, B = seen.c.shape
+        for a in range(A):
+            d = seen.agents.d[a]
+            phi = seen.agents.phi[a]
+            c = seen.c[a].reshape(N * B)
+            y = seen.y[a].reshape(N * B)
+            row = out[a].reshape(N * B)
+            for i in range(N * B):
+                row[i] = equation(d, phi, c[i], y[i], seen.L) if c[i] > 0 else math.inf
+
+    return kernel(fill, FILL)
+
+
+def least_own(equation):
+    """The same, but the least of the agents' indices is the arm's for all of them   [eq:min-UCB_UCB_t,n]"""
+
+    def fill(seen, desk, out):
+        A, N, B = seen.c.shape
+        row = out[0].reshape(N * B)
+        row[:] = math.inf
+        for a in range(A):
+            d = seen.agents.d[a]
+            phi = seen.agents.phi[a]
+            c = seen.c[a].reshape(N * B)
+            y = seen.y[a].reshape(N * B)
+            for i in range(N * B):
+                index = equation(d, phi, c[i], y[i], seen.L) if c[i] > 0 else math.inf
+                row[i] = index if index < row[i] else row[i]
+
+    return kernel(fill, FILL)
+
+
+def counted(equation):
+    """Rules that count pulls and successes as if all agents were alike: equation(c, y, L)."""
+
+    def fill(seen, desk, out):
+        A, N, B = seen.c.shape
+        c = seen.c.reshape((A, N * B))
+        y = seen.y.reshape((A, N * B))
+        whole = out[0].reshape(N * B)
+        for start in range(0, N * B, STRIP):
+            row = whole[start : start + STRIP]
+            stop = start + len(row)
+            c_a = c[0, start:stop]
+            y_a = y[0, start:stop]
+            if A == 1:
+                for i in range(len(row)):
+                    row[i] = equation(c_a[i], y_a[i], seen.L) if c_a[i] > 0 else math.inf
+                continue
+            count = desk.counts[0, : len(row)]
+            hits = desk.counts[1, : len(row)]
+            for i in range(len(row)):
+                count[i] = c_a[i]
+                hits[i] = y_a[i]
+            for a in range(1, A):
+                c_a = c[a, start:stop]
+                y_a = y[a, start:stop]
+                for i in range(len(row)):
+                    count[i] += c_a[i]
+                    hits[i] += y_a[i]
+            for i in range(len(row)):
+                row[i] = equation(count[i], hits[i], seen.L) if count[i] > 0 else math.inf
+
+    return kernel(fill, FILL)
+
+
+def given(equation):
+    """Rules that learn nothing: equation(mu), the mean of the arm being known to the oracle alone."""
+
+    def fill(seen, desk, out):
+        _, N, B = seen.c.shape
+        for n in range(N):
+            row = out[0, n]
+            for lane in range(B):
+                row[lane] = equation(seen.mu[n])
+
+    return kernel(fill, FILL)
+
+
+@compiled
+def count_by_kind(seen, n, lanes, work):
+    """What was seen of arm n in these lanes: hits and misses by kind of agent, as `likelihood` has them.
+
+    Like `pool`, it counts agents of one kind together. Also what is left of the room to work in.
+    """
+    agents = seen.agents
+    J = len(agents.r)
+    K = len(agents.s_k)
+    h = work.floats[:J]
+    f = work.floats[J : J + K]
+    Y = work.floats[J + K]
+    for j in range(J):
+        for i in range(len(lanes)):
+            h[j, i] = 0.0
+    for k in range(K):
+        for i in range(len(lanes)):
+            f[k, i] = 0.0
+    for a in range(len(agents.kind)):
+        k = agents.kind[a]
+        hit = h[agents.root[k]]
+        missed = f[k]
+        c_an = seen.c[a, n]
+        y_an = seen.y[a, n]
+        for i in range(len(lanes)):
+            missed[i] += c_an[lanes[i]] - y_an[lanes[i]]
+            hit[i] += y_an[lanes[i]]
+    for i in range(len(lanes)):
+        Y[i] = h[0, i]
+    for j in range(1, J):
+        for i in range(len(lanes)):
+            Y[i] += h[j, i]
+    return Outcomes(agents.r, h, agents.s_k, f, Y), beyond(work, J + K + 1, 0)
+
+
+def likelihood(choose):
+    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, key_0, key_1, work, index, estimate).
+
+    It fills index[i] and, for a rule that sorts by it, estimate[i] in the lanes that are not known.
+    """
+
+    def fill(seen, desk, out):
+        _, N, B = seen.c.shape
+        for n in range(N):
+            todo = 0
+            for lane in range(B):
+                if not seen.known[n, lane]:
+                    desk.lanes[todo] = lane
+                    todo += 1
+            lanes = desk.lanes[:todo]
+            outcomes, work = count_by_kind(seen, n, lanes, narrowed(desk, todo))
+            peak = work.floats[0]
+            index = work.floats[1]
+            estimate = work.floats[2]
+            rest = beyond(work, 3, 0)
+            fill_likeliest(outcomes, rest, peak)
+            choose(outcomes, peak, seen.L, seen.keys, n, rest, index, estimate)
+            row = out[0, n]
+            second = out[len(out) - 1, n]  # with one row alone, the index takes its place
+            for i in range(todo):
+                second[lanes[i]] = estimate[i]
+            for i in range(todo):
+                row[lanes[i]] = index[i]
+
+    return kernel(fill, FILL)
+
+
+def pooled_band(half_width):
+    """The intervals of a pooled rule: half_width(V, L) around W/V."""
+
+    def fill(seen, desk, estimate, width):
+        middle = estimate[0].reshape(estimate[0].size)
+        reach = width[0].reshape(width[0].size)
+        for start in range(0, len(middle), STRIP):
+            stop = min(start + STRIP, len(middle))
+            V, W = pool(seen, start, stop, desk)
+            for i in range(stop - start):
+                seen_any = V[i] > 0.0
+                middle[start + i] = shared_estimate(W[i], V[i]) if seen_any else 0.5
+                reach[start + i] = half_width(V[i], seen.L) if seen_any else math.inf
+
+    return Band(kernel(fill, BAND), "arm")
+
+
+def own_band(half_width):
+    """The intervals of a rule of the agents' own outcomes: half_width(d, c, L)."""
+
+    def fill(seen, desk, estimate, width):
+        A, N, B = seen.c.shape
+        for a in range(A):
+            d = seen.agents.d[a]
+            phi = seen.agents.phi[a]
+            for n in range(N):
+                for lane in range(B):
+                    c = seen.c[a, n, lane]
+                    y = seen.y[a, n, lane]
+                    estimate[a, n, lane] = own_estimate(d, phi, c, y) if c > 0 else 0.5
+                    width[a, n, lane] = half_width(d, c, seen.L) if c > 0 else math.inf
+
+    return Band(kernel(fill, BAND), "agent")
 
 
 @inlined
@@ -143,272 +457,198 @@ def shared_width(V, L):
 
 
 @inlined
-def mixture_width(V, L):
-    """Half the width of an interval that holds at all rounds at once   docs/beyond.md (2)"""
-    return math.sqrt(0.5 * (V + RHO) * (L + 0.5 * ln(1.0 + V / RHO))) / V
-
-
-@inlined
-def own_estimate(s, c, y):
-    """Estimate of an arm's mean from what one agent saw   [eq:muhat_t,a,n]"""
-    return y / (s * c)
-
-
-@inlined
-def own_width(s, c, L):
-    """Half the width of one agent's interval   [eq:epsilon_t,a,n]"""
-    return math.sqrt(L / (2.0 * c)) / s
-
-
-@inlined
 def min_width_index(W, V, L):
     """Min-Width's index of an arm   [eq:min-width-UCB_t,n]"""
-    return shared_estimate(W, V) + shared_width(V, L) if V > 0.0 else math.inf
+    return shared_estimate(W, V) + shared_width(V, L)
+
+
+def min_width_terms(t, size, delta):
+    """ln(2 N G(t, A) / delta)   [eq:epsilon_t,n]"""
+    return math.log(2 * size.N / delta) + ln_G(t, size.A)
+
+
+MIN_WIDTH = Rule(pooled(min_width_index), min_width_terms, band=pooled_band(shared_width))
 
 
 @inlined
-def mixture_index(W, V, L):
-    """The estimate of all agents plus the width of the normal mixture   docs/beyond.md (2)"""
-    return shared_estimate(W, V) + mixture_width(V, L) if V > 0.0 else math.inf
+def own_estimate(d, phi, c, y):
+    """Estimate of an arm's mean from what one agent saw   [eq:muhat_t,a,n]"""
+    return (y - phi * c) / (d * c)
 
 
 @inlined
-def own_index(s, c, y, L):
+def own_width(d, c, L):
+    """Half the width of one agent's interval   [eq:epsilon_t,a,n]"""
+    return math.sqrt(L / (2.0 * c)) / d
+
+
+@inlined
+def own_index(d, phi, c, y, L):
     """One agent's index of an arm: No-Sharing ranks by it, Min-UCB takes the least   [eq:UCB_t,a,n]"""
-    return own_estimate(s, c, y) + own_width(s, c, L) if c > 0 else math.inf
+    return own_estimate(d, phi, c, y) + own_width(d, c, L)
+
+
+def own_terms(t, size, delta):
+    """ln(2 A N t / delta)   [eq:epsilon_t,a,n]"""
+    return math.log(2 * size.A * size.N / delta) + ln_G(t, 1)
+
+
+MIN_UCB = Rule(least_own(own_index), own_terms, band=own_band(own_width))
+NO_SHARING = Rule(own(own_index), own_terms, index_per="agent", band=MIN_UCB.band)
 
 
 @inlined
 def plain_index(c, y, L):
     """The index without sensitivities, of an arm for CUCB   [eq:cucb_alg_ucb]
     and of an assignment for UCB   [eq:ucb_alg_ucb]"""
-    return y / c + math.sqrt(L / (2.0 * c)) if c > 0 else math.inf
+    return y / c + math.sqrt(L / (2.0 * c))
+
+
+def cucb_terms(t, size, delta):
+    """ln(2 N t / delta)   [eq:cucb_alg_ucb]"""
+    return math.log(2 * size.N / delta) + ln_G(t, 1)
+
+
+def ucb_terms(t, size, delta):
+    """ln(2 F t / delta)   [eq:ucb_alg_ucb]"""
+    return math.log(2 * size.F / delta) + ln_G(t, 1)
+
+
+CUCB = Rule(counted(plain_index), cucb_terms)
+UCB = Rule(CUCB.fill, ucb_terms, index_per="assignment")
+
+
+def grouped_terms(t, size, delta):
+    """ln(2 N G(t, K) / delta)   docs/beyond.md (1)"""
+    return math.log(2 * size.N / delta) + ln_G(t, size.K)
+
+
+MIN_WIDTH_GROUPED = Rule(MIN_WIDTH.fill, grouped_terms, band=MIN_WIDTH.band)
 
 
 @inlined
-def greedy_index(W, V):
+def mixture_width(V, L):
+    """Half the width of an interval that holds at all rounds at once   docs/beyond.md (2)"""
+    return math.sqrt(0.5 * (V + RHO) * (L + 0.5 * ln(1.0 + V / RHO))) / V
+
+
+@inlined
+def mixture_index(W, V, L):
+    """The estimate of all agents plus the width of the normal mixture   docs/beyond.md (2)"""
+    return shared_estimate(W, V) + mixture_width(V, L)
+
+
+def mixture_terms(t, size, delta):
+    """ln(N / delta)   docs/beyond.md (2)"""
+    return np.full(len(t), math.log(size.N / delta))
+
+
+MIXTURE_WIDTH = Rule(pooled(mixture_index), mixture_terms, band=pooled_band(mixture_width))
+
+
+@compiled
+def fill_upper_ends(drop, peak, greatest, outcomes, work, index):
+    """index[i] = the largest mean whose log-likelihood is within drop[i] of the greatest; infinite if nothing was seen."""
+    fill_fallen(True, 1.0 / outcomes.s[0], drop, 0.0, peak, greatest, outcomes, work, index)
+    for i in range(len(index)):
+        pulls = outcomes.Y[i]
+        for k in range(len(outcomes.s)):
+            pulls += outcomes.f[k, i]
+        index[i] = index[i] if pulls > 0.0 else math.inf
+
+
+@compiled
+def choose_likely(outcomes, peak, L, keys, n, work, index, estimate):
+    """KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)"""
+    greatest = work.floats[0]
+    drop = work.floats[1]
+    fill_greatest(peak, outcomes, beyond(work, 2, 0), greatest)
+    for i in range(len(peak)):
+        drop[i] = L
+    fill_upper_ends(drop, peak, greatest, outcomes, beyond(work, 2, 0), index)
+
+
+def kl_terms(t, size, delta):
+    """ln t   docs/beyond.md (4)"""
+    return ln_G(t, 1)
+
+
+KL_UCB = Rule(likelihood(choose_likely), kl_terms)
+
+
+@compiled
+def choose_not_ruled_out(outcomes, peak, L, keys, n, work, index, estimate):
+    """posterior-ratio and its kin: the largest mean within L of the evidence, and the posterior mean
+    docs/beyond.md (6), (8)"""
+    greatest = work.floats[0]
+    drop = work.floats[1]
+    rest = beyond(work, 2, 0)
+    fill_greatest(peak, outcomes, rest, greatest)
+    fill_posterior(peak, greatest, outcomes, rest, drop, estimate)
+    for i in range(len(peak)):
+        drop[i] = greatest[i] - drop[i] + L
+    fill_upper_ends(drop, peak, greatest, outcomes, rest, index)
+
+
+def evidence_terms(t, size, delta):
+    """ln(N / delta)   docs/beyond.md (6)"""
+    return np.full(len(t), math.log(size.N) - math.log(delta))
+
+
+def decaying_terms(t, size, delta):
+    """ln(N t / delta)   docs/beyond.md (8)"""
+    return math.log(size.N) - math.log(delta) + ln_G(t, 1)
+
+
+POSTERIOR_RATIO = Rule(likelihood(choose_not_ruled_out), evidence_terms, remembers=True)
+POSTERIOR_RATIO_DECAY = Rule(POSTERIOR_RATIO.fill, decaying_terms)
+POSTERIOR_SORTED = Rule(POSTERIOR_RATIO.fill, evidence_terms, sorted_by="estimate", remembers=True)
+
+
+@compiled
+def choose_drawn(outcomes, peak, L, keys, n, work, index, estimate):
+    """thompson: a draw from the posterior   docs/beyond.md (9)"""
+    fill_draws(keys[2 * n], keys[2 * n + 1], peak, outcomes, work, index)
+
+
+@compiled
+def choose_drawn_and_sort(outcomes, peak, L, keys, n, work, index, estimate):
+    """thompson-sorted: a draw from the posterior   docs/beyond.md (9)   and the posterior mean"""
+    greatest = work.floats[0]
+    log_evidence = work.floats[1]
+    rest = beyond(work, 2, 0)
+    fill_greatest(peak, outcomes, rest, greatest)
+    fill_posterior(peak, greatest, outcomes, rest, log_evidence, estimate)
+    fill_draws(keys[2 * n], keys[2 * n + 1], peak, outcomes, rest, index)
+
+
+def no_terms(t, size, delta):
+    """Rules without a log term."""
+    return np.zeros(len(t))
+
+
+THOMPSON = Rule(likelihood(choose_drawn), no_terms, words=2)
+THOMPSON_SORTED = Rule(likelihood(choose_drawn_and_sort), no_terms, sorted_by="estimate", words=2)
+
+
+@inlined
+def greedy_index(W, V, L):
     """Min-Width's estimate without a width."""
-    return shared_estimate(W, V) if V > 0.0 else math.inf
+    return shared_estimate(W, V)
 
 
-@compiled
-def pool(s, c, y, n, count, hits, V, W):
-    """V and W of arm n in every lane.
-
-    Agents of equal sensitivity are counted together, in integers: arms that are equal on
-    paper are then equal to the last bit, and the tie between them is broken by chance.
-    """
-    A = c.shape[0]
-    B = c.shape[2]
-    for lane in range(B):
-        V[lane] = 0.0
-        W[lane] = 0.0
-    a = 0
-    while a < A:
-        c_an = c[a, n]
-        y_an = y[a, n]
-        for lane in range(B):
-            count[lane] = c_an[lane]
-            hits[lane] = y_an[lane]
-        s_a = s[a]
-        a += 1
-        while a < A and s[a] == s_a:
-            c_an = c[a, n]
-            y_an = y[a, n]
-            for lane in range(B):
-                count[lane] += c_an[lane]
-                hits[lane] += y_an[lane]
-            a += 1
-        s_a_squared = s_a * s_a
-        for lane in range(B):
-            V[lane] += s_a_squared * count[lane]
-            W[lane] += s_a * hits[lane]
+@inlined
+def no_index(mu):
+    """All arms tie."""
+    return 0.0
 
 
-@compiled
-def count_kinds(s, c, y, n, lanes, kinds, failures, successes):
-    """Of arm n in these lanes: the failures by kind of agent and all successes; the number of kinds.
-
-    Like `pool`, it counts agents of equal sensitivity together. s[k] of the k-th kind goes to kinds.
-    """
-    A = c.shape[0]
-    K = 0
-    for i in range(len(lanes)):
-        successes[i] = 0.0
-    for a in range(A):
-        if a == 0 or s[a] != s[a - 1]:
-            kinds[K] = s[a]
-            for i in range(len(lanes)):
-                failures[K, i] = 0.0
-            K += 1
-        failed = failures[K - 1]
-        c_an = c[a, n]
-        y_an = y[a, n]
-        for i in range(len(lanes)):
-            failed[i] += c_an[lanes[i]] - y_an[lanes[i]]
-            successes[i] += y_an[lanes[i]]
-    return K
+@inlined
+def known_mean(mu):
+    """What only the oracle knows."""
+    return mu
 
 
-@compiled
-def fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes, row, estimate):
-    """The indices of arm n that follow from the exact likelihood of its mean, in these lanes.
-
-    KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)
-    posterior-ratio and its kin: within L of the evidence   docs/beyond.md (6), (8)
-    thompson and its kin: a draw from the posterior, with the key of the arm in `draws`   docs/beyond.md (9)
-
-    To `estimate` goes the posterior mean, if the rule ranks by it too.
-    """
-    A = c.shape[0]
-    B = len(lanes)
-    kinds = np.empty(A)
-    failures = np.empty((A, B))
-    Y = np.empty(B)
-    K = count_kinds(s, c, y, n, lanes, kinds, failures, Y)
-    s_k = kinds[:K]
-    f = failures[:K]
-    peak = np.empty(B)
-    greatest = np.empty(B)
-    drop = np.empty(B)
-    mean = np.empty(B)
-    index = np.empty(B)
-    fill_likeliest(Y, s_k, f, peak)
-    if rule != THOMPSON:
-        fill_greatest(peak, Y, s_k, f, greatest)
-    if rule == KL_UCB:
-        for i in range(B):
-            drop[i] = L
-    elif rule != THOMPSON:
-        fill_posterior(peak, greatest, Y, s_k, f, drop, mean)
-        for i in range(B):
-            drop[i] = greatest[i] - drop[i] + L
-    if draws_means(rule):  # remembers nothing: these lanes are all lanes
-        fill_draws(draws[2 * n], draws[2 * n + 1], peak, Y, s_k, f, index)
-    else:
-        fill_fallen(True, 1.0 / s_k[0], drop, 0.0, peak, greatest, Y, s_k, f, index)
-        for i in range(B):
-            pulls = Y[i]
-            for k in range(K):
-                pulls += f[k, i]
-            index[i] = index[i] if pulls > 0.0 else math.inf
-    for i in range(B):
-        row[lanes[i]] = index[i]
-        estimate[lanes[i]] = mean[i]
-
-
-@compiled
-def fill_indices(rule, s, mu, c, y, L, draws, known, out):
-    """out[i, n, lane] = index of arm n, in one row that all agents share or one row per agent.
-
-    posterior-sorted and thompson-sorted have two: what arms are chosen by, and what the agents are sorted by on them.
-    Where known[n, lane], the tables of the arm are those that `out` was filled from, with the
-    same L; rules with an L that never changes then need not compute it again.
-    """
-    A, N, B = c.shape
-    lanes = np.empty(B, np.int64)
-    V = np.empty(B)
-    W = np.empty(B)
-    count = np.empty(B, np.int32)
-    hits = np.empty(B, np.int32)
-    for n in range(N):
-        row = out[0, n]
-        if rule == MIN_WIDTH or rule == MIN_WIDTH_GROUPED:
-            pool(s, c, y, n, count, hits, V, W)
-            for lane in range(B):
-                row[lane] = min_width_index(W[lane], V[lane], L)
-        elif rule == MIXTURE_WIDTH:
-            pool(s, c, y, n, count, hits, V, W)
-            for lane in range(B):
-                row[lane] = mixture_index(W[lane], V[lane], L)
-        elif rule == GREEDY:
-            pool(s, c, y, n, count, hits, V, W)
-            for lane in range(B):
-                row[lane] = greedy_index(W[lane], V[lane])
-        elif rule == MIN_UCB:
-            for lane in range(B):
-                row[lane] = math.inf
-            for a in range(A):
-                s_a = s[a]
-                c_an = c[a, n]
-                y_an = y[a, n]
-                for lane in range(B):
-                    index = own_index(s_a, c_an[lane], y_an[lane], L)
-                    row[lane] = index if index < row[lane] else row[lane]  # [eq:min-UCB_UCB_t,n]
-        elif rule == NO_SHARING:
-            for a in range(A):
-                s_a = s[a]
-                c_an = c[a, n]
-                y_an = y[a, n]
-                row = out[a, n]
-                for lane in range(B):
-                    row[lane] = own_index(s_a, c_an[lane], y_an[lane], L)
-        elif rule == CUCB:
-            for lane in range(B):
-                count[lane] = 0
-                hits[lane] = 0
-            for a in range(A):
-                c_an = c[a, n]
-                y_an = y[a, n]
-                for lane in range(B):
-                    count[lane] += c_an[lane]
-                    hits[lane] += y_an[lane]
-            for lane in range(B):
-                row[lane] = plain_index(count[lane], hits[lane], L)
-        elif rule >= KL_UCB:
-            estimate = out[1, n] if len(out) > 1 else W
-            todo = 0
-            for lane in range(B):
-                if not (remembers(rule) and known[n, lane]):
-                    lanes[todo] = lane
-                    todo += 1
-            fill_likelihood_indices(rule, s, c, y, n, L, draws, lanes[:todo], row, estimate)
-        elif rule == RANDOM:
-            for lane in range(B):
-                row[lane] = 0.0  # all arms tie
-        elif rule == ORACLE:
-            for lane in range(B):
-                row[lane] = mu[n]
-
-
-@compiled
-def fill_assignment_indices(c, y, L, out):
-    """out[f, lane] = UCB's index of assignment f, from its pulls c[f, lane] and summed successes y[f, lane]."""
-    F, B = c.shape
-    for f in range(F):
-        c_f = c[f]
-        y_f = y[f]
-        row = out[f]
-        for lane in range(B):
-            row[lane] = plain_index(c_f[lane], y_f[lane], L)
-
-
-@compiled
-def fill_intervals(rule, s, c, y, L, estimate, width):
-    """estimate and width [i, n, lane]: a row per agent for No-Sharing, one row for the others.
-
-    Where nothing was pulled the estimate is 0.5, as in the paper, and the width infinite.
-    """
-    A, N, B = c.shape
-    V = np.empty(B)
-    W = np.empty(B)
-    count = np.empty(B, np.int32)
-    hits = np.empty(B, np.int32)
-    for n in range(N):
-        if rule != NO_SHARING:
-            pool(s, c, y, n, count, hits, V, W)
-            for lane in range(B):
-                estimate[0, n, lane] = shared_estimate(W[lane], V[lane]) if V[lane] > 0.0 else 0.5
-                if V[lane] == 0.0:
-                    width[0, n, lane] = math.inf
-                elif rule == MIXTURE_WIDTH:
-                    width[0, n, lane] = mixture_width(V[lane], L)
-                else:
-                    width[0, n, lane] = shared_width(V[lane], L)
-        else:
-            for a in range(A):
-                for lane in range(B):
-                    pulls = c[a, n, lane]
-                    seen = pulls > 0
-                    estimate[a, n, lane] = own_estimate(s[a], pulls, y[a, n, lane]) if seen else 0.5
-                    width[a, n, lane] = own_width(s[a], pulls, L) if seen else math.inf
+GREEDY = Rule(pooled(greedy_index), no_terms)
+RANDOM = Rule(given(no_index), no_terms)
+ORACLE = Rule(given(known_mean), no_terms)

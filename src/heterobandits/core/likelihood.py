@@ -1,36 +1,61 @@
 """The exact likelihood of an arm's mean, and where it falls off.
 
-With Y successes in all and f_k failures by the agents of the k-th sensitivity s_k,
+An agent of the k-th kind reports 1 with probability p_k(mu) = offset_k + slope_k mu. What all agents
+reported of an arm therefore has, up to a constant, the log-likelihood
 
-    l(mu) = Y ln mu + sum_k f_k ln(1 - s_k mu)                        docs/beyond.md (3)
+    l(mu) = sum_j h_j ln(mu + r_j) + sum_k f_k ln(1 - s_k mu)           docs/beyond.md (3)
 
-up to a constant: concave in mu on (0, 1/s_1), s_1 being the largest sensitivity.
+    h_j   successes of the agents with r_j = offset / slope
+    f_k   failures of the agents with s_k = slope / (1 - offset)
+    Y     all successes
+
+Without false alarms there is one r, which is 0, and s_k is the sensitivity. l is concave in mu on
+[0, 1/s_1), s_1 being the largest s.
 
 Newton's method runs on all lanes at once. A lane that has converged is not touched again, so
 that its bits do not depend on how long its neighbours take.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from heterobandits.core.compiled import compiled
 from heterobandits.core.elementary import exp, ln
+from heterobandits.core.work import beyond
 
 MOST_STEPS = 100
 FARTHEST = 690.0  # e to this power is a number still
 CLOSE = 1e-10  # relative size of the last step: its error is of the order of the square
 
 
+class Outcomes(NamedTuple):
+    """What was seen of an arm in each lane: r[j] and h[j, lane], s[k] and f[k, lane], s falling, Y[lane]."""
+
+    r: np.ndarray
+    h: np.ndarray
+    s: np.ndarray
+    f: np.ndarray
+    Y: np.ndarray
+
+
 @compiled
-def fill_log_likelihoods(mu, Y, s, f, out):
-    """out[lane] = l(mu[lane]), for 0 < mu < 1/s_1."""
+def fill_log_likelihoods(mu, seen, out):
+    """out[lane] = l(mu[lane]), for 0 <= mu < 1/s_1, and mu > 0 where an r is 0."""
     B = len(mu)
-    for lane in range(B):
-        out[lane] = Y[lane] * ln(mu[lane])
-    for k in range(len(s)):
-        s_k = s[k]
-        f_k = f[k]
+    for j in range(len(seen.r)):
+        r_j = seen.r[j]
+        h_j = seen.h[j]
+        if j == 0:
+            for lane in range(B):
+                out[lane] = h_j[lane] * ln(mu[lane] + r_j)
+        else:
+            for lane in range(B):
+                out[lane] += h_j[lane] * ln(mu[lane] + r_j)
+    for k in range(len(seen.s)):
+        s_k = seen.s[k]
+        f_k = seen.f[k]
         for lane in range(B):
             # where nobody of this kind has failed, 1 - s mu may be zero
             rest = 1.0 - s_k * mu[lane] if f_k[lane] > 0.0 else 1.0
@@ -38,48 +63,63 @@ def fill_log_likelihoods(mu, Y, s, f, out):
 
 
 @compiled
-def fill_slopes(mu, Y, s, f, out):
-    """out[lane] = l'(mu[lane]), for 0 < mu < 1/s_1, or for mu = 0 if nothing succeeded."""
+def fill_slopes(mu, seen, out):
+    """out[lane] = l'(mu[lane]), for the same mu, or for mu = 0 if nothing succeeded where an r is 0."""
     B = len(mu)
-    for lane in range(B):
-        out[lane] = Y[lane] / mu[lane] if Y[lane] > 0.0 else 0.0
-    for k in range(len(s)):
-        s_k = s[k]
-        f_k = f[k]
+    for j in range(len(seen.r)):
+        r_j = seen.r[j]
+        h_j = seen.h[j]
+        if j == 0:
+            for lane in range(B):
+                out[lane] = h_j[lane] / (mu[lane] + r_j) if h_j[lane] > 0.0 else 0.0
+        else:
+            for lane in range(B):
+                out[lane] += h_j[lane] / (mu[lane] + r_j) if h_j[lane] > 0.0 else 0.0
+    for k in range(len(seen.s)):
+        s_k = seen.s[k]
+        f_k = seen.f[k]
         for lane in range(B):
             out[lane] -= f_k[lane] * s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
 
 
 @compiled
-def fill_curvatures(mu, Y, s, f, out):
+def fill_curvatures(mu, seen, out):
     """out[lane] = -l''(mu[lane]), for the same mu."""
     B = len(mu)
     for lane in range(B):
-        rise = 1.0 / mu[lane] if Y[lane] > 0.0 else 0.0
-        out[lane] = Y[lane] * rise * rise
-    for k in range(len(s)):
-        s_k = s[k]
-        f_k = f[k]
+        out[lane] = 0.0
+    for j in range(len(seen.r)):
+        r_j = seen.r[j]
+        h_j = seen.h[j]
+        for lane in range(B):
+            rise = 1.0 / (mu[lane] + r_j) if h_j[lane] > 0.0 else 0.0
+            out[lane] += h_j[lane] * rise * rise
+    for k in range(len(seen.s)):
+        s_k = seen.s[k]
+        f_k = seen.f[k]
         for lane in range(B):
             pull = s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
             out[lane] += f_k[lane] * pull * pull
 
 
 @compiled
-def fill_likeliest(Y, s, f, mu):
+def fill_likeliest(seen, work, mu):
     """mu[lane] = the mu in [0, 1/s_1] with the greatest likelihood; 1/s_1 if nothing was seen.
 
-    The root of q(mu) = sum_k f_k s_k mu / (1 - s_k mu) = Y. Every term of q is at most Y there, and q is
-    at least what it would be if all failures were those of agents of the mean sensitivity,
-    since it is convex in s: both bound the root from above. As q is increasing and convex in
-    mu, Newton's steps come down to the root from there and never cross it.
+    The root of q(mu) = -mu l'(mu) = sum_k f_k s_k mu / (1 - s_k mu) - sum_j h_j mu / (mu + r_j). Each
+    term of the first sum is at most Y there, and that sum is at least what it would be if all failures
+    were those of agents of the mean s, since it is convex in s: both bound the root from above. As q
+    is convex in mu and grows beyond the root, Newton's steps come down to it and never cross it.
     """
     B = len(mu)
-    excess = np.zeros(B)
-    slope = np.zeros(B)
-    active = np.empty(B, np.bool_)
+    r, h, s, f, Y = seen
+    excess = work.floats[0]
+    slope = work.floats[1]
+    active = work.flags[0]
     for lane in range(B):
         mu[lane] = 1.0 / s[0]
+        excess[lane] = 0.0
+        slope[lane] = 0.0
     for k in range(len(s)):
         s_k = s[k]
         f_k = f[k]
@@ -96,12 +136,31 @@ def fill_likeliest(Y, s, f, mu):
             else mu[lane]
         )
         mu[lane] = alike if alike < mu[lane] else mu[lane]
-        mu[lane] = 0.0 if (failures > 0.0) & (Y[lane] == 0.0) else mu[lane]
         active[lane] = (failures > 0.0) & (Y[lane] > 0.0)
-    for _ in range(MOST_STEPS):
+    rises = slope  # whether l rises from 0 on: there l' is sum_j h_j / r_j less sum_k f_k s_k, which is there
+    for j in range(len(r)):
+        r_j = r[j]
+        h_j = h[j]
         for lane in range(B):
-            excess[lane] = -Y[lane]
+            rise = h_j[lane] / r_j if r_j > 0.0 else math.inf
+            rises[lane] -= rise if h_j[lane] > 0.0 else 0.0
+    for lane in range(B):
+        falls = (excess[lane] > 0.0) & (rises[lane] >= 0.0)
+        mu[lane] = 0.0 if falls else mu[lane]
+        active[lane] = active[lane] & (not falls)
+    for _ in range(MOST_STEPS):
+        plain = h[0]
+        for lane in range(B):
+            excess[lane] = -plain[lane] if r[0] == 0.0 else 0.0
             slope[lane] = 0.0
+        for j in range(len(r)):
+            r_j = r[j]
+            h_j = h[j]
+            if r_j > 0.0:
+                for lane in range(B):
+                    share = 1.0 / (mu[lane] + r_j)
+                    excess[lane] -= h_j[lane] * mu[lane] * share
+                    slope[lane] -= h_j[lane] * r_j * share * share
         for k in range(len(s)):
             s_k = s[k]
             f_k = f[k]
@@ -122,43 +181,61 @@ def fill_likeliest(Y, s, f, mu):
 
 
 @compiled
-def fill_greatest(mu, Y, s, f, out):
-    """out[lane] = l(mu[lane]) where mu is a peak of l, which may lie at 0: nothing succeeded, l(0) = 0."""
+def fill_greatest(mu, seen, work, out):
+    """out[lane] = l(mu[lane]) where mu is a peak of l, which may lie at 0."""
     B = len(mu)
-    inside = np.empty(B)
+    inside = work.floats[0]
     for lane in range(B):
-        inside[lane] = mu[lane] if mu[lane] > 0.0 else 1.0 / (2.0 * s[0])
-    fill_log_likelihoods(inside, Y, s, f, out)
+        inside[lane] = mu[lane] if mu[lane] > 0.0 else 1.0 / (2.0 * seen.s[0])
+    fill_log_likelihoods(inside, seen, out)
+    fill_at_zero(seen, inside)
     for lane in range(B):
-        out[lane] = out[lane] if mu[lane] > 0.0 else 0.0
+        out[lane] = out[lane] if mu[lane] > 0.0 else inside[lane]
 
 
 @compiled
-def fill_fallen(above, limit, drop, slack, peak, greatest, Y, s, f, mu):
+def fill_at_zero(seen, out):
+    """out[lane] = l(0): minus infinity where something succeeded that cannot have with a mean of 0."""
+    for lane in range(len(out)):
+        out[lane] = 0.0
+    for j in range(len(seen.r)):
+        r_j = seen.r[j]
+        h_j = seen.h[j]
+        value = math.log(r_j) if r_j > 0.0 else -math.inf
+        for lane in range(len(out)):
+            out[lane] += h_j[lane] * value if h_j[lane] > 0.0 else 0.0
+
+
+@compiled
+def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
     """mu[lane] = where l has fallen by drop[lane] from l(peak) = greatest, above the peak or below it;
     the peak where drop is not positive.
 
-    Above, the answer ends at the limit, 1/s_1 at most; below, Y must not be 0. Newton's method on
+    Above, the answer ends at the limit, 1/s_1 at most; below at 0. Newton's method on
     z = sqrt(2 (greatest - l)), which is nearly a straight line in mu: it rises from 0 at the peak, and
     the mu is wanted where it reaches sqrt(2 drop). It stops early once l is within `slack` of there.
     """
     B = len(mu)
+    Y = seen.Y
     side = 1.0 if above else -1.0
-    last = min(limit, (1.0 - CLOSE) / s[0])  # closer to the pole of l one does not look
-    height = np.empty(B)
-    slope = np.empty(B)
-    wanted = np.empty(B)
-    lowest = np.empty(B)
-    highest = np.empty(B)
-    active = np.empty(B, np.bool_)
-    fill_first_guesses(above, drop, peak, Y, s, f, mu)
-    for lane in range(B):
-        slope[lane] = last
-    fill_log_likelihoods(slope, Y, s, f, height)
+    last = min(limit, (1.0 - CLOSE) / seen.s[0])  # closer to the pole of l one does not look
+    height = work.floats[0]
+    slope = work.floats[1]
+    wanted = work.floats[2]
+    lowest = work.floats[3]
+    highest = work.floats[4]
+    active = work.flags[0]
+    fill_first_guesses(above, drop, peak, seen, beyond(work, 5, 1), mu)
+    if above:
+        for lane in range(B):
+            slope[lane] = last
+        fill_log_likelihoods(slope, seen, height)
+    else:
+        fill_at_zero(seen, height)
     for lane in range(B):
         wanted[lane] = math.sqrt(2.0 * drop[lane] if drop[lane] > 0.0 else 0.0)
-        falls = (peak[lane] < last) & (greatest[lane] - height[lane] > drop[lane])
-        active[lane] = (drop[lane] > 0.0) & (falls | (not above))
+        falls = ((peak[lane] < last) | (not above)) & (greatest[lane] - height[lane] > drop[lane])
+        active[lane] = (drop[lane] > 0.0) & falls
         lowest[lane] = peak[lane] if above else 0.0
         highest[lane] = last if above else peak[lane]
         guess = mu[lane] if mu[lane] < highest[lane] else 0.5 * (peak[lane] + highest[lane])
@@ -166,10 +243,11 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, Y, s, f, mu):
         away = drop[lane] / Y[lane] if (not above) & active[lane] else 0.0
         far = peak[lane] * exp(-away if away < FARTHEST else -FARTHEST)
         guess = guess if above | (guess > 0.2 * peak[lane]) else far
-        mu[lane] = guess if active[lane] else limit
+        end = limit if above else 0.0
+        mu[lane] = guess if active[lane] else end
     for _ in range(MOST_STEPS):
-        fill_log_likelihoods(mu, Y, s, f, height)
-        fill_slopes(mu, Y, s, f, slope)
+        fill_log_likelihoods(mu, seen, height)
+        fill_slopes(mu, seen, slope)
         # few arrays in a loop, or the compiler does not vectorise it
         for lane in range(B):
             fall = 2.0 * (greatest[lane] - height[lane])
@@ -198,34 +276,43 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, Y, s, f, mu):
 
 
 @compiled
-def fill_first_guesses(above, drop, peak, Y, s, f, mu):
+def fill_first_guesses(above, drop, peak, seen, work, mu):
     """About where the likelihood has fallen by `drop`, from its derivatives at the peak.
 
     With the standard deviation sigma of a normal density of the same curvature, at
     peak +- sqrt(2 drop) sigma, moved a bit by the skewness; a line's fall where the peak is at 0.
     """
     B = len(mu)
-    slope = np.empty(B)
-    curvature = np.empty(B)
-    third = np.zeros(B)
-    fill_slopes(peak, Y, s, f, slope)
-    fill_curvatures(peak, Y, s, f, curvature)
-    for k in range(len(s)):
-        s_k = s[k]
-        f_k = f[k]
+    slope = work.floats[0]
+    curvature = work.floats[1]
+    third = work.floats[2]
+    rising = work.floats[3]
+    fill_slopes(peak, seen, slope)
+    fill_curvatures(peak, seen, curvature)
+    for lane in range(B):
+        third[lane] = 0.0
+        rising[lane] = 0.0
+    for j in range(len(seen.r)):
+        r_j = seen.r[j]
+        h_j = seen.h[j]
+        for lane in range(B):
+            rise = 1.0 / (peak[lane] + r_j) if h_j[lane] > 0.0 else 0.0
+            rising[lane] += h_j[lane] * rise * rise * rise
+    for k in range(len(seen.s)):
+        s_k = seen.s[k]
+        f_k = seen.f[k]
         for lane in range(B):
             pull = s_k / (1.0 - s_k * peak[lane]) if f_k[lane] > 0.0 else 0.0
             third[lane] += f_k[lane] * pull * pull * pull
     side = 1.0 if above else -1.0
     for lane in range(B):
         fall = drop[lane] if drop[lane] > 0.0 else 0.0
-        if peak[lane] > 0.0:
-            rise = 1.0 / peak[lane]
-            sigma = 1.0 / math.sqrt(curvature[lane])
-            skew = 2.0 * (Y[lane] * rise * rise * rise - third[lane]) * sigma * sigma * sigma
-            z = math.sqrt(2.0 * fall)
-            bent = side * skew * z
-            away = 1.0 + bent / 6.0 if bent > 0.0 else 1.0 / (1.0 - bent / 4.0)
-            mu[lane] = peak[lane] + side * sigma * z * away
-        else:
-            mu[lane] = -fall / slope[lane]
+        bend = curvature[lane] if curvature[lane] > 0.0 else 1.0  # nothing seen: any guess will do
+        steep = slope[lane] if slope[lane] < 0.0 else -1.0
+        sigma = 1.0 / math.sqrt(bend)
+        skew = 2.0 * (rising[lane] - third[lane]) * sigma * sigma * sigma
+        z = math.sqrt(2.0 * fall)
+        bent = side * skew * z
+        away = 1.0 + bent / 6.0 if bent > 0.0 else 1.0 / (1.0 - bent / 4.0)
+        curved = peak[lane] + side * sigma * z * away
+        mu[lane] = curved if peak[lane] > 0.0 else -fall / steep

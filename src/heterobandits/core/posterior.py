@@ -24,7 +24,8 @@ from heterobandits.core.likelihood import (
     fill_log_likelihoods,
     fill_slopes,
 )
-from heterobandits.core.randomness import WORD_SIZE, WORDS_PER_COUNTER, fill_stream
+from heterobandits.core.randomness import WORD_SIZE, fill_stream
+from heterobandits.core.work import beyond
 
 DEPTH = 27.0
 SLACK = 3.5  # it need not be exact
@@ -56,52 +57,56 @@ MOST_ATTEMPTS = 1000  # more than half of them succeed
 
 
 @compiled
-def fill_ends(peak, greatest, Y, s, f, top, low, high):
+def fill_ends(peak, greatest, seen, work, top, low, high):
     """top[lane] = the greatest l on [0, 1]; low, high = where l has fallen by DEPTH from it, or 0, 1."""
     B = len(peak)
-    drop = np.empty(B)
-    inside = np.empty(B)
+    drop = work.floats[0]
+    inside = work.floats[1]
+    rest = beyond(work, 2, 0)
     any_many = False
     for lane in range(B):
         inside[lane] = peak[lane] if peak[lane] < 1.0 else 1.0
         drop[lane] = DEPTH
-    fill_greatest(inside, Y, s, f, top)
-    fill_fallen(True, 1.0, drop, SLACK, peak, greatest, Y, s, f, high)
+    fill_greatest(inside, seen, rest, top)
+    fill_fallen(True, 1.0, drop, SLACK, peak, greatest, seen, rest, high)
     for lane in range(B):
-        many = Y[lane] > FEW
+        many = seen.Y[lane] > FEW
         any_many = any_many | many
         low[lane] = 0.0
         drop[lane] = DEPTH + (greatest[lane] - top[lane]) if many else 0.0
     if any_many:
-        fill_fallen(False, 1.0, drop, SLACK, peak, greatest, Y, s, f, inside)
+        fill_fallen(False, 1.0, drop, SLACK, peak, greatest, seen, rest, inside)
         for lane in range(B):
             low[lane] = inside[lane] if drop[lane] > 0.0 else 0.0
 
 
 @compiled
-def fill_density(node, low, high, top, Y, s, f, mu, out):
+def fill_density(node, low, high, top, seen, mu, out):
     """out[lane] = exp(l(mu) - top) at mu[lane], which is set to low + (high - low) node."""
     for lane in range(len(mu)):
         mu[lane] = low[lane] + (high[lane] - low[lane]) * node
-    fill_log_likelihoods(mu, Y, s, f, out)
+    fill_log_likelihoods(mu, seen, out)
     for lane in range(len(mu)):
         out[lane] = exp(out[lane] - top[lane])
 
 
 @compiled
-def fill_posterior(peak, greatest, Y, s, f, log_evidence, mean):
+def fill_posterior(peak, greatest, seen, work, log_evidence, mean):
     """log_evidence[lane] = ln Z, and the posterior mean."""
     B = len(peak)
-    top = np.empty(B)
-    low = np.empty(B)
-    high = np.empty(B)
-    mu = np.empty(B)
-    density = np.empty(B)
-    mass = np.zeros(B)
-    moment = np.zeros(B)
-    fill_ends(peak, greatest, Y, s, f, top, low, high)
+    top = work.floats[0]
+    low = work.floats[1]
+    high = work.floats[2]
+    mu = work.floats[3]
+    density = work.floats[4]
+    mass = work.floats[5]
+    moment = work.floats[6]
+    fill_ends(peak, greatest, seen, beyond(work, 7, 0), top, low, high)
+    for lane in range(B):
+        mass[lane] = 0.0
+        moment[lane] = 0.0
     for i in range(len(NODES)):
-        fill_density(NODES[i], low, high, top, Y, s, f, mu, density)
+        fill_density(NODES[i], low, high, top, seen, mu, density)
         for lane in range(B):
             mass[lane] += WEIGHTS[i] * density[lane]
             moment[lane] += WEIGHTS[i] * density[lane] * mu[lane]
@@ -111,26 +116,27 @@ def fill_posterior(peak, greatest, Y, s, f, log_evidence, mean):
 
 
 @compiled
-def fill_bound(peak, Y, s, f, top, low, low_scale, high, high_scale):
+def fill_bound(peak, seen, work, top, low, low_scale, high, high_scale):
     """A bound on exp(l - top), top being the greatest l on [0, 1]: 1 from low to high, with tails beyond.
 
     l is concave, so that no line that touches it lies below it anywhere   docs/beyond.md (9)
     """
     B = len(peak)
-    mode = np.empty(B)
-    slope = np.empty(B)
-    curvature = np.empty(B)
+    mode = work.floats[0]
+    slope = work.floats[1]
+    curvature = work.floats[2]
+    rest = beyond(work, 3, 0)
     for lane in range(B):
         mode[lane] = peak[lane] if peak[lane] < 1.0 else 1.0
-    fill_greatest(mode, Y, s, f, top)
-    fill_slopes(mode, Y, s, f, slope)
-    fill_curvatures(mode, Y, s, f, curvature)
-    fill_tails(False, mode, top, slope, curvature, Y, s, f, low, low_scale)
-    fill_tails(True, mode, top, slope, curvature, Y, s, f, high, high_scale)
+    fill_greatest(mode, seen, rest, top)
+    fill_slopes(mode, seen, slope)
+    fill_curvatures(mode, seen, curvature)
+    fill_tails(False, mode, top, slope, curvature, seen, rest, low, low_scale)
+    fill_tails(True, mode, top, slope, curvature, seen, rest, high, high_scale)
 
 
 @compiled
-def fill_tails(above, mode, top, slope, curvature, Y, s, f, edge, scale):
+def fill_tails(above, mode, top, slope, curvature, seen, work, edge, scale):
     """The edge from which the bound of `fill_bound` falls as exp(-|mu - edge| / scale), above the mode or below it.
 
     The line that touches l where it has fallen by about 1: with that, proposals are accepted most often. If
@@ -138,17 +144,17 @@ def fill_tails(above, mode, top, slope, curvature, Y, s, f, edge, scale):
     """
     B = len(mode)
     side = 1.0 if above else -1.0
-    touch = np.empty(B)
-    height = np.empty(B)
-    steepness = np.empty(B)
+    touch = work.floats[0]
+    height = work.floats[1]
+    steepness = work.floats[2]
     for lane in range(B):
         falling = -side * slope[lane] if side * slope[lane] < 0.0 else 0.0
-        away = 2.0 / (falling + math.sqrt(falling * falling + 2.0 * curvature[lane]))
-        touch[lane] = mode[lane] + side * away
+        pace = falling + math.sqrt(falling * falling + 2.0 * curvature[lane])
+        touch[lane] = mode[lane] + side * (2.0 / pace if pace > 0.0 else math.inf)
         scale[lane] = (touch[lane] > 0.0) & (touch[lane] < 1.0)
         touch[lane] = touch[lane] if scale[lane] > 0.0 else 0.5
-    fill_log_likelihoods(touch, Y, s, f, height)
-    fill_slopes(touch, Y, s, f, steepness)
+    fill_log_likelihoods(touch, seen, height)
+    fill_slopes(touch, seen, steepness)
     for lane in range(B):
         inside = scale[lane] > 0.0
         scale[lane] = -side / steepness[lane] if inside else 0.0
@@ -173,37 +179,38 @@ def fill_proposals(u, low, low_scale, high, high_scale, mu, log_bound):
         share = under / low_scale[lane] if below else share
         fall = ln(share)
         inside = low[lane] + (under - low_scale[lane])
-        beyond = high[lane] - fall * high_scale[lane] if above else inside
-        mu[lane] = low[lane] + fall * low_scale[lane] if below else beyond
+        beyond_high = high[lane] - fall * high_scale[lane] if above else inside
+        mu[lane] = low[lane] + fall * low_scale[lane] if below else beyond_high
         log_bound[lane] = fall
 
 
 @compiled
-def fill_draws(key_0, key_1, peak, Y, s, f, mu):
+def fill_draws(key_0, key_1, peak, seen, work, mu):
     """mu[lane] = a draw from the posterior, made with the random stream of the lane's key   docs/beyond.md (9)
 
     Von Neumann's rejection: a proposal under the bound is accepted with probability exp(l - top) / bound,
     which leaves draws from the posterior itself.
     """
     B = len(peak)
-    top = np.empty(B)
-    low = np.empty(B)
-    low_scale = np.empty(B)
-    high = np.empty(B)
-    high_scale = np.empty(B)
-    u = np.empty(B)
-    at = np.empty(B)
-    log_bound = np.empty(B)
-    height = np.empty(B)
-    words = np.empty((WORDS_PER_COUNTER, B), np.uint32)
-    waiting = np.ones(B, np.bool_)
-    fill_bound(peak, Y, s, f, top, low, low_scale, high, high_scale)
+    top = work.floats[0]
+    low = work.floats[1]
+    low_scale = work.floats[2]
+    high = work.floats[3]
+    high_scale = work.floats[4]
+    u = work.floats[5]
+    at = work.floats[6]
+    log_bound = work.floats[7]
+    height = work.floats[8]
+    waiting = work.flags[0]
+    fill_bound(peak, seen, beyond(work, 9, 1), top, low, low_scale, high, high_scale)
+    for lane in range(B):
+        waiting[lane] = True
     for attempt in range(MOST_ATTEMPTS):
         first = 2 * (attempt % 2)
         if first == 0:
-            fill_stream(key_0, key_1, attempt // 2, words)
-        proposal = words[first]
-        verdict = words[first + 1]
+            fill_stream(key_0, key_1, attempt // 2, work.words)
+        proposal = work.words[first]
+        verdict = work.words[first + 1]
         for lane in range(B):
             u[lane] = (proposal[lane] + 0.5) * WORD_SIZE
         fill_proposals(u, low, low_scale, high, high_scale, at, log_bound)
@@ -211,7 +218,7 @@ def fill_draws(key_0, key_1, peak, Y, s, f, mu):
             outside = (at[lane] <= 0.0) | (at[lane] >= 1.0)
             log_bound[lane] = math.inf if outside else log_bound[lane]  # never accepted
             at[lane] = 0.5 if outside else at[lane]
-        fill_log_likelihoods(at, Y, s, f, height)
+        fill_log_likelihoods(at, seen, height)
         left = 0
         for lane in range(B):
             chance = ln((verdict[lane] + 0.5) * WORD_SIZE)

@@ -7,13 +7,10 @@ neighbouring slots:
     counter = (slot // 4, round, low half of trial, high half of trial)
     key     = (low half of seed, high half of seed)
 
-What the slots of a round mean, for N arms:
-
-    n              the luck of arm n: agent a succeeds there if uniform < s_a mu_n
-    N + i N + n    the tie-break of arm n in index row i (one row if the agents share it)
-    2 N + a        the draw of agent a for its turn, where turns are random (rows are shared)
-    2 N + 2 n      and the next: the key of the stream that arm n's mean is drawn from (thompson and its kin)
+What the slots of a round mean stands in `Slots`.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +24,34 @@ LOW_HALF = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
 WORDS_PER_COUNTER = 4
 WORD_SIZE = 2.0**-32
+
+
+class Slots(NamedTuple):
+    """Where the words of a round begin, by what they are for.
+
+    Attributes
+    ----------
+    luck
+        One for each arm: agent a succeeds on arm n if the uniform number is below the probability of that.
+    ties
+        One for each arm: of tied arms the one with the larger word wins. Where each agent has
+        an index row of its own, as many again for each further turn.
+    draws
+        Where the agents share their index rows, one for each agent by its turn (if turns are random), or
+        as many for each arm as the rule takes: thompson and its kin take the key of a stream.
+    own
+        For whatever a policy of the user's own draws.
+    """
+
+    luck: int
+    ties: int
+    draws: int
+    own: int
+
+
+def slots(A, N):
+    """The slots of a round with A agents and N arms."""
+    return Slots(luck=0, ties=N, draws=2 * N, own=(A + 3) * N)
 
 
 @inlined
@@ -95,18 +120,18 @@ def fill_stream(key_0, key_1, counter, out):
         row_3[lane] = w3
 
 
-def words_needed(slots):
-    """The number of rows `fill_words` needs so that `slots` slots are filled."""
-    return -(-slots // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
+def words_needed(count):
+    """The number of rows `fill_words` needs so that `count` slots are filled."""
+    return -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
 
 
-def round_words(seed, trial, round_, slots):
-    """The words of slots 0 .. slots - 1 of one trial's round, as an array of uint32."""
-    out = np.empty((words_needed(slots), 1), np.uint32)
+def round_words(seed, trial, round_, first, count, lanes=1):
+    """The words of `count` slots from `first` on, in a round of neighbouring trials: shape (count, lanes)."""
+    out = np.empty((words_needed(first + count), lanes), np.uint32)
     fill_words(np.uint64(seed), np.uint64(trial), np.int64(round_), out)
-    return out[:slots, 0]
+    return np.ascontiguousarray(out[first : first + count])
 
 
 def uniform(seed, trial, round_, slot):
     """The number in [0, 1) that belongs to this address: a multiple of 2**-32."""
-    return float(round_words(seed, trial, round_, slot + 1)[slot]) * WORD_SIZE
+    return float(round_words(seed, trial, round_, slot, 1)[0, 0]) * WORD_SIZE

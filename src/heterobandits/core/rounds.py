@@ -1,40 +1,80 @@
-"""The loop over rounds for a block of trials: words, indices, assignment, outcomes, tables.
+"""The loop over rounds for a block of trials: words, indices, assignment, outcomes, tables, regret.
 
 Notation as in `indices`; besides, for the truth that only the simulator knows:
 
     limit[a, n]   agent a succeeds on arm n if the arm's word is at most this; -1 means never
-    gap[a, n]     s_a (mu_f*(a) - mu_n), what a pull by a of n costs against the optimum f*
+    gap[a, n]     s_a (mu_f*(a) - mu_n), what a visit by a of n costs against the optimum f*
+    arms[f, a]    the arm of agent a in assignment f, for the rule that ranks whole assignments
+    C[f], Y[f]    that rule's own tables: how often assignment f was played, and its successes in all
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, assign
-from heterobandits.core.compiled import compiled
-from heterobandits.core.indices import (
-    draws_means,
-    fill_assignment_indices,
-    fill_indices,
-    remembers,
-)
+from heterobandits.core.assignment import Table, assign
+from heterobandits.core.compiled import compiled, inlined
+from heterobandits.core.indices import Agents, Seen
 from heterobandits.core.randomness import fill_words
-from heterobandits.core.randomness import words_needed as _words_needed
+from heterobandits.core.work import Desk
 
-words_needed = compiled(_words_needed)
+HALF_BITS = 26  # a regret fills two halves of this many bits, so that products of halves fit in 64
+LIMB_BITS = 32  # a sum over many blocks is kept in two limbs, the lower of this many bits
+LIMB = 2**LIMB_BITS - 1
+STOP, DONE = 0, 1  # what stands where in `control`
+
+
+class World(NamedTuple):
+    """What is true, what the rule believes, and how its index rows become an assignment.
+
+    order[q] is what picks at turn q: an agent or, where whole assignments are ranked, the team as one.
+    """
+
+    agents: Agents
+    order: np.ndarray
+    mu: np.ndarray
+    limit: np.ndarray
+    gap: np.ndarray
+    arms: np.ndarray
+    dealt: int
+    remembers: bool
+    first_tie: int
+    first_key: int
+
+
+class Block(NamedTuple):
+    """A block of trials: what was learned, what was paid for, and room for a round.
+
+    c, y are the tables of learning; C, Y those that the rule looks at: the same, or those of assignments.
+    sent[q] is what was picked, an arm or an assignment.
+    """
+
+    c: np.ndarray
+    y: np.ndarray
+    C: np.ndarray
+    Y: np.ndarray
+    words: np.ndarray
+    index: np.ndarray
+    sent: np.ndarray
+    known: np.ndarray
+    regret: np.ndarray
+    desk: Desk
+    table: Table
 
 
 @compiled
-def observe(assigned, words, limit, c, y):
-    """Send every agent to its arm: count the pull, and the success if the arm's luck is good enough."""
-    A, N, B = c.shape
+def observe(world, block):
+    """Send every agent to its arm: count the visit, and the success if the arm's luck is good enough."""
+    A, N, B = block.c.shape
     for a in range(A):
-        sent = assigned[a]
+        sent = block.sent[a]
         for n in range(N):
             arm = np.int32(n)  # 32 bits like the lanes, or the comparison would widen them
-            c_an = c[a, n]
-            y_an = y[a, n]
-            word = words[n]
-            highest = np.uint32(max(0, limit[a, n]))
-            possible = limit[a, n] >= 0
+            c_an = block.c[a, n]
+            y_an = block.y[a, n]
+            word = block.words[n]
+            highest = np.uint32(max(0, world.limit[a, n]))
+            possible = world.limit[a, n] >= 0
             for lane in range(B):
                 here = sent[lane] == arm
                 c_an[lane] += here
@@ -42,84 +82,171 @@ def observe(assigned, words, limit, c, y):
 
 
 @compiled
-def fill_unvisited(assigned, out):
+def observe_assignment(world, block):
+    """The same for a whole assignment, which the rule that ranks them learns about."""
+    A, _, B = block.c.shape
+    for lane in range(B):
+        f = block.sent[0, lane]
+        block.C[0, f, lane] += 1
+        for a in range(A):
+            n = world.arms[f, a]
+            success = np.int64(block.words[n, lane]) <= world.limit[a, n]
+            block.c[a, n, lane] += 1
+            block.y[a, n, lane] += success
+            block.Y[0, f, lane] += success
+
+
+@compiled
+def fill_unvisited(sent, out):
     """out[n, lane] = whether nobody was sent to arm n."""
-    A, B = assigned.shape
+    A, B = sent.shape
     for n in range(len(out)):
         arm = np.int32(n)
         row = out[n]
         for lane in range(B):
             row[lane] = True
         for a in range(A):
-            sent = assigned[a]
+            sent_a = sent[a]
             for lane in range(B):
-                row[lane] &= sent[lane] != arm
+                row[lane] &= sent_a[lane] != arm
 
 
 @compiled
-def play_round(index, dealt, seed, trial, round_, limit, c, y):
+def finish_round(world, block):
+    """From the index rows and the words of the round: who goes where, and what they see."""
+    ties = block.words[world.first_tie :]
+    draws = block.words[world.first_key :]
+    assign(block.index, ties, draws, world.dealt, world.order, block.table, block.sent)
+    if len(world.arms) > 0:
+        observe_assignment(world, block)
+    else:
+        observe(world, block)
+
+
+@compiled
+def play_round(world, seed, trial, round_, block):
     """One round of a block by index rows made elsewhere (a user's own policy)."""
-    I, N, B = index.shape
-    A = c.shape[0]
-    words = np.empty((words_needed(N + I * N + A), B), np.uint32)
-    picked = np.empty((A, B), np.int32)
-    assigned = np.empty((A, B), np.int32)
-    fill_words(seed, trial, round_, words)
-    assign(index, words[N:], words[2 * N :], dealt, picked, assigned)
-    observe(assigned, words, limit, c, y)
+    fill_words(seed, trial, round_, block.words)
+    finish_round(world, block)
 
 
 @compiled
-def play_rounds(rule, rows, dealt, seed, trial, first_round, L, s, mu, limit, c, y):
-    """Play one round for each log term L[i], round numbers from first_round; the tables c, y are the state."""
-    A, N, B = c.shape
-    draws = 2 * N if draws_means(rule) else A if dealt == BY_CHANCE else 0
-    words = np.empty((words_needed(N + rows * N + draws), B), np.uint32)
-    index = np.empty((rows, N, B))
-    picked = np.empty((A, B), np.int32)
-    assigned = np.empty((A, B), np.int32)
-    known = np.zeros((N, B), np.bool_)
-    for i in range(L.shape[0]):
-        fill_words(seed, trial, first_round + i, words)
-        fill_indices(rule, s, mu, c, y, L[i], words[2 * N :], known, index)
-        assign(index, words[N:], words[2 * N :], dealt, picked, assigned)
-        observe(assigned, words, limit, c, y)
-        if remembers(rule):
-            fill_unvisited(assigned, known)
+def play_rounds(fill, world, seed, trial, first_round, L, control, block):
+    """Play one round for each log term L[i], round numbers from first_round; false if it was stopped before the end.
+
+    Another thread may set control[STOP], and may read the trial-rounds played from control[DONE].
+    """
+    B = block.c.shape[2]
+    keys = block.words[world.first_key :]
+    for i in range(len(L)):
+        if control[STOP] != 0:
+            return False
+        fill_words(seed, trial, first_round + i, block.words)
+        seen = Seen(world.agents, world.mu, block.C, block.Y, L[i], keys, block.known)
+        fill(seen, block.desk, block.index)
+        finish_round(world, block)
+        if world.remembers:
+            fill_unvisited(block.sent, block.known)
+        control[DONE] += B
+    return True
 
 
 @compiled
-def play_assignment_rounds(arms, seed, trial, first_round, L, limit, C, Y, c, y):
-    """The same for UCB, which ranks whole assignments: arms[f, a], pulls C[f, lane], summed successes Y[f, lane]."""
-    A, N, B = c.shape
-    F = arms.shape[0]
-    words = np.empty((words_needed(N + F), B), np.uint32)
-    index = np.empty((1, F, B))
-    chosen = np.empty((1, B), np.int32)
-    for i in range(L.shape[0]):
-        fill_words(seed, trial, first_round + i, words)
-        fill_assignment_indices(C, Y, L[i], index[0])
-        assign(index, words[N:], words, BY_INDEX, chosen, chosen)
-        for lane in range(B):
-            f = chosen[0, lane]
-            C[f, lane] += 1
-            for a in range(A):
-                n = arms[f, a]
-                success = np.int64(words[n, lane]) <= limit[a, n]
-                c[a, n, lane] += 1
-                y[a, n, lane] += success
-                Y[f, lane] += success
+def fill_regrets(world, block):
+    """block.regret[lane] = sum_an visits_an gap_an   [eq:regret_def]
 
-
-@compiled
-def fill_regrets(gap, c, out):
-    """out[lane] = regret so far, from the pulls alone: sum_an c_an gap_an   [eq:regret_def]"""
-    A, N, B = c.shape
+    The agents are summed over in the order in which they pick: listing them otherwise changes no bit.
+    """
+    A, N, B = block.c.shape
+    out = block.regret
     for lane in range(B):
         out[lane] = 0.0
-    for a in range(A):
+    for q in range(A):
+        a = world.agents.order[q]
         for n in range(N):
-            gap_an = gap[a, n]
-            c_an = c[a, n]
+            gap_an = world.gap[a, n]
+            visits = block.c[a, n]
             for lane in range(B):
-                out[lane] += gap_an * c_an[lane]
+                out[lane] += gap_an * visits[lane]
+
+
+@compiled
+def begin(block):
+    """Forget everything: the trials of the block begin."""
+    for counts in (block.c, block.y, block.C, block.Y):
+        counts[:] = 0
+    block.known[:] = False
+
+
+@compiled
+def play_trials(fill, world, seed, trial, elapsed, L, checkpoints, control, block, out):
+    """Play the trials from `trial` on, block by block, for one round for each L[i]; false if it was stopped.
+
+    out[k, i] = the regret of the i-th trial after checkpoints[k] rounds, for those that are reached. If rounds
+    have elapsed before, there must be one block only, which goes on. The last block may be too wide for the
+    trials left: it plays some that nobody asked for.
+    """
+    K, trials = out.shape
+    B = block.c.shape[2]
+    end = elapsed + len(L)
+    for start in range(0, trials, B):
+        width = min(B, trials - start)
+        at = elapsed
+        if at == 0:
+            begin(block)
+        for k in range(K + 1):
+            stop = checkpoints[k] if k < K else end
+            if stop <= at or stop > end:
+                continue
+            terms = L[at - elapsed : stop - elapsed]
+            if not play_rounds(
+                fill, world, seed, trial + np.uint64(start), at + 1, terms, control, block
+            ):
+                return False
+            at = stop
+            if k < K:
+                fill_regrets(world, block)
+                out[k, start : start + width] = block.regret[:width]
+    return True
+
+
+@compiled
+def tally(regrets, unit, high, low, sums, products):
+    """Exact sums and sums of products over trials, from regrets[policy, checkpoint, trial].
+
+    A regret is rounded to a multiple of 1 / unit, and its multiple u split: u = high 2^26 + low. To
+    sums[p, k] goes sum u, in limbs, and to products[i, p, q, k], q <= p, the sums of high high, of
+    high low + low high, and of low low.
+    """
+    P, K, trials = regrets.shape
+    step = high.shape[1]
+    for k in range(K):
+        for start in range(0, trials, step):
+            width = min(step, trials - start)
+            for p in range(P):
+                total = 0
+                row = regrets[p, k]
+                for i in range(width):
+                    u = np.int64(np.rint(row[start + i] * unit))
+                    total += u
+                    high[p, i] = u >> HALF_BITS
+                    low[p, i] = u - ((u >> HALF_BITS) << HALF_BITS)
+                add(total, sums[p, k])
+                for q in range(p + 1):
+                    both_high = 0
+                    mixed = 0
+                    both_low = 0
+                    for i in range(width):
+                        both_high += high[p, i] * high[q, i]
+                        mixed += high[p, i] * low[q, i] + low[p, i] * high[q, i]
+                        both_low += low[p, i] * low[q, i]
+                    add(both_high, products[0, p, q, k])
+                    add(mixed, products[1, p, q, k])
+                    add(both_low, products[2, p, q, k])
+
+
+@inlined
+def add(value, limbs):
+    """Add a whole number to one kept in two limbs, which many blocks cannot overflow."""
+    limbs[0] += value >> LIMB_BITS
+    limbs[1] += value & LIMB

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from heterobandits.bounds import ln_G
+from heterobandits.engine import Learning, World
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.policies import policy
-from heterobandits.promises import OWN, SHARED, Coverage, coverage
-from heterobandits.simulation import Block, World
+from heterobandits.promises import BANDS, Coverage, coverage
 
 COVERAGE_TRIALS = 10_000
 COVERAGE_HORIZON = 300
@@ -28,15 +28,15 @@ def check_theory(experiment: Experiment, trials: int, seed: int) -> Theory:
     """Coverage, closed form and lemma on one domain, over the first rounds of its figure."""
     problem = experiment.problem
     horizon = min(experiment.horizon, COVERAGE_HORIZON)
-    study = coverage(problem, horizon, trials, seed, watched=(*SHARED, *OWN))
+    study = coverage(problem, horizon, trials, seed, watched=BANDS)
     counted = (
         (t, sum(math.comb(i + problem.agents - 1, problem.agents - 1) for i in range(1, t + 1)))
         for t in (1, 2, 3, 10, 100, horizon)
     )
     error = max(abs(ln_G(t, problem.agents) - math.log(G)) for t, G in counted)
-    block = Block(World.of(problem, policy("min-width")), seed, 0, 256)
-    block.advance(horizon)
-    simulated = block.pulls.sum(axis=0).T
+    learning = Learning(World(problem, policy("min-width")), seed, 0, 256)
+    learning.advance(horizon)
+    simulated = learning.pulls.sum(axis=0).T
     even = np.full((1, problem.arms), problem.agents * horizon / problem.arms)
     bound = 2 * math.sqrt(problem.agents * problem.arms * horizon)
     share = max(lemma_sum(pulls) / bound for pulls in (*simulated, *np.ceil(even)))

@@ -1,0 +1,76 @@
+"""Room to work in: every array that a kernel needs for the time of a round, made once for a block of trials.
+
+Kernels allocate nothing. What they need beside their arguments they take from the rows of a `Work`, which
+begins anew with the rows that are left for every function they call: `beyond`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from heterobandits.core.compiled import inlined
+from heterobandits.core.randomness import WORDS_PER_COUNTER
+
+FLOAT_ROWS = (
+    32  # more than the deepest chain of calls takes, beside two rows for each kind of agent
+)
+FLAG_ROWS = 2
+STRIP = 512  # of a long row, what is worked on at a time: it should stay in a core's first cache
+SKEW = 40  # rows a power of two apart would crowd into the same places of that cache
+
+
+class Work(NamedTuple):
+    """Rows of one value for each lane."""
+
+    floats: np.ndarray
+    flags: np.ndarray
+    words: np.ndarray
+
+
+class Desk(NamedTuple):
+    """Room for a block of trials: what `narrowed` cuts a `Work` for some of its lanes from, and strips of long rows."""
+
+    floats: np.ndarray
+    flags: np.ndarray
+    words: np.ndarray
+    lanes: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+
+
+def desk(agents, lanes):
+    """Room for as many agents in as many lanes."""
+    return Desk(
+        floats=np.empty((FLOAT_ROWS + 2 * agents) * lanes),
+        flags=np.empty(FLAG_ROWS * lanes, np.bool_),
+        words=np.empty(WORDS_PER_COUNTER * lanes, np.uint32),
+        lanes=np.empty(lanes, np.int64),
+        sums=np.empty((2, STRIP + SKEW)),
+        counts=np.empty((2, STRIP + SKEW), np.int32),
+    )
+
+
+def work(agents, lanes):
+    """A `Work` of its own for as many agents in as many lanes."""
+    return Work(
+        floats=np.empty((FLOAT_ROWS + 2 * agents, lanes)),
+        flags=np.empty((FLAG_ROWS, lanes), np.bool_),
+        words=np.empty((WORDS_PER_COUNTER, lanes), np.uint32),
+    )
+
+
+@inlined
+def narrowed(desk, lanes):
+    """A `Work` for this many lanes."""
+    rows = len(desk.floats) // len(desk.lanes)
+    return Work(
+        desk.floats[: rows * lanes].reshape((rows, lanes)),
+        desk.flags[: FLAG_ROWS * lanes].reshape((FLAG_ROWS, lanes)),
+        desk.words[: WORDS_PER_COUNTER * lanes].reshape((WORDS_PER_COUNTER, lanes)),
+    )
+
+
+@inlined
+def beyond(work, floats, flags):
+    """What is left of it after so many rows."""
+    return Work(work.floats[floats:], work.flags[flags:], work.words)

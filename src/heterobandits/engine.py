@@ -1,0 +1,318 @@
+"""The engine: one shard, a range of trials of one problem, played to all its checkpoints.
+
+A shard is data and can be played anywhere: `play` gives exact sums of the regrets of all its policies on the
+same luck, and nothing in them depends on how trials are cut into shards, or shards into blocks. For every
+policy of the catalogue it is one call into compiled code, which does not hold the interpreter lock.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.core import rounds as kernels
+from heterobandits.core.assignment import table
+from heterobandits.core.compiled import is_ready
+from heterobandits.core.randomness import WORD_SIZE, round_words, slots, words_needed
+from heterobandits.core.work import desk
+from heterobandits.policies import Policy, assignments
+from heterobandits.problem import Problem
+from heterobandits.results import Integers, binary_places
+from heterobandits.team import Team
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int32]
+Control = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.int64]
+
+BLOCK_BYTES = 2**19  # a block's tables should stay in a core's own cache
+MOST_LANES = 512
+MOST_ROUNDS_A_CALL = 2**17  # more log terms than this are not kept
+
+
+def new_control() -> Control:
+    """What a thread that plays and one that watches share: a wish to stop, and the trial-rounds played."""
+    return np.zeros(2, np.int64)
+
+
+def stop(control: Control) -> None:
+    """Ask whoever plays under this control to stop before its next round."""
+    control[kernels.STOP] = 1
+
+
+def done(control: Control) -> int:
+    """The trial-rounds played under this control."""
+    return int(control[kernels.DONE])
+
+
+@dataclass(frozen=True)
+class World:
+    """A problem as one policy meets it."""
+
+    problem: Problem
+    policy: Policy
+
+    def __post_init__(self) -> None:
+        self.policy.check_size(self.problem.agents, self.problem.arms)
+
+    @cached_property
+    def team(self) -> Team:
+        """The agents as the policy believes them to be; one that knows the means knows them as they are."""
+        problem = self.problem
+        return problem.true_team if self.policy.needs_means else problem.team
+
+    @cached_property
+    def assignments(self) -> Counts:
+        """All assignments, for a policy that ranks those; else none.
+
+        They are numbered by the arms of the agents as they pick: listing these otherwise changes no luck.
+        """
+        A, N = self.problem.agents, self.problem.arms
+        if self.policy.index_per != "assignment":
+            return np.empty((0, A), np.int32)
+        return np.ascontiguousarray(assignments(A, N)[:, np.argsort(self.team.order)])
+
+    @cached_property
+    def arrays(self) -> kernels.World:
+        """The same for the kernels."""
+        problem, policy = self.problem, self.policy
+        true = np.array(problem.sensitivities)
+        mu = np.array(problem.means)
+        best = mu[list(problem.optimum)]
+        where = slots(problem.agents, problem.arms)
+        ranked = len(self.assignments) > 0
+        return kernels.World(
+            agents=self.team.arrays,
+            order=np.zeros(1, np.int64) if ranked else self.team.order,
+            mu=mu,
+            limit=np.ceil(true[:, None] * mu / WORD_SIZE).astype(np.int64) - 1,
+            gap=true[:, None] * (best[:, None] - mu),
+            arms=self.assignments,
+            dealt=policy.dealt,
+            remembers=policy.rule is not None and policy.rule.remembers,
+            first_tie=where.ties,
+            first_key=where.draws,
+        )
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of one of the tables the policy ranks by."""
+        return max(self.problem.agents * self.problem.arms, len(self.assignments))
+
+    @property
+    def lanes(self) -> int:
+        """How many trials side by side keep their tables in the cache, in whole vectors."""
+        return max(16, min(MOST_LANES, BLOCK_BYTES // (16 * self.cells) // 16 * 16))
+
+    def block(self, lanes: int) -> kernels.Block:
+        """A block of trials that have not begun, with room for a round."""
+        A, N = self.problem.agents, self.problem.arms
+        F = len(self.assignments)
+        pickers, choices = (1, F) if F else (A, N)
+        rows = self.policy.rows(A)
+        c, y = np.zeros((2, A, N, lanes), np.int32)
+        C, Y = np.zeros((2, 1, F, lanes), np.int32) if F else (c, y)
+        tied_rows = A if self.policy.index_per == "agent" else 1
+        words = N + max(tied_rows * choices, choices + self.policy.draws(A, N))
+        return kernels.Block(
+            c=c,
+            y=y,
+            C=C,
+            Y=Y,
+            words=np.empty((words_needed(words), lanes), np.uint32),
+            index=np.empty((rows, choices, lanes)),
+            sent=np.empty((pickers, lanes), np.int32),
+            known=np.zeros((choices, lanes), np.bool_),
+            regret=np.empty(lanes),
+            desk=desk(A, lanes),
+            table=table(pickers, choices, lanes),
+        )
+
+
+class Learning:
+    """The learning of one policy in a block of neighbouring trials: the two tables, and the rounds behind them."""
+
+    def __init__(self, world: World, seed: int, trial: int, lanes: int) -> None:
+        self.world = world
+        self.seed = seed
+        self.trial = trial
+        self.elapsed = 0
+        self.block = world.block(lanes)
+
+    @property
+    def pulls(self) -> Counts:
+        """Of every agent on every arm, shape (agents, arms, trials)."""
+        return np.asarray(self.block.c)
+
+    @property
+    def successes(self) -> Counts:
+        """Among them."""
+        return np.asarray(self.block.y)
+
+    @property
+    def lanes(self) -> int:
+        """The number of trials."""
+        return int(self.pulls.shape[-1])
+
+    def regrets(self) -> Floats:
+        """The regret of every trial so far."""
+        kernels.fill_regrets(self.world.arrays, self.block)
+        return np.array(self.block.regret)
+
+    def advance(self, rounds: int) -> None:
+        """Play this many more rounds."""
+        self.play(self.elapsed + rounds, (), new_control(), np.empty((0, self.lanes)))
+
+    def play(self, horizon: int, checkpoints: Sequence[int], control: Control, out: Floats) -> bool:
+        """Play on to the horizon; out[k, i] = the regret of the i-th trial after checkpoints[k] rounds.
+
+        False if it was stopped before. Up to MOST_ROUNDS_A_CALL rounds, `out` may have more trials than the
+        block has lanes: they are played one block after the other.
+        """
+        play = self._play_own if self.world.policy.rule is None else self._play_rule
+        marks = np.array(checkpoints, np.int64)
+        while self.elapsed < horizon:
+            rounds = min(horizon - self.elapsed, MOST_ROUNDS_A_CALL)
+            if not play(rounds, marks, control, out):
+                return False
+            self.elapsed += rounds
+        return True
+
+    def _play_rule(self, rounds: int, checkpoints: Marks, control: Control, out: Floats) -> bool:
+        world = self.world
+        assert world.policy.rule is not None
+        where = (np.uint64(self.seed), np.uint64(self.trial), self.elapsed)
+        L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, rounds)
+        how = (world.policy.rule.fill, world.arrays)
+        return bool(kernels.play_trials(*how, *where, L, checkpoints, control, self.block, out))
+
+    def _play_own(self, rounds: int, checkpoints: Marks, control: Control, out: Floats) -> bool:
+        """Round by round: a policy of the user's own is Python."""
+        world, block = self.world, self.block
+        places = {int(mark): k for k, mark in enumerate(checkpoints)}
+        for elapsed in range(self.elapsed, self.elapsed + rounds):
+            if control[kernels.STOP]:
+                return False
+            where = (np.uint64(self.seed), np.uint64(self.trial), elapsed + 1)
+            words = partial(round_words, *where, lanes=self.lanes)
+            block.index[:] = world.policy.own_rows(world.team, block.c, block.y, elapsed, words)
+            kernels.play_round(world.arrays, *where, block)
+            control[kernels.DONE] += self.lanes
+            if elapsed + 1 in places:
+                out[places[elapsed + 1]] = self.regrets()
+        return True
+
+
+@lru_cache(maxsize=64)
+def log_terms(policy: Policy, team: Team, arms: int, elapsed: int, count: int) -> Floats:
+    """The log terms of some rounds: the same for all the blocks of a run."""
+    return policy.log_terms(team, arms, elapsed, count)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A range of trials of one problem, to be played by some policies on the same luck.
+
+    Attributes
+    ----------
+    rounds
+        The checkpoints; the last one is the horizon.
+    kept
+        At how many of the last checkpoints every trial's regret is wanted, beside the sums.
+    lanes
+        The most trials to play side by side.
+    """
+
+    problem: Problem
+    policies: tuple[Policy, ...]
+    rounds: tuple[int, ...]
+    seed: int
+    trials: range
+    kept: int = 0
+    lanes: int = MOST_LANES
+
+
+class Played(NamedTuple):
+    """What came of a shard: exact sums over its trials, as `tally` has them."""
+
+    span: tuple[int, int]
+    sums: Integers
+    products: Integers
+    seconds: Floats  # for each policy
+    kept: Floats  # [policy, kept checkpoint, trial]
+
+
+def play(shard: Shard, control: Control | None = None) -> Played | None:
+    """Play a shard to the end; None if `control` stopped it before."""
+    control = new_control() if control is None else control
+    regrets = np.empty((len(shard.policies), len(shard.rounds), len(shard.trials)))
+    seconds = np.empty(len(shard.policies))
+    for p, policy in enumerate(shard.policies):
+        begin = time.perf_counter()
+        if not _fill_regrets(World(shard.problem, policy), shard, control, regrets[p]):
+            return None
+        seconds[p] = time.perf_counter() - begin
+    sums, products = tally(regrets, binary_places(shard.rounds[-1], shard.problem.agents))
+    span = (shard.trials.start, shard.trials.stop)
+    kept = regrets[:, len(shard.rounds) - shard.kept :].copy()
+    return Played(span, sums, products, seconds, kept)
+
+
+def _fill_regrets(world: World, shard: Shard, control: Control, out: Floats) -> bool:
+    """out[k, i] = the regret of the shard's i-th trial at its k-th checkpoint; false if it was stopped before."""
+    trials, horizon = shard.trials, shard.rounds[-1]
+    blocks = -(-len(trials) // min(world.lanes, shard.lanes))
+    lanes = -(-len(trials) // blocks)
+    compiled = world.policy.rule is not None and horizon <= MOST_ROUNDS_A_CALL
+    together = len(trials) if compiled else lanes
+    for start in range(0, len(trials), together):
+        width = min(together, len(trials) - start)
+        learning = Learning(world, shard.seed, trials[start], min(lanes, width))
+        part = out if width == len(trials) else np.empty((len(out), width))
+        if not learning.play(horizon, shard.rounds, control, part):
+            return False
+        out[:, start : start + width] = part
+    return True
+
+
+def tally(regrets: Floats, places: int) -> tuple[Integers, Integers]:
+    """Exact sums and sums of products over trials.
+
+    From regrets[policy, checkpoint, trial] come sums[policy, checkpoint] in units of 2**-places
+    and products[policy, policy, checkpoint] in units of 4**-places.
+    """
+    P, K, _ = regrets.shape
+    high, low = np.empty((2, P, MOST_LANES), np.int64)
+    sums = np.zeros((P, K, 2), np.int64)
+    parts = np.zeros((3, P, P, K, 2), np.int64)
+    kernels.tally(np.ascontiguousarray(regrets), 2.0**places, high, low, sums, parts)
+    both_high, mixed, both_low = _joined(parts)
+    half = kernels.HALF_BITS
+    products = both_high * 4**half + mixed * 2**half + both_low
+    for p in range(P):
+        products[:p, p] = products[p, :p]
+    return _joined(sums), products
+
+
+def _joined(limbs: npt.NDArray[np.int64]) -> Integers:
+    whole = limbs.astype(object)
+    return np.asarray(whole[..., 0] * 2**kernels.LIMB_BITS + whole[..., 1])
+
+
+def compile_kernels(policies: Iterable[Policy]) -> float:
+    """Compile what these policies need, or load it from this machine's cache; the seconds it took."""
+    start = time.perf_counter()
+    problem = Problem([0.5, 0.25], [0.5])
+    for policy in policies:
+        play(Shard(problem, (policy,), (1,), 0, range(1)))
+    return time.perf_counter() - start
+
+
+def kernels_cached(policies: Iterable[Policy]) -> bool:
+    """Whether this machine has compiled kernels for these sources and policies, so that none will be compiled."""
+    rules = [policy.rule for policy in policies if policy.rule is not None]
+    return is_ready(kernels.play_trials) and all(rule.fill.is_ready() for rule in rules)
