@@ -243,6 +243,15 @@ class Policy:
         fill_indices(self.rule, s, unknown_means, pulls, successes, L, draws, known, out)
         return out
 
+    @property
+    def simulated_only(self) -> str:
+        """Why it can be simulated but not planned with; nothing if it can be planned with."""
+        if self.needs_means:
+            return "knows the true means"
+        if self.index_per == "assignment":
+            return "ranks whole assignments and needs every outcome of every round"
+        return ""
+
 
 @cache
 def assignments(agents: int, arms: int) -> npt.NDArray[np.int32]:
