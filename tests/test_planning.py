@@ -125,7 +125,7 @@ class TestReasons:
             ),
             ("min-width", {"left": [1], "closed": [0, 1, 2]}, ["no arm", "left", "highest left"]),
             ("min-width", {"forced": [(0, 0)]}, ["forced", "unseen", "best allowed"]),
-            ("no-sharing", {"absent": [1]}, ["unseen by it", "absent", "unseen by it"]),
+            ("no-sharing", {"absent": [1, 2]}, ["unseen by it", "absent", "absent"]),
             (
                 "posterior-sorted",
                 {"absent": [0, 1], "closed": [1]},

@@ -372,15 +372,16 @@ class Planner:
     def _fixed(self, number: Any) -> Round:
         """The round of this number."""
         try:
-            place = whole_number(number, "round", 0) - 1 - self._start.rounds
+            n = whole_number(number, "round", 0)
         except InvalidInput:
             raise InvalidInput(
                 f"plan is {shown(number)}: a Plan, as ask() gives, or the number of a round"
             ) from None
+        place = n - 1 - self._start.rounds
         if place not in range(len(self._history)):
             fixed = f"rounds {self._start.rounds + 1} to {self.rounds} are"
             raise InvalidInput(
-                f"round {shown(number)} is not fixed: {fixed if self._history else 'none is yet'}; "
+                f"round {shown(n)} is not fixed: {fixed if self._history else 'none is yet'}; "
                 f"round {self.rounds + 1} is next, ask for it"
             )
         return self._history[place]

@@ -15,6 +15,7 @@ from heterobandits.policies import CATALOGUE, Policy
 from heterobandits.policies import policy as catalogued
 
 FORMAT = 2
+LISTS = ("sensitivities", "agent_names", "arm_names", "pulls", "successes", "left", "history")
 
 
 def written(state: dict[str, Any]) -> str:
@@ -36,7 +37,14 @@ def read(text: str) -> dict[str, Any]:
             f"a saved planner of format {format_}: this version reads up to {FORMAT}; "
             "use the newer heterobandits that wrote it"
         )
-    return {**state, "left": [], "history": []} if format_ == 1 else dict(state)
+    if format_ == 1:
+        state |= {"left": [], "history": []}
+    for key in LISTS:
+        if not isinstance(state.get(key), list):
+            raise InvalidInput(
+                f"a saved planner that is damaged: {key} is {shown(state.get(key))}, not a list"
+            )
+    return dict(state)
 
 
 def saved_policy(saved: Any, given: Policy | None) -> Policy:
@@ -84,9 +92,7 @@ def saved_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[st
 
 
 def saved_history(
-    history: Any, first: int, agents: tuple[str, ...], arms: tuple[str, ...]
+    history: list[Any], first: int, agents: tuple[str, ...], arms: tuple[str, ...]
 ) -> list[Round]:
     """All the rounds, numbered from the first on."""
-    if not isinstance(history, list):
-        raise InvalidInput(f"history is {shown(history)}: a list of rounds")
     return [saved_round(state, number, agents, arms) for number, state in enumerate(history, first)]
