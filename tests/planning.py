@@ -1,7 +1,6 @@
 """What the tests of the planner share: policies of one's own, tables made by hand, circumstances."""
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from heterobandits import CATALOGUE, Planner, Policy, policy
 from heterobandits.core.randomness import uniform
 
-PLANNED = [name for name in CATALOGUE if name != "oracle"]
+PLANNED = [name for name in CATALOGUE if not policy(name).simulated_only]
 
 
 def optimism(pulls, successes, sensitivities, rounds):
@@ -50,10 +49,18 @@ def fixed(table):
 
 def with_tables(planner, pulls, successes, rounds):
     """The same planner after `rounds` rounds that left these tables."""
-    state = json.loads(planner.to_json())
-    state |= {"rounds": rounds, "pulls": pulls, "successes": successes}
-    own = planner.policy if planner.policy.index is not None else None
-    return Planner.from_json(json.dumps(state), own)
+    return Planner(
+        planner.sensitivities,
+        planner.arm_names,
+        planner.policy,
+        planner.seed,
+        agent_names=planner.agent_names,
+        trial=planner.trial,
+        pulls=pulls,
+        successes=successes,
+        rounds=rounds,
+        left=planner.left,
+    )
 
 
 def play(planner, rounds, means=None):

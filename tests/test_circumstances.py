@@ -24,13 +24,13 @@ from planning import (
 
 
 class TestAbsentAndClosed:
-    @pytest.mark.parametrize("entry", [p for p in [*PLANNED, *OWN] if p != "ucb"], ids=labelled)
+    @pytest.mark.parametrize("entry", [*PLANNED, *OWN], ids=labelled)
     def test_absent_agents_stay_home_and_closed_arms_are_empty(self, entry):
         planner = Planner([0.3, 0.9, 0.6], ["a", "b", "c", "d"], entry, agent_names=["x", "y", "z"])
         for _ in range(8):
             plan = planner.ask(absent=["y"], closed=["c", 0])
             assert plan.assignment[1] is None
-            assert plan.reasons[1] == "absent"
+            assert str(plan.reasons[1]) == plan.reasons[1].code == "absent"
             assert sorted(n for n in plan.assignment if n is not None) == [1, 3]
             planner.tell(plan, [1, None, (2, 3)])
         assert planner.pulls.sum(axis=0).tolist()[0::2] == [0, 0]
@@ -38,14 +38,14 @@ class TestAbsentAndClosed:
 
     @pytest.mark.parametrize(
         "entry",
-        [p for p in [*PLANNED, *OWN] if policy(p).first == "most sensitive" and p != "ucb"],
+        [p for p in [*PLANNED, *OWN] if policy(p).first == "most sensitive"],
         ids=labelled,
     )
     def test_the_least_sensitive_stay_home_when_arms_are_few(self, entry):
         planner = play(Planner([0.3, 0.9, 0.6], 4, entry), 12)
         plan = planner.ask(closed=[1, 3])
         assert plan.assignment[0] is None
-        assert plan.reasons[0] == "no open arm is left"
+        assert str(plan.reasons[0]) == "no open arm is left"
         assert sorted(n for n in plan.assignment if n is not None) == [0, 2]
         plan = planner.ask(absent=[1], closed=[0, 1, 3])
         assert plan.assignment == (None, None, 2)
@@ -73,7 +73,7 @@ class TestAbsentAndClosed:
         free = sorted((n for n in range(arms) if n not in how["closed"]), key=lambda n: -index[n])
         assert sent(plan) == dict(zip(present, free, strict=False))
 
-    @pytest.mark.parametrize("entry", [p for p in [*PLANNED, *OWN] if p != "ucb"], ids=labelled)
+    @pytest.mark.parametrize("entry", [*PLANNED, *OWN], ids=labelled)
     def test_nobody_present_or_nothing_open(self, entry):
         planner = Planner([0.3, 0.9], 3, entry)
         for how in (
@@ -98,14 +98,7 @@ class TestAbsentAndClosed:
     )
     def test_arms_never_pulled_come_first(self, entry):
         planner = Planner([0.5, 0.8], 5, entry, seed=3)
-        if policy(entry).index_per == "assignment":
-            seen = set()
-            for _ in range(20):
-                plan = planner.ask()
-                seen.add(plan.assignment)
-                planner.tell(plan, [1, 1])
-            assert len(seen) == 20
-        elif policy(entry).index_per == "agent":
+        if policy(entry).index_per == "agent":
             for _ in range(4):
                 plan = planner.ask()
                 planner.tell(plan, [1, 1])
@@ -172,7 +165,7 @@ class TestPairs:
             assert plan.assignment[0] == 2
             assert plan.assignment[1] == 3
             assert plan.assignment[2] in (0, 1)
-            assert plan.reasons[0] == "forced"
+            assert str(plan.reasons[0]) == plan.reasons[0].code == "forced"
             planner.tell(plan, [1, 0, 1])
 
     def test_pairs_of_those_who_are_away_are_idle(self):
@@ -196,10 +189,8 @@ class TestPairs:
             ({"forced": [(0, 0)], "forbidden": [(1, 1), (1, 2)]}, "no assignment is left"),
         ],
     )
-    @pytest.mark.parametrize("entry", ["min-width", "no-sharing", "cucb", "ucb"])
+    @pytest.mark.parametrize("entry", ["min-width", "no-sharing", "cucb"])
     def test_what_cannot_be_is_said(self, how, culprit, entry):
-        if entry == "ucb" and "absent" in how:
-            culprit = "absent"
         with pytest.raises(InvalidInput, match=culprit):
             Planner([0.9, 0.5], 3, entry).ask(**how)
 
@@ -230,4 +221,5 @@ class TestPairs:
     def test_what_was_particular_stays_with_the_plan(self):
         how = {"absent": [2], "closed": [3], "forbidden": [(0, 0)], "forced": [(1, 1)]}
         plan = Planner([0.9, 0.5, 0.4], 5).ask(**how)
-        assert plan.circumstances._asdict() == {key: frozenset(how[key]) for key in how}
+        wanted = {key: frozenset(how[key]) for key in how} | {"left": frozenset()}
+        assert plan.circumstances._asdict() == wanted

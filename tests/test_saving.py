@@ -25,6 +25,28 @@ from planning import (
     sizes,
 )
 
+FORMAT_1 = {
+    "heterobandits_planner": 1,
+    "policy": {"name": "min-width", "delta": 0.05, "horizon": "anytime"},
+    "seed": 7,
+    "trial": 2,
+    "agent_names": ["x", "y"],
+    "arm_names": ["a", "b", "c"],
+    "sensitivities": [0.9, 0.5],
+    "rounds": 5,
+    "pulls": [[6, 3, 6], [2, 1, 2]],
+    "successes": [[2, 0, 2], [1, 0, 1]],
+}
+
+
+def began():
+    """A planner that began with tables: of two rounds since it knows the outcomes, of a third one half."""
+    planner = Planner(
+        [0.5, 0.3], 3, pulls=[[3, 4, 2], [5, 1, 6]], successes=[[1, 2, 0], [2, 0, 3]], rounds=6
+    )
+    play(planner, 2).tell(planner.ask(), [None, (2, 3)])
+    return planner
+
 
 class TestSaving:
     @pytest.mark.parametrize("entry", [*PLANNED, *OWN, policy("cucb", delta=0.2)], ids=labelled)
@@ -49,9 +71,90 @@ class TestSaving:
     def test_it_is_plain_json_with_the_tables(self):
         planner, _ = ready()
         state = json.loads(planner.to_json())
-        assert state["pulls"] == planner.pulls.tolist()
-        assert state["successes"] == planner.successes.tolist()
-        assert state["rounds"] == 9
+        assert [entry["round"] for entry in state["history"]] == list(range(1, 10))
+        pulls, successes = np.array(state["pulls"]), np.array(state["successes"])
+        assert (state["rounds"], pulls.sum(), successes.sum()) == (0, 0, 0)
+        for entry in state["history"]:
+            for a, (n, (hits, tests)) in enumerate(
+                zip(entry["assignment"], entry["outcomes"], strict=True)
+            ):
+                pulls[a, n] += tests
+                successes[a, n] += hits
+        assert pulls.tolist() == planner.pulls.tolist()
+        assert successes.tolist() == planner.successes.tolist()
+
+    def test_what_the_planner_began_with(self):
+        planner = began()
+        state = json.loads(planner.to_json())
+        assert state["pulls"] == [[3, 4, 2], [5, 1, 6]]
+        assert state["successes"] == [[1, 2, 0], [2, 0, 3]]
+        assert state["rounds"] == 6
+        assert planner.rounds == 9
+        again = Planner.from_json(planner.to_json())
+        assert again.history == planner.history
+        assert again.waiting == planner.waiting == planner.history[-1:]
+        assert again.waiting[0].missing == ("agent 1",)
+        assert str(again.waiting[0]) == str(planner.waiting[0])
+
+    def test_monday_and_friday(self):
+        arms = ["north", "east", "swamp"]
+        monday = Planner([0.9, 0.5], arms, seed=3, agent_names=["Ana", "Bo"])
+        plan = monday.ask(closed=["swamp"])
+        number = monday.accept(plan)
+        saved = monday.to_json()
+        friday = Planner.from_json(saved)
+        (waiting,) = friday.waiting
+        assert waiting.number == number == 1
+        assert waiting.missing == ("Ana", "Bo")
+        assert waiting.circumstances.closed == {2}
+        assert set(waiting.sent.values()) == {"north", "east"}
+        friday.tell(number, {"Ana": (3, 12), "Bo": 0})
+        monday.tell(plan, {"Ana": (3, 12), "Bo": 0})
+        assert friday.to_json() == monday.to_json()
+        assert friday.pulls[0].tolist() == [12 * (n == plan.assignment[0]) for n in range(3)]
+        assert friday.waiting == ()
+
+    def test_who_left_and_what_was_added(self):
+        planner = play(Planner([0.9, 0.5], 2, "cucb", agent_names=["x", "y"]), 3)
+        planner.accept(planner.ask())
+        planner.leave("y")
+        planner.join("z", 0.7)
+        planner.leave("x")
+        planner.join("w", 0.2)
+        planner.accept(planner.ask(absent=["w"]))
+        planner.add_arm("yard")
+        again = Planner.from_json(planner.to_json())
+        assert again.to_json() == planner.to_json()
+        assert again.left == ("x", "y")
+        assert again.history == planner.history
+        assert again.ask() == planner.ask()
+        for one in (planner, again):
+            one.tell(4, {"x": 1, "y": 0})
+            one.tell(5, {"z": (2, 2)})
+        assert again.to_json() == planner.to_json()
+
+    def test_what_format_1_had(self):
+        planner = Planner.from_json(json.dumps(FORMAT_1))
+        arguments = {k: v for k, v in FORMAT_1.items() if k != "heterobandits_planner"}
+        arguments["policy"] = "min-width"
+        arguments["arms"] = arguments.pop("arm_names")
+        assert planner.to_json() == Planner(**arguments).to_json()
+        assert planner.pulls.tolist() == FORMAT_1["pulls"]
+        assert planner.successes.tolist() == FORMAT_1["successes"]
+        assert (planner.rounds, planner.history, planner.left) == (5, (), ())
+        assert planner.ask().round == 6
+
+    def test_what_format_1_had_of_ucb(self):
+        ucb = {"name": "ucb", "delta": 0.05, "horizon": "anytime"}
+        state = FORMAT_1 | {
+            "policy": ucb,
+            "rounds": 2,
+            "pulls": [[1, 1, 0], [0, 0, 2]],
+            "successes": [[1, 1, 0], [0, 0, 1]],
+            "assignments": [[[0, 2], 1, 2], [[1, 2], 1, 1]],
+        }
+        with pytest.raises(InvalidInput, match=r"ucb ranks whole assignments .* can be simulated"):
+            Planner.from_json(json.dumps(state))
 
     def test_policies_made_with_numpy_numbers_can_be_saved(self):
         own = Policy("own", index=optimism, delta=np.float32(0.25), horizon=np.int64(9))
@@ -79,7 +182,7 @@ class TestSaving:
         else:
             assert again.policy.name == given == "min-width"
 
-    @pytest.mark.parametrize("newer", [2, 3, 10**6])
+    @pytest.mark.parametrize("newer", [3, 4, 10**6])
     def test_what_a_newer_version_wrote(self, newer):
         state = json.loads(Planner([0.5], 2).to_json())
         state["heterobandits_planner"] = newer
@@ -89,10 +192,15 @@ class TestSaving:
         with pytest.raises(UnsupportedVersion):
             Planner.from_json(json.dumps({"heterobandits_planner": newer, "memory": {}}))
 
-    @pytest.mark.parametrize("name", ["min-width", "ucb"])
+    @pytest.mark.parametrize("name", ["min-width", "cucb"])
     def test_every_part_is_needed(self, name):
         planner = play(Planner([0.5, 0.3], 3, name), 6)
         state = json.loads(planner.to_json())
+        for key in state["history"][2]:
+            history = json.loads(planner.to_json())["history"]
+            del history[2][key]
+            with pytest.raises(InvalidInput):
+                Planner.from_json(json.dumps(state | {"history": history}))
         for key in state:
             rest = {k: v for k, v in state.items() if k != key}
             with pytest.raises(InvalidInput):
@@ -123,10 +231,12 @@ class TestSaving:
             {"seed": 0.5},
             {"seed": "0"},
             {"trial": None},
+            {"agent_names": None},
             {"agent_names": ["x"]},
             {"agent_names": ["x", "x"]},
             {"arm_names": ["a", "b"]},
             {"arm_names": "abc"},
+            {"arm_names": 3},
             {"sensitivities": [0.5]},
             {"sensitivities": [0.5, math.nan]},
             {"sensitivities": [0.5, 0]},
@@ -137,6 +247,7 @@ class TestSaving:
             {"rounds": None},
             {"rounds": True},
             {"pulls": None},
+            {"pulls": None, "successes": None},
             {"pulls": 5},
             {"pulls": [[9, 9, 9]]},
             {"pulls": [[9, 9], [9, 9]]},
@@ -157,10 +268,24 @@ class TestSaving:
             {"successes": [[0, 0, 0], [0, 0, 0.5]]},
             {"successes": [[0, 0, 0]]},
             {"successes": {}},
+            {"left": None},
+            {"left": 1},
+            {"left": [2]},
+            {"left": ["agent 3"]},
+            {"left": [True]},
+            {"history": None},
+            {"history": 3},
+            {"history": {}},
+            {"history": "all"},
+            {"history": [5]},
+            {"history": [[]]},
+            {"history": ["round"]},
+            {"history": [None]},
+            {"history": [{}]},
         ],
     )
     def test_damaged_states(self, damage):
-        planner = play(Planner([0.5, 0.3], 3), 6)
+        planner = began()
         state = json.loads(planner.to_json())
         assert Planner.from_json(json.dumps(state)).to_json() == planner.to_json()
         with pytest.raises(InvalidInput):
@@ -169,32 +294,54 @@ class TestSaving:
     @pytest.mark.parametrize(
         "damage",
         [
-            None,
-            5,
-            "all",
-            [5],
-            [[]],
-            [[[0, 1], 1]],
-            [[[0, 1], 1, 1, 1]],
-            [[[0], 1, 1]],
-            [[[0, 0], 1, 1]],
-            [[[0, 3], 1, 1]],
-            [[[0, -1], 1, 1]],
-            [[[0, 1], -1, 0]],
-            [[[0, 1], 1, 3]],
-            [[[0, 1], 1.5, 1]],
-            [[[0, 1], 1, None]],
-            [["ab", 1, 1]],
-            # Not what the two tables say:
-            [],
-            [[[0, 1], 1, 1]],
+            {"round": 7},
+            {"round": "8"},
+            {"round": None},
+            {"assignment": None},
+            {"assignment": 5},
+            {"assignment": "ab"},
+            {"assignment": []},
+            {"assignment": [0]},
+            {"assignment": [0, 1, 2]},
+            {"assignment": [0, 0]},
+            {"assignment": [0, 3]},
+            {"assignment": [0, -1]},
+            {"assignment": [0, 1.5]},
+            {"assignment": [0, True]},
+            {"assignment": [None, None]},  # they have outcomes
+            {"outcomes": None},
+            {"outcomes": 5},
+            {"outcomes": "11"},
+            {"outcomes": {"agent 1": 1}},
+            {"outcomes": [[1, 1]]},
+            {"outcomes": [[1, 1], [1, 1], None]},
+            {"outcomes": [[2, 1], [1, 1]]},
+            {"outcomes": [[1], [1, 1]]},
+            {"outcomes": [[1, 1], [-1, 1]]},
+            {"outcomes": [[1, 1], [0.5, 1]]},
+            {"outcomes": [[1, 1], [0, 2**31]]},
+            {"outcomes": [[1, 1], [0, 2**31 - 1]]},  # with the rest more than can be counted
+            {"outcomes": [[1, 1], "1"]},
+            {"absent": None},
+            {"absent": [5]},
+            {"closed": ["arm 4"]},
+            {"forbidden": [[0]]},
+            {"forced": [[0, 1], [0, 2]]},
+            {"left": 0},
+            {"weather": "rain"},
         ],
     )
-    def test_damaged_assignments(self, damage):
-        planner = play(Planner([0.5, 0.3], 3, "ucb"), 6)
-        state = json.loads(planner.to_json())
+    def test_damaged_rounds(self, damage):
+        state = json.loads(began().to_json())
+        state["history"][1] |= damage
         with pytest.raises(InvalidInput):
-            Planner.from_json(json.dumps(state | {"assignments": damage}))
+            Planner.from_json(json.dumps(state))
+
+    def test_rounds_that_are_lost_or_out_of_order(self):
+        state = json.loads(began().to_json())
+        for history in (state["history"][1:], state["history"][::-1]):
+            with pytest.raises(InvalidInput, match="round 7 is not in its place"):
+                Planner.from_json(json.dumps(state | {"history": history}))
 
     @pytest.mark.parametrize(
         "text",
@@ -219,29 +366,31 @@ class TestSaving:
             Planner.from_json(text)
 
     def test_a_text_cut_short(self):
-        text = play(Planner([0.5, 0.3], 3, "ucb"), 3).to_json()
+        text = play(Planner([0.5, 0.3], 3, "cucb"), 3).to_json()
         for end in range(len(text)):
             with pytest.raises(InvalidInput):
                 Planner.from_json(text[:end])
 
 
 class Campaign(RuleBasedStateMachine):
-    """Rounds under any circumstances, beside a ledger kept by hand."""
+    """Rounds under any circumstances, told late and corrected, beside a ledger kept by hand."""
 
-    @initialize(data=st.data(), entry=st.sampled_from([p for p in PLANNED if p != "ucb"] + OWN))
+    @initialize(data=st.data(), entry=st.sampled_from(PLANNED + OWN))
     def begin(self, data, entry):
         self.agents, self.arms = data.draw(sizes(5))
         s = data.draw(st.lists(st.floats(0.05, 1), min_size=self.agents, max_size=self.agents))
         self.planner = Planner(s, self.arms, entry, seed=data.draw(st.integers(0, 2**64 - 1)))
-        self.ledger = []
-        self.rounds = 0
+        self.sent = []  # of each round
+        self.ledger = {}  # (round, agent): (arm, successes, tests)
+        self.left = set()
 
-    @rule(data=st.data())
-    def round(self, data):
+    @rule(data=st.data(), accept=st.booleans())
+    def round(self, data, accept):
         how = data.draw(circumstances(self.agents, self.arms))
-        allowed = next(every_allowed(self.agents, self.arms, **how), None)
+        away = how | {"absent": how["absent"] | self.left}
+        allowed = next(every_allowed(self.agents, self.arms, **away), None)
         before = self.planner.to_json()
-        if contradictory(**how) or allowed is None:
+        if contradictory(**away) or allowed is None:
             with pytest.raises(InvalidInput):
                 self.planner.ask(**how)
             assert self.planner.to_json() == before
@@ -249,31 +398,104 @@ class Campaign(RuleBasedStateMachine):
         plan = self.planner.ask(**how)
         taken = sent(plan)
         assert len(set(taken.values())) == len(taken)
-        assert not how["absent"] & set(taken)
+        assert not away["absent"] & set(taken)
         assert not how["closed"] & set(taken.values())
         assert not how["forbidden"] & set(taken.items())
         assert how["forced"] <= set(taken.items())
-        here, free = self.agents - len(how["absent"]), self.arms - len(how["closed"])
+        here, free = self.agents - len(away["absent"]), self.arms - len(how["closed"])
         assert len(taken) == min(here, free)
         assert len(self.planner.explain(plan)) == len(taken)
         assert len(str(plan).splitlines()) == 1 + self.agents
+        self.sent.append(taken)
+        number = len(self.sent)
+        if accept:
+            assert self.planner.accept(plan) == number
+            assert self.planner.accept(plan) == number
+            return
+        self.planner.tell(plan, self.outcomes(data, number, taken))
+
+    def outcomes(self, data, number, agents):
+        """Outcomes of some of these agents, told in one of many ways, and in the ledger."""
         outcomes = {}
-        for a, n in taken.items():
+        for a in agents:
             tests = data.draw(st.none() | st.integers(0, 5))
             if tests is None:
                 continue
+            n = self.sent[number - 1][a]
             hits = data.draw(st.integers(0, tests))
             plain = tests == 1 and data.draw(st.booleans())
             key = data.draw(st.sampled_from([a, f"agent {a + 1}", (a, n)]))
             outcomes[key] = hits if plain else (hits, tests)
-            self.ledger.append((a, n, hits, tests))
-        self.planner.tell(plan, outcomes)
-        self.rounds += 1
+            self.ledger[number, a] = (n, hits, tests)
+        return outcomes
+
+    @rule(data=st.data())
+    def late(self, data):
+        if not self.sent:
+            return
+        number = data.draw(st.integers(1, len(self.sent)))
+        waiting = [a for a in self.sent[number - 1] if (number, a) not in self.ledger]
+        self.planner.tell(number, self.outcomes(data, number, waiting))
+
+    @rule(data=st.data())
+    def twice(self, data):
+        if not self.ledger:
+            return
+        number, a = data.draw(st.sampled_from(sorted(self.ledger)))
+        before = self.planner.to_json()
+        with pytest.raises(InvalidInput, match="use correct"):
+            self.planner.tell(number, {a: 1})
+        assert self.planner.to_json() == before
+
+    @rule(data=st.data())
+    def correct(self, data):
+        if not self.ledger:
+            return
+        number, a = data.draw(st.sampled_from(sorted(self.ledger)))
+        del self.ledger[number, a]
+        withdrawn = {f"agent {a + 1}": None}
+        self.planner.correct(number, self.outcomes(data, number, [a]) or withdrawn)
+
+    @rule(s=st.floats(0.05, 1))
+    def join(self, s):
+        if self.agents > 7:
+            return
+        before = self.planner.to_json()
+        if self.agents - len(self.left) == self.arms:
+            with pytest.raises(InvalidInput, match="at most as many agents as arms"):
+                self.planner.join(f"agent {self.agents + 1}", s)
+            assert self.planner.to_json() == before
+            return
+        self.agents += 1
+        self.planner.join(f"agent {self.agents}", s)
+
+    @rule(data=st.data())
+    def leave(self, data):
+        here = sorted(set(range(self.agents)) - self.left)
+        if here:
+            a = data.draw(st.sampled_from(here))
+            self.left.add(a)
+            self.planner.leave(data.draw(st.sampled_from([a, f"agent {a + 1}"])))
+
+    @rule(data=st.data())
+    def come_back(self, data):
+        if self.left and self.agents - len(self.left) < self.arms:
+            a = data.draw(st.sampled_from(sorted(self.left)))
+            self.left.remove(a)
+            self.planner.join(f"agent {a + 1}", self.planner.sensitivities[a])
+
+    @rule()
+    def add_arm(self):
+        if self.arms < 6:
+            self.arms += 1
+            self.planner.add_arm(f"arm {self.arms}")
 
     @rule()
     def restart(self):
         own = self.planner.policy if self.planner.policy.index is not None else None
-        self.planner = Planner.from_json(self.planner.to_json(), own)
+        again = Planner.from_json(self.planner.to_json(), own)
+        assert again.history == self.planner.history
+        self.planner = again
 
     @invariant()
     def the_tables_are_the_ledger(self):
@@ -281,13 +503,21 @@ class Campaign(RuleBasedStateMachine):
             return
         pulls = np.zeros((self.agents, self.arms), int)
         successes = np.zeros_like(pulls)
-        for a, n, k, tests in self.ledger:
+        for (_, a), (n, k, tests) in self.ledger.items():
             pulls[a, n] += tests
             successes[a, n] += k
         np.testing.assert_array_equal(self.planner.pulls, pulls)
         np.testing.assert_array_equal(self.planner.successes, successes)
-        assert self.planner.rounds == self.rounds
-        assert self.planner.elapsed == max(self.rounds, pulls.sum(axis=0).max())
+        assert self.planner.rounds == len(self.sent)
+        assert self.planner.elapsed == max(len(self.sent), pulls.sum(axis=0).max())
+        missing = {
+            (r, f"agent {a + 1}")
+            for r, taken in enumerate(self.sent, 1)
+            for a in taken
+            if (r, a) not in self.ledger
+        }
+        waiting = self.planner.waiting
+        assert {(round_.number, a) for round_ in waiting for a in round_.missing} == missing
 
 
 scalars = (
@@ -384,7 +614,9 @@ class TestGarbage:
     @settings(max_examples=200)
     @given(st.data())
     def test_loading(self, data):
-        planner = play(Planner([0.5, 0.3], 3, data.draw(st.sampled_from(["ucb", "cucb"]))), 2)
+        planner = play(
+            Planner([0.5, 0.3], 3, data.draw(st.sampled_from(["no-sharing", "cucb"]))), 2
+        )
         state = json.loads(planner.to_json())
         key = data.draw(st.sampled_from(sorted(state)))
         jsonable = st.recursive(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from heterobandits.bounds import ln_G, lower_bound, regret_bound, widths
     from heterobandits.errors import InvalidInput, UnsupportedVersion
+    from heterobandits.history import Round
     from heterobandits.planner import Planner
-    from heterobandits.plans import Explanation, Plan
+    from heterobandits.plans import Explanation, Plan, Reason
     from heterobandits.policies import CATALOGUE, PAPER, Policy, policy
     from heterobandits.problem import Problem
     from heterobandits.promises import Coverage, coverage
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 _HOME = {
     "bounds": ("ln_G", "lower_bound", "regret_bound", "widths"),
     "errors": ("InvalidInput", "UnsupportedVersion"),
+    "history": ("Round",),
     "planner": ("Planner",),
-    "plans": ("Explanation", "Plan"),
+    "plans": ("Explanation", "Plan", "Reason"),
     "policies": ("CATALOGUE", "PAPER", "Policy", "policy"),
     "problem": ("Problem",),
     "results": ("Results",),
@@ -40,7 +42,9 @@ __all__ = [
     "Planner",
     "Policy",
     "Problem",
+    "Reason",
     "Results",
+    "Round",
     "UnsupportedVersion",
     "coverage",
     "ln_G",

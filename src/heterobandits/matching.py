@@ -1,21 +1,21 @@
 """Who goes where in a real round: agents absent, arms closed, pairs forbidden or forced.
 
-Absence and closure leave the paper's sorted matching as it is, on those who are left; it runs
+Absence and closure leave the simulator's assignment as it is, on those who are left; it runs
 on the simulator's kernel. Forbidden and forced pairs need an optimal matching, which
 maximises the sum of sensitivity times index over everything that is allowed. Where both
-apply they agree.
+apply to one index row they agree. Agents are as listed, in tables, rows and answers.
 """
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, assign
-from heterobandits.errors import InvalidInput
-from heterobandits.team import pick_order
+from heterobandits.core.assignment import BY_CHANCE, BY_SECOND_ROW, assign, table
+from heterobandits.errors import InvalidInput, listed, located, located_pair
+from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]
@@ -27,12 +27,52 @@ NEVER_SEEN = 1e6  # an optimal matching cannot take infinities: an arm never pul
 
 
 class Circumstances(NamedTuple):
-    """What is particular about a round."""
+    """What is particular about a round; agents and arms by number."""
 
     absent: frozenset[int] = frozenset()
     closed: frozenset[int] = frozenset()
     forbidden: frozenset[Pair] = frozenset()
     forced: frozenset[Pair] = frozenset()
+    left: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        agents: Sequence[str],
+        arms: Sequence[str],
+        absent: Iterable[Any] = (),
+        closed: Iterable[Any] = (),
+        forbidden: Iterable[Any] = (),
+        forced: Iterable[Any] = (),
+        left: Iterable[Any] = (),
+    ) -> "Circumstances":
+        """The circumstances, given by names or numbers of these agents and arms; refuses contradictions."""
+
+        def pairs(given: Any, name: str) -> frozenset[Pair]:
+            items = listed(given, name, "pairs (agent, arm)")
+            return frozenset(located_pair(pair, name, agents, arms) for pair in items)
+
+        away = frozenset(located(a, "agent", agents) for a in listed(absent, "absent", "agents"))
+        shut = frozenset(located(n, "arm", arms) for n in listed(closed, "closed", "arms"))
+        never, must = pairs(forbidden, "forbidden"), pairs(forced, "forced")
+        gone = frozenset(located(a, "agent", agents) for a in listed(left, "left", "agents"))
+        for a, n in sorted(must):
+            for wrong, why in (
+                (a in gone, "the agent left the team"),
+                (a in away, "the agent is absent"),
+                (n in shut, "the arm is closed"),
+                ((a, n) in never, "the pair is forbidden as well"),
+                (sum(b == a for b, _ in must) > 1, "the agent is forced to two arms"),
+                (sum(m == n for _, m in must) > 1, "two agents are forced to that arm"),
+            ):
+                if wrong:
+                    raise InvalidInput(f"forced pair ({agents[a]!r}, {arms[n]!r}): {why}")
+        return cls(away, shut, never, must, gone)
+
+    @property
+    def away(self) -> frozenset[int]:
+        """Who is not there to be sent."""
+        return self.absent | self.left
 
     @property
     def paired(self) -> bool:
@@ -40,72 +80,83 @@ class Circumstances(NamedTuple):
         return bool(self.forbidden or self.forced)
 
 
-@dataclass(frozen=True)
-class Team:
-    """The agents: how sensitive each is believed to be, and whether turns follow that or chance."""
+class Luck(NamedTuple):
+    """The random words of a round.
 
-    sensitivities: tuple[float, ...]
-    random_turns: bool
+    Attributes
+    ----------
+    arms
+        The tie-break of each arm, where all agents are offered the arms alike.
+    own
+        The same in each agent's own index row, (agents, arms), where each has one.
+    turns
+        The draw of each agent for its turn, where turns are random.
+    """
 
-    @property
-    def order(self) -> list[int]:
-        """The agents in the order in which they pick, where turns are not random."""
-        return [int(a) for a in pick_order(self.sensitivities)]
-
-    @property
-    def weights(self) -> Floats:
-        """What an agent's index counts in a matching: its sensitivity, or all the same."""
-        return (
-            np.ones(len(self.sensitivities)) if self.random_turns else np.array(self.sensitivities)
-        )
-
-    def table(self, rows: Floats) -> Floats:
-        """Index rows, which have the agents in picking order, as a table with them as listed."""
-        table = np.empty((len(self.sensitivities), rows.shape[1]))
-        table[self.order] = rows[:, :, 0]
-        return table
+    arms: Words
+    own: Words
+    turns: Words
 
 
-def match(rows: Floats, team: Team, words: Words, round_: Circumstances) -> dict[int, int]:
+def match(
+    rows: Floats, dealt: int, team: Team, luck: Luck, circumstances: Circumstances
+) -> dict[int, int]:
     """The arm of each agent that is sent somewhere.
 
-    `rows` are the index rows of a block of one trial, (1 or agents, arms, 1), and `words` the
-    round's: the luck of the arms, then ties, then draws for random turns.
+    `rows` are the index rows, (1 or agents, arms) or, where the arms are dealt by a second
+    row, (2, arms); `dealt` is how, as `core.assignment` numbers it.
     """
-    if round_.paired:
-        return optimal_match(team.table(rows), team, words, round_)
-    arms = rows.shape[1]
-    draws = words[2 * arms :]
-    turns = [q for q, a in enumerate(team.order) if a not in round_.absent]
-    free = [n for n in range(arms) if n not in round_.closed]
+    if circumstances.paired:
+        return paired_match(rows, dealt, team, luck, circumstances)
+    turns = [a for a in team.order.tolist() if a not in circumstances.away]
+    free = [n for n in range(rows.shape[1]) if n not in circumstances.closed]
     if len(turns) > len(free):  # the last ones stay home
-        if team.random_turns:
-            turns.sort(key=lambda q: -int(draws[q]))
-        turns = sorted(turns[: len(free)])
+        by_turn = sorted(turns, key=lambda a: -int(luck.turns[a])) if dealt == BY_CHANCE else turns
+        turns = [a for a in turns if a in by_turn[: len(free)]]
     if not turns:
         return {}
-    own = turns if len(rows) > 1 else [0]
-    ties = words[arms : arms + len(rows) * arms].reshape(len(rows), arms)
-    picked, out = np.empty((2, len(turns), 1), np.int32)
+    each_its_own = dealt != BY_SECOND_ROW and len(rows) > 1
+    index = rows[turns] if each_its_own else rows
+    ties = luck.own[turns] if each_its_own else luck.arms[None]
+    out = np.empty((len(turns), 1), np.int32)
     assign(
-        np.ascontiguousarray(rows[own][:, free]),
-        np.ascontiguousarray(ties[own][:, free].reshape(-1, 1)),
-        np.ascontiguousarray(draws[turns][:, None] if team.random_turns else draws[:0, None]),
-        BY_CHANCE if team.random_turns else BY_INDEX,
-        picked,
+        np.ascontiguousarray(index[:, free, None]),
+        np.ascontiguousarray(ties[:, free].reshape(-1, 1)),
+        np.ascontiguousarray(luck.turns[turns, None]),
+        dealt,
+        np.arange(len(turns)),
+        table(len(turns), len(free), 1),
         out,
     )
-    return {team.order[q]: free[int(n)] for q, n in zip(turns, out[:, 0], strict=True)}
+    return {a: free[int(n)] for a, n in zip(turns, out[:, 0], strict=True)}
 
 
-def sorted_match(rows: Floats, team: Team, words: Words, round_: Circumstances) -> dict[int, int]:
-    """The arm of each agent where the first row decides which arms are visited, the second by whom."""
-    chosen = match(rows[:1], team, words, round_).values()
+def paired_match(
+    rows: Floats, dealt: int, team: Team, luck: Luck, circumstances: Circumstances
+) -> dict[int, int]:
+    """The same where pairs are forbidden or forced; a second row is matched on the arms the first chose."""
+    if dealt != BY_SECOND_ROW:
+        return optimal_match(for_each(team, rows), dealt, team, luck, circumstances)
+    first, second = (for_each(team, row) for row in rows)
+    chosen = optimal_match(first, dealt, team, luck, circumstances).values()
     others = frozenset(range(rows.shape[1])) - set(chosen)
-    return match(rows[1:], team, words, round_._replace(closed=round_.closed | others))
+    among = circumstances._replace(closed=circumstances.closed | others)
+    return optimal_match(second, dealt, team, luck, among)
 
 
-def optimal_match(table: Floats, team: Team, words: Words, round_: Circumstances) -> dict[int, int]:
+def for_each(team: Team, rows: Floats) -> Floats:
+    """An index row for each agent, where they may share one."""
+    return np.broadcast_to(rows, (len(team), rows.shape[-1]))
+
+
+def weights(team: Team, dealt: int) -> Floats:
+    """What an agent's index counts in an optimal matching: its sensitivity or, in random turns, all the same."""
+    return np.ones(len(team)) if dealt == BY_CHANCE else team.slope
+
+
+def optimal_match(
+    table: Floats, dealt: int, team: Team, luck: Luck, circumstances: Circumstances
+) -> dict[int, int]:
     """The allowed assignment with the greatest sum of sensitivity times index.
 
     The arms are offered in the random order of their tie-breaks, so that among equal
@@ -113,14 +164,13 @@ def optimal_match(table: Floats, team: Team, words: Words, round_: Circumstances
     """
     from scipy.optimize import linear_sum_assignment
 
-    arms = table.shape[1]
-    luck = words[arms : 2 * arms]
-    forced = dict(round_.forced)
-    agents = [a for a in team.order if a not in round_.absent and a not in forced]
-    taken = round_.closed | set(forced.values())
-    free = sorted((n for n in range(arms) if n not in taken), key=lambda n: -int(luck[n]))
-    value = (team.weights[:, None] * finite(table))[np.ix_(agents, free)]
-    for a, n in round_.forbidden:
+    forced = dict(circumstances.forced)
+    agents = [a for a in team.order.tolist() if a not in circumstances.away and a not in forced]
+    taken = circumstances.closed | set(forced.values())
+    offered = [n for n in range(table.shape[1]) if n not in taken]
+    free = sorted(offered, key=lambda n: -int(luck.arms[n]))
+    value = (weights(team, dealt)[:, None] * finite(table))[np.ix_(agents, free)]
+    for a, n in circumstances.forbidden:
         if a in agents and n in free:
             value[agents.index(a), free.index(n)] = -np.inf
     try:
@@ -146,25 +196,31 @@ def stand_in(table: Floats) -> float:
 
 
 def next_in_turn(
-    table: Floats, team: Team, assignment: dict[int, int], round_: Circumstances, agent: int
+    table: Floats,
+    dealt: int,
+    team: Team,
+    circumstances: Circumstances,
+    assignment: dict[int, int],
+    agent: int,
 ) -> int | None:
     """The best arm for this agent, of those still free at its turn, if its own were not to be had."""
     index, mine = table[agent], assignment[agent]
-    if team.random_turns:  # turn by turn the arms go in the order of their index
+    if dealt == BY_CHANCE:  # turn by turn the arms go in the order of their index
         before = {n for n in assignment.values() if index[n] > index[mine]}
     else:
-        earlier = team.order[: team.order.index(agent)]
-        before = {assignment[a] for a in earlier if a in assignment}
-    free = set(range(len(index))) - round_.closed - before - {mine}
+        order = team.order.tolist()
+        before = {assignment[a] for a in order[: order.index(agent)] if a in assignment}
+    free = set(range(len(index))) - circumstances.closed - before - {mine}
     return max(sorted(free), key=lambda n: index[n], default=None)
 
 
 def next_in_match(
     table: Floats,
     shared: bool,
+    dealt: int,
     team: Team,
-    words: Words,
-    round_: Circumstances,
+    luck: Luck,
+    circumstances: Circumstances,
     assignment: dict[int, int],
     agent: int,
 ) -> tuple[int | None, float | None]:
@@ -176,17 +232,17 @@ def next_in_match(
     takes it, or if each agent has an index of its own). The agent leaves where its line is
     first crossed: as x falls or, if no line is flatter, as it rises.
     """
-    arm, weights, values = assignment[agent], team.weights, finite(table)
+    arm, weight, values = assignment[agent], weights(team, dealt), finite(table)
     x = values[agent, arm]
 
     def worth(matched: dict[int, int]) -> float:
-        return float(sum(weights[a] * values[a, n] for a, n in matched.items()))
+        return float(sum(weight[a] * values[a, n] for a, n in matched.items()))
 
     falling: list[tuple[float, int]] = []
     rising: list[tuple[float, int]] = []
-    others = set(team.order) - round_.absent - {agent} if shared else set()
+    others = set(range(len(team))) - circumstances.away - {agent} if shared else set()
     for heir in (None, *sorted(others)):
-        pairs = round_._replace(forbidden=round_.forbidden | {(agent, arm)})
+        pairs = circumstances._replace(forbidden=circumstances.forbidden | {(agent, arm)})
         if heir is not None:
             pairs = pairs._replace(forced=pairs.forced | {(heir, arm)})
         elif shared:
@@ -194,12 +250,12 @@ def next_in_match(
         if len(dict(pairs.forced)) < len(pairs.forced) or pairs.forced & pairs.forbidden:
             continue
         try:
-            other = optimal_match(table, team, words, pairs)
+            other = optimal_match(table, dealt, team, luck, pairs)
         except InvalidInput:  # not everybody can be sent like that
             continue
         if len(other) < len(assignment) or agent not in other:
             continue
-        slope = float(weights[agent] - (0.0 if heir is None else weights[heir]))
+        slope = float(weight[agent] - (0.0 if heir is None else weight[heir]))
         loss = worth(assignment) - worth(other)
         if slope == 0.0:
             if math.isclose(loss, 0.0, abs_tol=1e-12 * max(1.0, abs(x))):

@@ -1,22 +1,62 @@
 """What a planner hands to people: the plan of a round, and why each agent is sent where it is."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-
-from heterobandits.errors import (
-    MOST,
-    InvalidInput,
-    listed,
-    located,
-    located_pair,
-    shown,
-    whole_number,
-)
 from heterobandits.matching import Circumstances
+
+Code = Literal[
+    "absent",
+    "left",
+    "no arm",
+    "forced",
+    "unseen",
+    "unseen by it",
+    "random",
+    "highest",
+    "among the highest",
+    "best allowed",
+    "highest left",
+]
+SENTENCES: dict[Code, str] = {
+    "absent": "absent",
+    "left": "left the team",
+    "no arm": "no open arm is left",
+    "forced": "forced",
+    "unseen": "never pulled",
+    "unseen by it": "never pulled by it",
+    "random": "drawn at random",
+    "highest": "index {index:.3f}, the highest; posterior mean {estimate:.3f}",
+    "among the highest": "index {index:.3f}, among the highest {visited}; posterior mean {estimate:.3f}",
+    "best allowed": "index {index:.3f}, in the best allowed assignment",
+    "highest left": "index {index:.3f}, the highest left at its turn",
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an agent goes where it goes, or nowhere: a code, and the numbers of its sentence.
+
+    Attributes
+    ----------
+    code
+        What decided; `str(reason)` says it in words.
+    index
+        The index of the agent's arm; None for an agent that stays home.
+    estimate
+        The posterior mean of the arm, where the agents are sorted by it.
+    visited
+        How many arms are visited in the round.
+    """
+
+    code: Code
+    index: float | None = None
+    estimate: float | None = None
+    visited: int | None = None
+
+    def __str__(self) -> str:
+        return SENTENCES[self.code].format(**vars(self))
 
 
 @dataclass(frozen=True)
@@ -30,18 +70,17 @@ class Plan:
     assignment
         The arm of each agent; None for an agent that stays home.
     index
-        The index of every agent (row) for every arm (column). For a policy that ranks whole
-        assignments, the highest index among the assignments with that pair.
+        The index of every agent (row) for every arm (column).
     reasons
-        One line for each agent.
+        Of each agent.
     circumstances
-        Who was absent, what was closed, forbidden or forced, by number.
+        Who was absent or had left, what was closed, forbidden or forced, by number.
     """
 
     round: int
     assignment: tuple[int | None, ...]
     index: tuple[tuple[float, ...], ...]
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     agent_names: tuple[str, ...]
     arm_names: tuple[str, ...]
     circumstances: Circumstances
@@ -52,45 +91,6 @@ class Plan:
             place = "stays home" if arm is None else self.arm_names[arm]
             lines.append(f"  {agent} -> {place}: {reason}")
         return "\n".join(lines)
-
-    def counted(self, outcomes: Any) -> list[tuple[int, int, int, int]]:
-        """(agent, arm, successes, tests) of every outcome reported, as `Planner.tell` takes them."""
-        counted = []
-        for agent, outcome in self._by_agent(outcomes).items():
-            name, arm = self.agent_names[agent], self.assignment[agent]
-            if outcome is None:
-                continue
-            if arm is None:
-                raise InvalidInput(
-                    f"outcomes has {shown(outcome)} for {name!r}: the plan sent it nowhere"
-                )
-            counted.append((agent, arm, *counted_outcome(outcome, name)))
-        return counted
-
-    def _by_agent(self, outcomes: Any) -> dict[int, Any]:
-        if not isinstance(outcomes, Mapping):
-            items = listed(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
-            if len(items) != len(self.agent_names):
-                raise InvalidInput(
-                    f"outcomes has {len(items)} entries: one for each of the "
-                    f"{len(self.agent_names)} agents, None where it is missing"
-                )
-            return dict(enumerate(items))
-        given: dict[int, Any] = {}
-        for key, outcome in outcomes.items():
-            if isinstance(key, tuple):
-                agent, arm = located_pair(key, "outcomes", self.agent_names, self.arm_names)
-                if self.assignment[agent] != arm:
-                    raise InvalidInput(
-                        f"outcomes has {self.agent_names[agent]!r} on {self.arm_names[arm]!r}: "
-                        "the plan did not send it there"
-                    )
-            else:
-                agent = located(key, "agent", self.agent_names)
-            if agent in given:
-                raise InvalidInput(f"outcomes has {self.agent_names[agent]!r} twice")
-            given[agent] = outcome
-        return given
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Explanation:
 
     agent: str
     arm: str
-    reason: str
+    reason: Reason
     estimate: float
     lower: float
     upper: float
@@ -150,7 +150,7 @@ class Explanation:
         )
         text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; {self.reason}"
         if self.runner_up is None or self.runner_up_index is None:
-            return text if self.reason == "forced" else f"{text}; it could go nowhere else"
+            return text if self.reason.code == "forced" else f"{text}; it could go nowhere else"
         if self.flip_index is None:
             return f"{text}; after it {self.runner_up} ({self.runner_up_index:.3f})"
         if self.flip_index == self.index or math.isclose(self.flip_index, self.index, rel_tol=1e-9):
@@ -160,24 +160,3 @@ class Explanation:
             f"{text}; would go to {self.runner_up} ({self.runner_up_index:.3f}) "
             f"if {self.arm} {moves} {self.flip_index:.3f}"
         )
-
-
-def counted_outcome(outcome: Any, agent: str) -> tuple[int, int]:
-    """An outcome, 0 or 1 or (successes, tests), as (successes, tests)."""
-    if isinstance(outcome, (bool, np.bool_)):
-        return int(outcome), 1
-    if isinstance(outcome, (tuple, list)) and len(outcome) == 2:
-        n = whole_number(outcome[1], f"the tests of {agent!r}", 0, MOST)
-        k = whole_number(outcome[0], f"the successes of {agent!r}", 0)
-        if k > n:
-            raise InvalidInput(
-                f"the outcome of {agent!r} is {shown(k)} successes of {n} tests: at most all of them"
-            )
-        return k, n
-    try:
-        return whole_number(outcome, "outcome", 0, 1), 1
-    except InvalidInput:
-        raise InvalidInput(
-            f"the outcome of {agent!r} is {shown(outcome)}: "
-            "0, 1, a pair (successes, tests), or None"
-        ) from None

@@ -118,6 +118,8 @@ class Policy:
         What the guarantee is about: nothing, the intervals, or the regret as well.
     needs_means
         The policy knows the true means and can only be simulated.
+    learns
+        Whether what was seen enters the index at all.
     title, colour, dashes
         How it is called and drawn in figures and reports; its name in the next free colour if not given.
     origin
@@ -141,6 +143,7 @@ class Policy:
     cost: str = "A·N"
     summary: str = ""
     needs_means: bool = False
+    learns: bool = True
     title: str = ""
     colour: str = ""
     dashes: str | tuple[int, tuple[int, ...]] = "-"
@@ -313,6 +316,15 @@ class Policy:
         seen = indices.seen(team.arrays, *tables, log_term=L)
         self.rule.band.fill(seen, desk(agents, trials), estimate, width)
         return estimate, width
+
+    @property
+    def simulated_only(self) -> str:
+        """Why it can be simulated but not planned with; nothing if it can be planned with."""
+        if self.needs_means:
+            return "knows the true means"
+        if self.index_per == "assignment":
+            return "ranks whole assignments and needs every outcome of every round"
+        return ""
 
 
 @cache
@@ -503,6 +515,7 @@ CATALOGUE |= {
         Policy(
             "random",
             rule=indices.RANDOM,
+            learns=False,
             title="Random",
             colour="#7f7f7f",
             dashes=":",
@@ -515,6 +528,7 @@ CATALOGUE |= {
         Policy(
             "oracle",
             rule=indices.ORACLE,
+            learns=False,
             title="Oracle",
             colour="#000000",
             origin="baseline",

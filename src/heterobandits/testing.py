@@ -141,7 +141,7 @@ def check_agents_alike(policy: Policy) -> None:
 
 def check_one_path(policy: Policy) -> None:
     """The planner, told what the simulator's luck brings, walks the simulator's path."""
-    if policy.needs_means:
+    if policy.simulated_only:
         return
     seed, trial = 11, 3
     for problem in PROBLEMS:

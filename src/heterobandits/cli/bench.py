@@ -27,7 +27,7 @@ def bench(
     A round is one assignment of all agents in one trial. Wall-clock time of all threads
     together, after a first run to compile, load and warm up.
     """
-    from heterobandits import simulation
+    from heterobandits import engine, simulation
     from heterobandits.errors import InvalidInput, real_number
     from heterobandits.policies import CATALOGUE
     from heterobandits.policies import policy as catalogued
@@ -36,8 +36,8 @@ def bench(
     if not real_number(seconds, "--seconds", "a positive number") > 0:
         raise InvalidInput(f"--seconds is {seconds:g}: a positive number")
     entries = [catalogued(name) for name in dict.fromkeys(policy or CATALOGUE)]
-    cached = simulation.kernels_cached()
-    compile_seconds = simulation.compile_kernels()
+    cached = engine.kernels_cached(entries)
+    compile_seconds = engine.compile_kernels(entries)
     used = threads or simulation.available_threads()
     measured: list[dict[str, Any]] = []
     for name, problem, horizon in instances():

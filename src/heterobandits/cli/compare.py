@@ -49,12 +49,13 @@ def compare(
     """
     from heterobandits.cli.progress import shown_share
     from heterobandits.experiments import comparison
-    from heterobandits.policies import BEYOND
+    from heterobandits.policies import BEYOND, PAPER
 
-    with shown_share(quiet) as (show, note):
+    chosen = policy or BEYOND
+    with shown_share(dict.fromkeys((*PAPER, *chosen)), quiet) as (show, note):
         made = comparison.compare(
             output,
-            policies=policy or BEYOND,
+            policies=chosen,
             groups=tuple(dict.fromkeys(only or comparison.GROUPS)),
             quick=quick,
             trials=trials,

@@ -1,17 +1,23 @@
 """What a waiting person sees on the terminal: that kernels are compiled, and how far a run is."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+if TYPE_CHECKING:
+    from heterobandits.policies import Policy
+
 
 @contextmanager
-def shown_progress(title: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+def shown_progress(
+    title: str, policies: "Iterable[str | Policy]", quiet: bool
+) -> Iterator[Callable[[int, int], None] | None]:
     """A callback, with what is done and all there is, that moves a bar; None if there is no terminal."""
-    with _bar(quiet) as bar:
+    with _bar(policies, quiet) as bar:
         if bar is None:
             yield None
         else:
@@ -21,7 +27,7 @@ def shown_progress(title: str, quiet: bool) -> Iterator[Callable[[int, int], Non
 
 @contextmanager
 def shown_share(
-    quiet: bool,
+    policies: "Iterable[str | Policy]", quiet: bool
 ) -> Iterator[tuple[Callable[[str, float], None], Callable[[str], None]]]:
     """Two callbacks: what is running and the share of all work done move a bar; a note is a line of its own."""
 
@@ -29,7 +35,7 @@ def shown_share(
         if not quiet:
             print(f"heterobandits: {text}", file=sys.stderr)
 
-    with _bar(quiet) as bar:
+    with _bar(policies, quiet) as bar:
         if bar is None:
             yield lambda title, share: None, note
         else:
@@ -38,13 +44,13 @@ def shown_share(
 
 
 @contextmanager
-def _bar(quiet: bool) -> Iterator[Progress | None]:
+def _bar(policies: "Iterable[str | Policy]", quiet: bool) -> Iterator[Progress | None]:
     """A bar on stderr, after compiling under a note; none if that is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     console = Console(stderr=True)
-    compile_visibly(console)
+    compile_visibly(policies, console)
     columns = (
         BarColumn(),
         TaskProgressColumn(),
@@ -55,10 +61,12 @@ def _bar(quiet: bool) -> Iterator[Progress | None]:
         yield bar
 
 
-def compile_visibly(console: Console) -> None:
-    """Compile the kernels under a note, if this machine has not done so yet."""
-    from heterobandits.simulation import compile_kernels, kernels_cached
+def compile_visibly(policies: "Iterable[str | Policy]", console: Console) -> None:
+    """Compile what these policies need under a note, if this machine has not done so yet."""
+    from heterobandits.engine import compile_kernels, kernels_cached
+    from heterobandits.policies import chosen
 
-    if not kernels_cached():
-        with console.status("compiling for this machine, once (about twenty seconds)"):
-            compile_kernels()
+    entries = chosen(policies)
+    if not kernels_cached(entries):
+        with console.status("compiling for this machine, once (up to half a minute)"):
+            compile_kernels(entries)

@@ -48,9 +48,10 @@ def reproduce(
         return 0
     from heterobandits.cli.progress import shown_share
     from heterobandits.experiments.reproduce import reproduce as run
+    from heterobandits.policies import PAPER
 
     names = [name.strip() for name in only.split(",")] if only else []
-    with shown_share(quiet) as (show, note):
+    with shown_share(PAPER, quiet) as (show, note):
         made = run(
             output,
             only=names,

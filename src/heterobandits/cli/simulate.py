@@ -85,7 +85,7 @@ def simulate(
         "anytime" if policy_horizon == "anytime" else int(policy_horizon)
     )
     entries = [catalogued(name, delta=delta, horizon=log_rounds) for name in dict.fromkeys(names)]
-    with shown_progress("simulating", quiet) as progress:
+    with shown_progress("simulating", entries, quiet) as progress:
         results = simulation.simulate(
             stated,
             entries,

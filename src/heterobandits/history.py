@@ -1,0 +1,193 @@
+"""Rounds as they were held: who was sent where, and what is known so far of what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from heterobandits.errors import (
+    MOST,
+    InvalidInput,
+    listed,
+    located,
+    located_pair,
+    shown,
+    whole_number,
+)
+from heterobandits.knowledge import Visit
+from heterobandits.matching import Circumstances
+from heterobandits.plans import Plan
+
+Outcome = tuple[int, int]  # successes, tests
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round that was fixed.
+
+    Attributes
+    ----------
+    number
+        From 1 on.
+    assignment
+        The arm of each agent; None for an agent that stayed home.
+    outcomes
+        What each agent brought back, (successes, tests); None as long as it is missing.
+    circumstances
+        Those of its plan.
+    """
+
+    number: int
+    assignment: tuple[int | None, ...]
+    outcomes: tuple[Outcome | None, ...]
+    circumstances: Circumstances
+    agent_names: tuple[str, ...]
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Round":
+        """The round a plan makes, before any outcome."""
+        agents, arms = plan.agent_names, plan.arm_names
+        if len(plan.assignment) != len(agents):
+            raise InvalidInput(
+                f"the plan's assignment is {shown(plan.assignment)}: one arm per agent"
+            )
+        assignment = assigned(plan.assignment, len(arms))
+        nothing = (None,) * len(agents)
+        return cls(plan.round, assignment, nothing, plan.circumstances, agents, arms)
+
+    def __str__(self) -> str:
+        lines = [f"round {self.number}"]
+        for agent, outcome in zip(self.agent_names, self.outcomes, strict=True):
+            here = f"{self.sent[agent]}: {in_words(outcome)}" if agent in self.sent else None
+            lines.append(f"  {agent} -> {here or 'stays home'}")
+        return "\n".join(lines)
+
+    @property
+    def sent(self) -> dict[str, str]:
+        """The arm of each agent that was sent somewhere, by their names."""
+        pairs = zip(self.agent_names, self.assignment, strict=True)
+        return {agent: self.arm_names[arm] for agent, arm in pairs if arm is not None}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The agents that were sent somewhere and whose outcome is not known."""
+        outcomes = dict(zip(self.agent_names, self.outcomes, strict=True))
+        return tuple(agent for agent in self.sent if outcomes[agent] is None)
+
+    @property
+    def visits(self) -> tuple[Visit, ...]:
+        """What is known of the round."""
+        return tuple(
+            Visit(self.number, agent, arm, *outcome)
+            for agent, (arm, outcome) in enumerate(zip(self.assignment, self.outcomes, strict=True))
+            if arm is not None and outcome is not None
+        )
+
+    def told(self, outcomes: Any) -> "Round":
+        """The round with these outcomes as well; refuses one that is there already."""
+        counted = self._counted(outcomes).items()
+        new = {agent: outcome for agent, outcome in counted if outcome is not None}
+        for agent in new:
+            if self.outcomes[agent] is not None:
+                raise InvalidInput(
+                    f"round {self.number} has an outcome of {self.agent_names[agent]!r} already, "
+                    f"{in_words(self.outcomes[agent])}: use correct to change it"
+                )
+        return self._with(new)
+
+    def corrected(self, outcomes: Any) -> "Round":
+        """The round with these outcomes in place of what is there; None withdraws one."""
+        return self._with(self._counted(outcomes))
+
+    def _with(self, changes: Mapping[int, Outcome | None]) -> "Round":
+        known = enumerate(self.outcomes)
+        return replace(self, outcomes=tuple(changes.get(a, outcome) for a, outcome in known))
+
+    def _counted(self, outcomes: Any) -> dict[int, Outcome | None]:
+        """What was reported by whom, checked."""
+        counted: dict[int, Outcome | None] = {}
+        for agent, outcome in self._by_agent(outcomes).items():
+            name = self.agent_names[agent]
+            if outcome is not None and self.assignment[agent] is None:
+                raise InvalidInput(
+                    f"outcomes has {shown(outcome)} for {name!r}: the plan sent it nowhere"
+                )
+            counted[agent] = None if outcome is None else counted_outcome(outcome, name)
+        return counted
+
+    def _by_agent(self, outcomes: Any) -> dict[int, Any]:
+        if not isinstance(outcomes, Mapping):
+            items = listed(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
+            if len(items) != len(self.agent_names):
+                raise InvalidInput(
+                    f"outcomes has {len(items)} entries: one for each of the "
+                    f"{len(self.agent_names)} agents, None where it is missing"
+                )
+            return dict(enumerate(items))
+        given: dict[int, Any] = {}
+        for key, outcome in outcomes.items():
+            if isinstance(key, tuple):
+                agent, arm = located_pair(key, "outcomes", self.agent_names, self.arm_names)
+                if self.assignment[agent] != arm:
+                    raise InvalidInput(
+                        f"outcomes has {self.agent_names[agent]!r} on {self.arm_names[arm]!r}: "
+                        "the plan did not send it there"
+                    )
+            else:
+                agent = located(key, "agent", self.agent_names)
+            if agent in given:
+                raise InvalidInput(f"outcomes has {self.agent_names[agent]!r} twice")
+            given[agent] = outcome
+        return given
+
+
+def differences(fixed: Round, made: Round) -> str:
+    """Whom two plans of a round send elsewhere, three of them at most."""
+
+    def goes(round_: Round, agent: str) -> str:
+        return f"goes to {round_.sent[agent]!r}" if agent in round_.sent else "stays home"
+
+    everyone = max(fixed.agent_names, made.agent_names, key=len)
+    differ = [a for a in everyone if fixed.sent.get(a) != made.sent.get(a)]
+    said = [f"{a!r} {goes(fixed, a)} there and {goes(made, a)} here" for a in differ[:3]]
+    return ", ".join(said) + (", ..." if differ[3:] else "")
+
+
+def assigned(assignment: Any, arms: int) -> tuple[int | None, ...]:
+    """An assignment with the arms as numbers, no two agents on one."""
+    places = tuple(
+        None if n is None else whole_number(n, "an arm of the assignment", 0, arms - 1)
+        for n in listed(assignment, "assignment", "arms")
+    )
+    sent = [n for n in places if n is not None]
+    if len(set(sent)) < len(sent):
+        raise InvalidInput(f"the assignment is {shown(places)}: each agent an arm of its own")
+    return places
+
+
+def in_words(outcome: Outcome | None) -> str:
+    """An outcome as people read it."""
+    return "no outcome yet" if outcome is None else f"{outcome[0]} of {outcome[1]}"
+
+
+def counted_outcome(outcome: Any, agent: str) -> Outcome:
+    """An outcome, 0 or 1 or (successes, tests), as (successes, tests)."""
+    if isinstance(outcome, (bool, np.bool_)):
+        return int(outcome), 1
+    if isinstance(outcome, (tuple, list)) and len(outcome) == 2:
+        n = whole_number(outcome[1], f"the tests of {agent!r}", 0, MOST)
+        k = whole_number(outcome[0], f"the successes of {agent!r}", 0)
+        if k > n:
+            raise InvalidInput(
+                f"the outcome of {agent!r} is {shown(k)} successes of {n} tests: at most all of them"
+            )
+        return k, n
+    try:
+        return whole_number(outcome, "outcome", 0, 1), 1
+    except InvalidInput:
+        raise InvalidInput(
+            f"the outcome of {agent!r} is {shown(outcome)}: "
+            "0, 1, a pair (successes, tests), or None"
+        ) from None

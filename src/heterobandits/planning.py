@@ -1,0 +1,235 @@
+"""The plan of a round, and its explanation, as functions of what is known. Nothing is kept here.
+
+Index rows and the assignment come from the very kernels the simulator runs, on a block of one
+trial. Agents are as listed.
+"""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
+from heterobandits.core.randomness import round_words, slots
+from heterobandits.errors import InvalidInput
+from heterobandits.intervals import mean_intervals, ranking
+from heterobandits.knowledge import Knowledge
+from heterobandits.matching import (
+    Circumstances,
+    Floats,
+    Luck,
+    for_each,
+    match,
+    next_in_match,
+    next_in_turn,
+)
+from heterobandits.plans import Code, Explanation, Plan, Reason
+from heterobandits.policies import Policy
+from heterobandits.team import Team
+
+UNSEEN: dict[str, Code] = {"arm": "unseen", "agent": "unseen by it"}
+
+
+class Address(NamedTuple):
+    """Where the random words of a round stand."""
+
+    seed: int
+    trial: int
+    round: int
+
+
+def plan(
+    team: Team,
+    arms: tuple[str, ...],
+    policy: Policy,
+    knowledge: Knowledge,
+    address: Address,
+    circumstances: Circumstances,
+) -> Plan:
+    """Who goes where in the round at this address, if this is known and these are the circumstances.
+
+    Examples
+    --------
+    >>> from heterobandits.policies import policy
+    >>> team, arms = Team([0.95, 0.8]), ("north", "east", "south")
+    >>> known = Knowledge.of(2, 3, pulls=[[9, 9, 9], [9, 9, 9]], successes=[[8, 2, 5], [7, 1, 4]])
+    >>> closed = Circumstances.of(team.names, arms, closed=["north"])
+    >>> plan(team, arms, policy("min-width"), known, Address(0, 0, 1), closed).assignment
+    (2, 1)
+    """
+    check(team, arms, policy, knowledge)
+    luck = luck_of(team, len(arms), policy, address)
+    rows = index_rows(team, policy, knowledge, address)
+    matched = match(rows, policy.dealt, team, luck, circumstances)
+    index = index_table(team, policy, rows)
+    assignment = tuple(matched.get(a) for a in range(len(team)))
+    return Plan(
+        round=address.round,
+        assignment=assignment,
+        index=tuple(map(tuple, index.tolist())),
+        reasons=tuple(
+            reason(policy, rows, index, circumstances, assignment, a) for a in range(len(team))
+        ),
+        agent_names=team.names,
+        arm_names=arms,
+        circumstances=circumstances,
+    )
+
+
+def explain(
+    team: Team,
+    arms: tuple[str, ...],
+    policy: Policy,
+    knowledge: Knowledge,
+    address: Address,
+    plan: Plan,
+) -> tuple[Explanation, ...]:
+    """Why each agent is sent where it is, by a plan that was made with the same arguments."""
+    check(team, arms, policy, knowledge)
+    luck = luck_of(team, len(arms), policy, address)
+    rows = index_rows(team, policy, knowledge, address)
+    if plan.index != tuple(map(tuple, index_table(team, policy, rows).tolist())):
+        raise InvalidInput(
+            f"the plan for round {plan.round} was made with other outcomes than are known now: "
+            "explain a plan before outcomes of earlier rounds are told or corrected"
+        )
+    tables = (knowledge.pulls, knowledge.successes, team.sensitivities)
+    known = mean_intervals(*tables, delta=policy.delta)
+    order = ranking(*tables, delta=policy.delta)
+    seen = knowledge.pulls.sum(axis=0)
+    turns = BY_CHANCE if policy.first == "random" else BY_INDEX
+    greedy = match(known.estimate[None], turns, team, luck, plan.circumstances)
+    explanations = []
+    for agent, arm in enumerate(plan.assignment):
+        if arm is None:
+            continue
+        other, flip = runner_up(team, policy, rows, luck, plan, agent, arm)
+        exploits = greedy.get(agent) == arm and seen[arm] > 0
+        explanations.append(
+            Explanation(
+                agent=team.names[agent],
+                reason=plan.reasons[agent],
+                arm=arms[arm],
+                estimate=float(known.estimate[arm]),
+                lower=float(known.lower[arm]),
+                upper=float(known.upper[arm]),
+                best_rank=int(order.best[arm]),
+                worst_rank=int(order.worst[arm]),
+                index=plan.index[agent][arm],
+                pulls=int(seen[arm]),
+                own_pulls=int(knowledge.pulls[agent, arm]),
+                mode="exploit" if exploits else "explore",
+                runner_up=None if other is None else arms[other],
+                runner_up_index=None if other is None else plan.index[agent][other],
+                flip_index=flip,
+            )
+        )
+    return tuple(explanations)
+
+
+def planned(policy: Policy) -> Policy:
+    """The policy, if it can be planned with."""
+    if policy.simulated_only:
+        raise InvalidInput(
+            f"{policy.name} {policy.simulated_only}: it can be simulated, not planned with"
+        )
+    return policy
+
+
+def check(team: Team, arms: tuple[str, ...], policy: Policy, knowledge: Knowledge) -> None:
+    """Refuse a policy that cannot be planned with, and tables of other agents or arms."""
+    planned(policy)
+    if knowledge.pulls.shape != (len(team), len(arms)):
+        raise InvalidInput(
+            f"the tables have the shape {knowledge.pulls.shape}: "
+            f"there are {len(team)} agents and {len(arms)} arms"
+        )
+
+
+def luck_of(team: Team, arms: int, policy: Policy, address: Address) -> Luck:
+    """The random words of the round, with the agents as listed."""
+    agents = len(team)
+    where = slots(agents, arms)
+    place = np.argsort(team.order)  # the words belong to turns
+    own = agents if policy.index_per == "agent" else 0
+    return Luck(
+        arms=round_words(*address, where.ties, arms)[:, 0],
+        own=round_words(*address, where.ties, own * arms).reshape(own, arms)[place[:own]],
+        turns=round_words(*address, where.draws, agents)[place, 0],
+    )
+
+
+def index_rows(team: Team, policy: Policy, knowledge: Knowledge, address: Address) -> Floats:
+    """The policy's index rows: (1 or agents, arms) or, where it sorts by a second row, (2, arms)."""
+    pulls, successes = (t[:, :, None].copy() for t in (knowledge.pulls, knowledge.successes))
+    words = partial(round_words, *address)
+    return policy.index_rows(team, pulls, successes, knowledge.elapsed, words)[:, :, 0]
+
+
+def index_table(team: Team, policy: Policy, rows: Floats) -> Floats:
+    """The index of every agent for every arm."""
+    return for_each(team, rows[:1] if policy.sorted_by == "estimate" else rows)
+
+
+def reason(
+    policy: Policy,
+    rows: Floats,
+    index: Floats,
+    circumstances: Circumstances,
+    assignment: tuple[int | None, ...],
+    agent: int,
+) -> Reason:
+    """Why an agent goes where it goes, or nowhere."""
+    arm = assignment[agent]
+    if arm is None:
+        gone, away = agent in circumstances.left, agent in circumstances.absent
+        return Reason("left" if gone else "absent" if away else "no arm")
+    here = float(index[agent, arm])
+    by_estimate = policy.sorted_by == "estimate"
+    visited = sum(n is not None for n in assignment)
+    code: Code
+    if (agent, arm) in circumstances.forced:
+        code = "forced"
+    elif math.isinf(here):
+        code = UNSEEN[policy.index_per]
+    elif not policy.learns:
+        code = "random"
+    elif by_estimate:
+        code = "highest" if visited == 1 else "among the highest"
+    else:
+        code = "best allowed" if circumstances.paired else "highest left"
+    return Reason(code, here, float(rows[1, arm]) if by_estimate else None, visited)
+
+
+def runner_up(
+    team: Team, policy: Policy, rows: Floats, luck: Luck, plan: Plan, agent: int, arm: int
+) -> tuple[int | None, float | None]:
+    """The arm that would get this agent next, and what the index of its arm would have to be."""
+    table, circumstances = np.array(plan.index), plan.circumstances
+    sent = {a: n for a, n in enumerate(plan.assignment) if n is not None}
+    if (agent, arm) in circumstances.forced:
+        return None, None
+    if policy.sorted_by == "estimate":
+        return next_in_set(team, policy, rows, luck, plan, agent, arm)
+    how = (policy.dealt, team)
+    if circumstances.paired:
+        shared = policy.index_per == "arm"
+        return next_in_match(table, shared, *how, luck, circumstances, sent, agent)
+    other = next_in_turn(table, *how, circumstances, sent, agent)
+    return other, None if other is None else float(table[agent, other])
+
+
+def next_in_set(
+    team: Team, policy: Policy, rows: Floats, luck: Luck, plan: Plan, agent: int, arm: int
+) -> tuple[int | None, float | None]:
+    """The same where the index decides which arms are visited: an arm drops out below the next highest."""
+    circumstances, index = plan.circumstances, plan.index[agent]
+    without = circumstances._replace(closed=circumstances.closed | {arm})
+    try:
+        other = match(rows, policy.dealt, team, luck, without).get(agent)
+    except InvalidInput:  # the forbidden pairs leave no other way
+        return None, None
+    outside = set(range(len(index))) - circumstances.closed - set(plan.assignment)
+    flip = max((index[n] for n in outside), default=None)
+    return other, None if circumstances.paired else flip

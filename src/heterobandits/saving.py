@@ -1,0 +1,98 @@
+"""A planner as plain JSON, versioned: what it was made with, and the rounds since.
+
+Format 2 is the planner's arguments under their names, and `history`: of each round the assignment, the
+outcomes so far and, where there were any, its circumstances. Format 1 had neither history nor leavers:
+its tables are what the planner begins with.
+"""
+
+import json
+from typing import Any
+
+from heterobandits.errors import InvalidInput, UnsupportedVersion, listed, shown
+from heterobandits.history import Round, assigned
+from heterobandits.matching import Circumstances
+from heterobandits.policies import CATALOGUE, Policy
+from heterobandits.policies import policy as catalogued
+
+FORMAT = 2
+LISTS = ("sensitivities", "agent_names", "arm_names", "pulls", "successes", "left", "history")
+
+
+def written(state: dict[str, Any]) -> str:
+    """The state of a planner as text."""
+    return json.dumps({"heterobandits_planner": FORMAT, **state}, indent=1, ensure_ascii=False)
+
+
+def read(text: str) -> dict[str, Any]:
+    """The state that was written, brought up to this format."""
+    try:
+        state = json.loads(text)
+        format_ = state["heterobandits_planner"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise InvalidInput(f"not a saved planner: {shown(text)}") from None
+    if not isinstance(format_, int) or isinstance(format_, bool) or format_ < 1:
+        raise InvalidInput(f"a saved planner of format {shown(format_)}: a whole number from 1")
+    if format_ > FORMAT:
+        raise UnsupportedVersion(
+            f"a saved planner of format {format_}: this version reads up to {FORMAT}; "
+            "use the newer heterobandits that wrote it"
+        )
+    if format_ == 1:
+        state |= {"left": [], "history": []}
+    for key in LISTS:
+        if not isinstance(state.get(key), list):
+            raise InvalidInput(
+                f"a saved planner that is damaged: {key} is {shown(state.get(key))}, not a list"
+            )
+    return dict(state)
+
+
+def saved_policy(saved: Any, given: Policy | None) -> Policy:
+    """The policy of a saved planner; one of the user's own must be given again."""
+    name = saved["name"]
+    if given is None and isinstance(name, str) and name not in CATALOGUE:
+        raise InvalidInput(
+            f"the planner was saved with {name!r}, which is not in the catalogue: "
+            "give that policy again, as from_json(text, policy)"
+        )
+    if given is not None and (not isinstance(given, Policy) or given.name != name):
+        raise InvalidInput(f"policy is {shown(given)}: the planner was saved with {shown(name)}")
+    return catalogued(given or name, delta=saved["delta"], horizon=saved["horizon"])
+
+
+def round_state(round_: Round) -> dict[str, Any]:
+    """A round as it stands in the file."""
+    circumstances = round_.circumstances._asdict().items()
+    return {
+        "round": round_.number,
+        "assignment": round_.assignment,
+        "outcomes": round_.outcomes,
+        **{name: sorted(given) for name, given in circumstances if given},
+    }
+
+
+def saved_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[str, ...]) -> Round:
+    """The round that a state tells of; its agents are the first of all, for the team only grows."""
+    if not isinstance(state, dict):
+        raise InvalidInput(f"history has {shown(state)}: a round, with assignment and outcomes")
+    rest = dict(state)
+    if rest.pop("round") != number:
+        raise InvalidInput(f"a saved planner that is damaged: round {number} is not in its place")
+    assignment = assigned(rest.pop("assignment"), len(arms))
+    outcomes = listed(rest.pop("outcomes"), "outcomes", "outcomes, one per agent")
+    if not 1 <= len(assignment) <= len(agents):
+        raise InvalidInput(
+            f"a saved planner that is damaged: round {number} sends {len(assignment)} agents, "
+            f"and there are {len(agents)}"
+        )
+    then = agents[: len(assignment)]
+    circumstances = Circumstances.of(then, arms, **rest)
+    nothing = (None,) * len(then)
+    return Round(number, assignment, nothing, circumstances, then, arms).told(outcomes)
+
+
+def saved_history(
+    history: list[Any], first: int, agents: tuple[str, ...], arms: tuple[str, ...]
+) -> list[Round]:
+    """All the rounds, numbered from the first on."""
+    return [saved_round(state, number, agents, arms) for number, state in enumerate(history, first)]
