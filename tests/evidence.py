@@ -9,7 +9,8 @@ import numpy as np
 from heterobandits import Problem, Results
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.runs import Kept, run_all
-from heterobandits.results import binary_places, tally
+from heterobandits.engine import tally
+from heterobandits.results import binary_places
 from reference import PAPER
 
 SMALL = Experiment("small", "a small one", Problem([0.1, 0.5], [0.1, 0.9]), 40, 20, "no figure")
