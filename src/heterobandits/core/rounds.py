@@ -111,7 +111,7 @@ def fill_unvisited(sent, out):
                 row[lane] &= sent_a[lane] != arm
 
 
-@compiled
+@inlined
 def finish_round(world, block):
     """From the index rows and the words of the round: who goes where, and what they see."""
     ties = block.words[world.first_tie :]
@@ -128,27 +128,6 @@ def play_round(world, seed, trial, round_, block):
     """One round of a block by index rows made elsewhere (a user's own policy)."""
     fill_words(seed, trial, round_, block.words)
     finish_round(world, block)
-
-
-@compiled
-def play_rounds(fill, world, seed, trial, first_round, L, control, block):
-    """Play one round for each log term L[i], round numbers from first_round; false if it was stopped before the end.
-
-    Another thread may set control[STOP], and may read the trial-rounds played from control[DONE].
-    """
-    B = block.c.shape[2]
-    keys = block.words[world.first_key :]
-    for i in range(len(L)):
-        if control[STOP] != 0:
-            return False
-        fill_words(seed, trial, first_round + i, block.words)
-        seen = Seen(world.agents, world.mu, block.C, block.Y, L[i], keys, block.known)
-        fill(seen, block.desk, block.index)
-        finish_round(world, block)
-        if world.remembers:
-            fill_unvisited(block.sent, block.known)
-        control[DONE] += B
-    return True
 
 
 @compiled
@@ -174,8 +153,8 @@ def fill_regrets(world, block):
 def begin(block):
     """Forget everything: the trials of the block begin."""
     for counts in (block.c, block.y, block.C, block.Y):
-        counts[:] = 0
-    block.known[:] = False
+        counts.fill(0)
+    block.known.fill(False)
 
 
 @compiled
@@ -184,29 +163,36 @@ def play_trials(fill, world, seed, trial, elapsed, L, checkpoints, control, bloc
 
     out[k, i] = the regret of the i-th trial after checkpoints[k] rounds, for those that are reached. If rounds
     have elapsed before, there must be one block only, which goes on. The last block may be too wide for the
-    trials left: it plays some that nobody asked for.
+    trials left: it plays some that nobody asked for. Another thread may set control[STOP], and may read the
+    trial-rounds played from control[DONE].
     """
     K, trials = out.shape
     B = block.c.shape[2]
-    end = elapsed + len(L)
+    keys = block.words[world.first_key :]
     for start in range(0, trials, B):
-        width = min(B, trials - start)
-        at = elapsed
-        if at == 0:
+        first = trial + np.uint64(start)
+        if elapsed == 0:
             begin(block)
-        for k in range(K + 1):
-            stop = checkpoints[k] if k < K else end
-            if stop <= at or stop > end:
-                continue
-            terms = L[at - elapsed : stop - elapsed]
-            if not play_rounds(
-                fill, world, seed, trial + np.uint64(start), at + 1, terms, control, block
-            ):
+        k = 0
+        while k < K and checkpoints[k] <= elapsed:
+            k += 1
+        for i in range(len(L)):
+            if control[STOP] != 0:
                 return False
-            at = stop
-            if k < K:
+            round_ = elapsed + i + 1
+            fill_words(seed, first, round_, block.words)
+            seen = Seen(world.agents, world.mu, block.C, block.Y, L[i], keys, block.known)
+            fill(seen, block.desk, block.index)
+            finish_round(world, block)
+            if world.remembers:
+                fill_unvisited(block.sent, block.known)
+            control[DONE] += B
+            if k < K and checkpoints[k] == round_:
                 fill_regrets(world, block)
-                out[k, start : start + width] = block.regret[:width]
+                row = out[k]
+                for lane in range(min(B, trials - start)):
+                    row[start + lane] = block.regret[lane]
+                k += 1
     return True
 
 
