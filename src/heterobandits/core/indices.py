@@ -400,11 +400,12 @@ def likelihood(choose):
             fill_likeliest(outcomes, rest, peak)
             choose(outcomes, peak, seen.L, seen.keys, n, rest, index, estimate)
             row = out[0, n]
-            second = out[len(out) - 1, n]  # with one row alone, the index takes its place
-            for i in range(todo):
-                second[lanes[i]] = estimate[i]
             for i in range(todo):
                 row[lanes[i]] = index[i]
+            if len(out) > 1:
+                second = out[1, n]
+                for i in range(todo):
+                    second[lanes[i]] = estimate[i]
 
     return kernel(fill, FILL)
 

@@ -188,9 +188,13 @@ def fill_greatest(mu, seen, work, out):
     for lane in range(B):
         inside[lane] = mu[lane] if mu[lane] > 0.0 else 1.0 / (2.0 * seen.s[0])
     fill_log_likelihoods(inside, seen, out)
-    fill_at_zero(seen, inside)
-    for lane in range(B):
-        out[lane] = out[lane] if mu[lane] > 0.0 else inside[lane]
+    if seen.r[len(seen.r) - 1] > 0.0:
+        fill_at_zero(seen, inside)
+        for lane in range(B):
+            out[lane] = out[lane] if mu[lane] > 0.0 else inside[lane]
+    else:  # nothing can have succeeded, and l(0) = 0
+        for lane in range(B):
+            out[lane] = out[lane] if mu[lane] > 0.0 else 0.0
 
 
 @compiled
