@@ -87,7 +87,7 @@ class World:
         ranked = len(self.assignments) > 0
         return kernels.World(
             agents=self.team.arrays,
-            order=np.zeros(1, np.int64) if ranked else self.team.order,
+            order=np.zeros(1, np.int64) if ranked else self.team.arrays.order,
             mu=mu,
             limit=np.ceil(true[:, None] * mu / WORD_SIZE).astype(np.int64) - 1,
             gap=true[:, None] * (best[:, None] - mu),
