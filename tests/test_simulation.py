@@ -1,27 +1,22 @@
 """The simulator: exact laws, replays, tiny worlds, the paper's numbers, interrupts, bad input."""
 
 import itertools
-import json
 import math
-import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import heterobandits
 import reference
 from heterobandits import CATALOGUE, PAPER, InvalidInput, Policy, Problem, Results, policy, simulate
-from heterobandits.simulation import Block, World, checkpoint_rounds, compile_kernels
+from heterobandits.engine import Learning, World, compile_kernels
+from heterobandits.simulation import checkpoint_rounds
 
 ALL = tuple(CATALOGUE)
 # Two-sided, a standard normal exceeds this with probability 2e-7.
@@ -34,7 +29,7 @@ means = st.floats(0.0, 1.0)
 @pytest.fixture(scope="module", autouse=True)
 def _compiled():
     """Compile once before anything is timed or drawn."""
-    compile_kernels()
+    compile_kernels(CATALOGUE.values())
 
 
 @pytest.fixture(scope="module")
@@ -231,23 +226,23 @@ class TestOutcomes:
     )
     def test_luck_is_compared_exactly(self, entry, seed, trial, s):
         if entry == "own":
-            entry = Policy("own", index=lambda c, y, s, t: np.zeros(c.shape[1:]))
+            entry = Policy("own", index=lambda known: np.zeros(known.pulls.shape[1:]))
         word = reference.word(seed, trial, 1, 0)
         for chance, success in ((word / 2**32, 0), ((word + 1) / 2**32, 1)):
             if chance / s <= 1:
-                world = World.of(Problem([chance / s], [s]), policy(entry))
-                block = Block(world, seed, trial, 1)
-                block.advance(1)
-                assert block.pulls.item() == 1
-                assert block.successes.item() == success
+                world = World(Problem([chance / s], [s]), policy(entry))
+                learning = Learning(world, seed, trial, 1)
+                learning.advance(1)
+                assert learning.pulls.item() == 1
+                assert learning.successes.item() == success
 
     @pytest.mark.parametrize("name", ALL)
     def test_chances_of_nought_and_one_are_certain(self, name):
-        world = World.of(Problem([0.0, 1.0], [1.0, 1.0]), policy(name))
-        block = Block(world, 5, 0, 300)
-        block.advance(50)
-        assert not block.successes[:, 0].any()
-        assert (block.successes[:, 1] == block.pulls[:, 1]).all()
+        world = World(Problem([0.0, 1.0], [1.0, 1.0]), policy(name))
+        learning = Learning(world, 5, 0, 300)
+        learning.advance(50)
+        assert not learning.successes[:, 0].any()
+        assert (learning.successes[:, 1] == learning.pulls[:, 1]).all()
 
 
 def test_a_fixed_horizon_is_another_policy_than_anytime(covid):
@@ -344,33 +339,32 @@ class TestOwnPolicies:
 
     # Powers of two make all sums exact in any order; the agents are not listed in picking order.
     PROBLEM = Problem([0.9, 0.2, 0.6, 0.5], [0.25, 1.0, 0.5], believed=[0.25, 0.5, 0.5])
-    DELTA = 0.05
 
     @staticmethod
     def quotient(a, b):
         with np.errstate(divide="ignore", invalid="ignore"):
             return a / b
 
-    def min_width(self, pulls, successes, sensitivities, rounds):
-        s = sensitivities[:, None, None]
-        agents, arms, _ = pulls.shape
-        V = (s**2 * pulls).sum(axis=0)
-        W = (s * successes).sum(axis=0)
-        G = math.comb(max(1, rounds) + agents, agents) - 1
-        L = math.log(2 * arms * G / self.DELTA)
+    def min_width(self, known):
+        s = known.team.slope[:, None, None]
+        agents, arms, _ = known.pulls.shape
+        V = (s**2 * known.pulls).sum(axis=0)
+        W = (s * known.successes).sum(axis=0)
+        G = math.comb(max(1, known.rounds) + agents, agents) - 1
+        L = math.log(2 * arms * G / known.delta)
         index = self.quotient(W, V) + np.sqrt(self.quotient(L, 2 * V))
         return np.where(V > 0, index, np.inf)
 
-    def no_sharing(self, pulls, successes, sensitivities, rounds):
-        s = sensitivities[:, None, None]
-        agents, arms, _ = pulls.shape
-        L = math.log(2 * agents * arms * max(1, rounds) / self.DELTA)
-        index = self.quotient(successes, s * pulls) + np.sqrt(self.quotient(L, 2 * pulls)) / s
-        return np.where(pulls > 0, index, np.inf)
+    def no_sharing(self, known):
+        s, c = known.team.slope[:, None, None], known.pulls
+        agents, arms, _ = c.shape
+        L = math.log(2 * agents * arms * max(1, known.rounds) / known.delta)
+        index = self.quotient(known.successes, s * c) + np.sqrt(self.quotient(L, 2 * c)) / s
+        return np.where(c > 0, index, np.inf)
 
-    def cucb(self, pulls, successes, sensitivities, rounds):
-        c, y = pulls.sum(axis=0), successes.sum(axis=0)
-        L = math.log(2 * len(c) * max(1, rounds) / self.DELTA)
+    def cucb(self, known):
+        c, y = known.pulls.sum(axis=0), known.successes.sum(axis=0)
+        L = math.log(2 * len(c) * max(1, known.rounds) / known.delta)
         index = self.quotient(y, c) + np.sqrt(self.quotient(L, 2 * c))
         return np.where(c > 0, index, np.inf)
 
@@ -391,10 +385,10 @@ class TestOwnPolicies:
     @pytest.mark.parametrize(
         ("answer", "complaint"),
         [
-            (lambda c, y, s, t: np.zeros((2, 2)), "shape"),
-            (lambda c, y, s, t: np.full(c.shape[1:], np.nan), "NaN"),
-            (lambda c, y, s, t: "arm 1", "arm 1"),
-            (lambda c, y, s, t: None, "shape"),
+            (lambda known: np.zeros((2, 2)), "shape"),
+            (lambda known: np.full(known.pulls.shape[1:], np.nan), "NaN"),
+            (lambda known: "arm 1", "arm 1"),
+            (lambda known: None, "shape"),
         ],
     )
     def test_a_wrong_answer_is_refused_by_name(self, answer, complaint):
@@ -404,7 +398,7 @@ class TestOwnPolicies:
         assert "'mine'" in str(caught.value)
 
     def test_an_error_in_it_reaches_the_user(self):
-        def broken(pulls, successes, sensitivities, rounds):
+        def broken(known):
             raise ZeroDivisionError("my mistake")
 
         with pytest.raises(ZeroDivisionError, match="my mistake"):
@@ -531,7 +525,11 @@ print(results.to_json())
                 process.send_signal(signal.SIGINT)
                 assert process.stdout.readline() == "stopped\n", "it did not stop in 30 s"
                 seconds = time.perf_counter() - begin
-                text, errors = process.communicate()
+                text = (
+                    process.stdout.read()
+                )  # communicate() would lose what readline() has read ahead
+                errors = process.stderr.read()
+                process.wait()
             finally:
                 watchdog.cancel()
                 process.kill()
@@ -546,9 +544,9 @@ print(results.to_json())
         """Many small blocks take a while to hand out; 2 s are allowed as above."""
         code = """
 import os, signal, threading, time
-from heterobandits import Problem, simulate
-from heterobandits.simulation import compile_kernels
-compile_kernels()
+from heterobandits import Problem, policy, simulate
+from heterobandits.engine import compile_kernels
+compile_kernels([policy("min-width")])
 problem = Problem([0.5, 0.2, 0.3], [0.9, 0.5])
 pressed = []
 def press():
@@ -562,58 +560,6 @@ except KeyboardInterrupt:
 print(time.perf_counter() - pressed[0])
 """
         assert float(run_python(code).stdout) < 2
-
-
-class TestKernelCache:
-    """Compiled kernels are kept on disk, and never used when they are old or damaged."""
-
-    CODE = """
-import json
-from heterobandits import Problem, simulate
-from heterobandits.simulation import kernels_cached
-import heterobandits
-problem = Problem([0.9, 0.2, 0.6], [0.5, 0.8])
-cached = kernels_cached()
-results = simulate(problem, ["greedy", "cucb"], 60, 50)
-print(json.dumps([heterobandits.__file__, cached,
-                  results.mean("greedy")[-1], results.mean("cucb")[-1]]))
-"""
-
-    def run(self, folder):
-        environment = {key: v for key, v in os.environ.items() if key != "NUMBA_CACHE_DIR"}
-        environment["PYTHONPATH"] = str(folder)
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        home, *rest = json.loads(run_python(self.CODE, env=environment).stdout)
-        assert Path(home).is_relative_to(folder)
-        return rest
-
-    def test_an_edited_rule_and_a_damaged_cache_are_compiled_anew(self, tmp_path):
-        source = Path(heterobandits.__file__).parent
-        package = tmp_path / "heterobandits"
-        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-        cached, greedy, cucb = self.run(tmp_path)
-        assert not cached
-
-        # The edit is in another file than the loop that is compiled and cached.
-        rules = package / "core" / "indices.py"
-        text = rules.read_text(encoding="utf-8")
-        edited = re.sub(
-            r"(def greedy_index\(W, V\):.*?return )(shared_estimate)", r"\1-\2", text, flags=re.S
-        )
-        assert edited != text
-        rules.write_text(edited, encoding="utf-8")
-        cached, greedy_edited, cucb_edited = self.run(tmp_path)
-        assert not cached
-        assert greedy_edited > greedy
-        assert cucb_edited == cucb
-
-        kept = [*package.rglob("*.nbi"), *package.rglob("*.nbc")]
-        assert kept
-        for path in kept:
-            path.write_bytes(path.read_bytes()[:50])
-        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
-        # And what was compiled in spite of it is there for the next process, or compiled again.
-        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
 
 
 GOOD = {
