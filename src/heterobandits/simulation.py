@@ -145,11 +145,9 @@ def run(
     finished = 0
     try:
         while True:
-            for shard in pieces:
+            while len(waiting) < at_once and (shard := next(pieces, None)) is not None:
                 control = engine.new_control()
                 waiting[executor.submit(engine.play, shard, control)] = (control, shard)
-                if len(waiting) >= at_once:
-                    break
             if not waiting:
                 return
             for future in wait(waiting, WATCH_SECONDS, FIRST_COMPLETED).done:
