@@ -143,6 +143,7 @@ def run(
     )  # elsewhere a control is a copy nobody looks at
     waiting: dict[Future[Played | None], tuple[Control, Shard]] = {}
     finished = 0
+    control = engine.new_control()  # the last one handed out
     try:
         while True:
             while len(waiting) < at_once and (shard := next(pieces, None)) is not None:
@@ -158,6 +159,7 @@ def run(
                 finished += len(shard.trials) * shard.rounds[-1] * len(shard.policies)
             progress(finished + sum(engine.done(control) for control, _ in waiting.values()))
     finally:
+        engine.stop(control)  # its shard may be there already when an interrupt strikes in `submit`
         for control, _ in waiting.values():
             engine.stop(control)
         for future in waiting:
