@@ -235,6 +235,11 @@ class Shard:
     kept: int = 0
     lanes: int = MOST_LANES
 
+    @property
+    def trial_rounds(self) -> int:
+        """The rounds of all trials, by all policies."""
+        return len(self.trials) * self.rounds[-1] * len(self.policies)
+
 
 class Played(NamedTuple):
     """What came of a shard: exact sums over its trials, as `tally` has them."""

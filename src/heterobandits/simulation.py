@@ -156,8 +156,10 @@ def run(
                 played = future.result()
                 if played is not None:
                     take(played)
-                finished += len(shard.trials) * shard.rounds[-1] * len(shard.policies)
-            progress(finished + sum(engine.done(control) for control, _ in waiting.values()))
+                finished += shard.trial_rounds
+            # a last block may play lanes that nobody asked for
+            playing = (min(engine.done(c), shard.trial_rounds) for c, shard in waiting.values())
+            progress(finished + sum(playing))
     finally:
         engine.stop(control)  # its shard may be there already when an interrupt strikes in `submit`
         for control, _ in waiting.values():
