@@ -17,9 +17,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from heterobandits import CATALOGUE, coverage, policy
+from heterobandits.engine import Learning, World
 from heterobandits.experiments.catalogue import SYNTHETIC
 from heterobandits.intervals import METHODS, mean_intervals
-from heterobandits.simulation import Block, World
 
 DELTA = 0.05
 WATCHED = ("posterior-ratio", "mixture-width", "min-width", "ranking")
@@ -31,18 +31,20 @@ def study(job):
     name, setting, trials, rounds, seed = job
     problem = SYNTHETIC[setting].problem
     found = coverage(problem, rounds, trials, seed, policy=name, delta=DELTA, watched=WATCHED)
-    shares = {method: getattr(found, method.replace("-", "_")) for method in WATCHED}
-    world = World.of(problem, policy(name))
-    block = Block(world, seed, 0, WIDTH_TRIALS)
-    block.advance(rounds)
+    world = World(problem, policy(name))
+    learning = Learning(world, seed, 0, WIDTH_TRIALS)
+    learning.advance(rounds)
     widths = dict.fromkeys(METHODS, 0.0)
+    sensitivities = world.team.sensitivities
     for trial in range(WIDTH_TRIALS):
-        tables = (block.pulls[..., trial], block.successes[..., trial], world.s)
+        counts = (learning.pulls[..., trial], learning.successes[..., trial])
         for method in METHODS:
             horizon = rounds if method == "min-width" else None
-            known = mean_intervals(*tables, method=method, delta=DELTA, horizon=horizon)
+            known = mean_intervals(
+                *counts, sensitivities, method=method, delta=DELTA, horizon=horizon
+            )
             widths[method] += float((known.upper - known.lower).mean()) / WIDTH_TRIALS
-    return name, setting, shares, widths
+    return name, setting, found.failed, widths
 
 
 def main():

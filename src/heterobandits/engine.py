@@ -127,7 +127,7 @@ class World:
             index=np.empty((rows, choices, lanes)),
             sent=np.empty((pickers, lanes), np.int32),
             known=np.zeros((choices, lanes), np.bool_),
-            regret=np.empty(lanes),
+            regret=np.zeros(lanes),
             desk=desk(A, lanes),
             table=table(pickers, choices, lanes),
         )
@@ -160,7 +160,6 @@ class Learning:
 
     def regrets(self) -> Floats:
         """The regret of every trial so far."""
-        kernels.fill_regrets(self.world.arrays, self.block)
         return np.array(self.block.regret)
 
     def advance(self, rounds: int) -> None:

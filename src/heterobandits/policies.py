@@ -501,6 +501,18 @@ CATALOGUE |= {
             guarantee="none proven here",
         ),
         Policy(
+            "bayes-ucb",
+            rule=indices.BAYES_UCB,
+            title="Bayes-UCB",
+            colour="#2e8b57",
+            dashes=(0, (1, 1)),
+            origin="beyond",
+            source="docs/beyond.md (11); Kaufmann, Cappé and Garivier 2012",
+            summary="the mean exceeded with posterior probability 1/t chooses the arms, the posterior mean sorts",
+            equation="x with ∫_x^1 exp l / ∫exp l = 1/t; on these arms ∫μ·exp l / ∫exp l",
+            guarantee="none proven here",
+        ),
+        Policy(
             "greedy",
             rule=indices.GREEDY,
             title="Greedy",

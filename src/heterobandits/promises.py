@@ -30,19 +30,13 @@ Broken = dict[str, npt.NDArray[np.bool_]]  # by promise: in which trials it is b
 class Coverage(NamedTuple):
     """How often theory's promises failed in a simulation; each share should be at most delta.
 
-    None where a promise was not watched.
+    `failed` has the share of trials for every promise that was watched, by its name.
     """
 
     trials: int
     horizon: int
     delta: float
-    min_width: float | None
-    min_ucb: float | None
-    no_sharing: float | None
-    min_width_grouped: float | None
-    mixture_width: float | None
-    posterior_ratio: float | None
-    ranking: float | None
+    failed: dict[str, float]
     regret_bound: float
     worst_regret: float
     over_regret_bound: float
@@ -102,12 +96,11 @@ def coverage(
         worst = max(worst, float(regrets.max()))
         over += int((regrets >= bound).sum())
     count = len(numbers)
-    shares = {name: failed[name] / count if name in failed else None for name in WATCHED}
     return Coverage(
         trials=count,
         horizon=horizon,
         delta=delta,
-        **{name.replace("-", "_"): share for name, share in shares.items()},
+        failed={name: failed[name] / count for name in watched},
         regret_bound=bound,
         worst_regret=worst,
         over_regret_bound=over / count,

@@ -80,7 +80,6 @@ def print_report(found: dict[str, Any], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from heterobandits import promises
     from heterobandits.problem import Problem
 
     stated = Problem.from_dict(found["problem"])
@@ -103,8 +102,7 @@ def print_report(found: dict[str, Any], title: str) -> None:
     study = found.get("coverage")
     if isinstance(study, dict):
         count = f"of {study['trials']:,} trials"
-        for name in promises.WATCHED:
-            share = study[name.replace("-", "_")]
+        for name, share in study["failed"].items():
             table.add_row(f"share {count}: {name} fails", f"{share:.4f}")
         table.add_row(f"share {count}: regret over the bound", f"{study['over_regret_bound']:.4f}")
         table.add_row("largest regret seen", f"{study['worst_regret']:,.1f}")

@@ -33,7 +33,7 @@ from numba import boolean, float64, int32, int64, typeof, types, uint32, void
 from heterobandits.core.compiled import compiled, inlined, kernel
 from heterobandits.core.elementary import ln
 from heterobandits.core.likelihood import Outcomes, fill_fallen, fill_greatest, fill_likeliest
-from heterobandits.core.posterior import fill_draws, fill_posterior
+from heterobandits.core.posterior import fill_draws, fill_posterior, fill_quantiles
 from heterobandits.core.work import STRIP, beyond, desk, narrowed
 
 RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
@@ -629,6 +629,22 @@ def no_terms(t, size, delta):
 
 THOMPSON = Rule(likelihood(choose_drawn), no_terms, words=2)
 THOMPSON_SORTED = Rule(likelihood(choose_drawn_and_sort), no_terms, sorted_by="estimate", words=2)
+
+
+@compiled
+def choose_exceeded(outcomes, peak, L, keys, n, work, index, estimate):
+    """bayes-ucb: the mean exceeded with posterior probability 1/t, and the posterior mean   docs/beyond.md (11)"""
+    greatest, log_evidence, levels = work.floats[0], work.floats[1], work.floats[2]
+    rest = beyond(work, 3, 0)
+    fill_greatest(peak, outcomes, rest, greatest)
+    fill_posterior(peak, greatest, outcomes, rest, log_evidence, estimate)
+    for i in range(len(peak)):
+        levels[i] = L
+        index[i] = estimate[i]
+    fill_quantiles(levels, peak, greatest, log_evidence, outcomes, rest, index)
+
+
+BAYES_UCB = Rule(likelihood(choose_exceeded), kl_terms, sorted_by="estimate")
 
 
 @inlined

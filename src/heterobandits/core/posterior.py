@@ -18,6 +18,8 @@ import numpy as np
 from heterobandits.core.compiled import compiled
 from heterobandits.core.elementary import exp, ln
 from heterobandits.core.likelihood import (
+    CLOSE,
+    MOST_STEPS,
     fill_curvatures,
     fill_fallen,
     fill_greatest,
@@ -113,6 +115,57 @@ def fill_posterior(peak, greatest, seen, work, log_evidence, mean):
     for lane in range(B):
         log_evidence[lane] = top[lane] + ln(mass[lane] * (high[lane] - low[lane]))
         mean[lane] = moment[lane] / mass[lane]
+
+
+@compiled
+def fill_quantiles(L, peak, greatest, log_evidence, seen, work, mu):
+    """mu[lane] = the mean that is exceeded with posterior probability exp(-L[lane]); the posterior mean before.
+
+    From there Newton's method on the logarithm of the tail's mass, which is concave in mu, in a bracket. The
+    tail ends where it is as small beside the mass sought as what `fill_ends` leaves out is beside Z.
+    """
+    B = len(peak)
+    top = work.floats[0]
+    low = work.floats[1]
+    high = work.floats[2]
+    end = work.floats[3]
+    at = work.floats[4]
+    density = work.floats[5]
+    tail = work.floats[6]
+    active = work.flags[0]
+    rest = beyond(work, 7, 1)
+    fill_ends(peak, greatest, seen, rest, top, low, high)
+    for lane in range(B):
+        tail[lane] = DEPTH + L[lane] + (greatest[lane] - log_evidence[lane])
+    fill_fallen(True, 1.0, tail, SLACK, peak, greatest, seen, rest, end)
+    for lane in range(B):
+        high[lane] = end[lane]
+        active[lane] = L[lane] > 0.0
+    for _ in range(MOST_STEPS):
+        for lane in range(B):
+            tail[lane] = 0.0
+        for i in range(len(NODES)):
+            fill_density(NODES[i], mu, end, top, seen, at, density)
+            for lane in range(B):
+                tail[lane] += WEIGHTS[i] * density[lane]
+        fill_density(0.0, mu, end, top, seen, at, density)
+        moving = 0
+        for lane in range(B):
+            mass = tail[lane] * (end[lane] - mu[lane])
+            excess = ln(mass) + top[lane] - log_evidence[lane] + L[lane]
+            low[lane] = mu[lane] if excess > 0.0 else low[lane]
+            high[lane] = high[lane] if excess > 0.0 else mu[lane]
+            after = mu[lane] + excess * mass / density[lane]
+            inside = (after >= low[lane]) & (after <= high[lane])
+            after = after if inside else 0.5 * (low[lane] + high[lane])
+            step = abs(after - mu[lane])
+            mu[lane] = after if active[lane] else mu[lane]
+            active[lane] = active[lane] & (step > CLOSE * after)
+            moving += active[lane]
+        if moving == 0:
+            break
+    for lane in range(B):
+        mu[lane] = mu[lane] if L[lane] > 0.0 else 0.0  # exceeded with certainty
 
 
 @compiled

@@ -3,7 +3,7 @@
 Notation as in `indices`; besides, for the truth that only the simulator knows:
 
     limit[a, n]   agent a succeeds on arm n if the arm's word is at most this; -1 means never
-    gap[a, n]     s_a (mu_f*(a) - mu_n), what a visit by a of n costs against the optimum f*
+    gap[a, n]     s_a (mu_f*(a) - mu_n), what a visit by a of n costs against the optimum f*   [eq:regret_def]
     arms[f, a]    the arm of agent a in assignment f, for the rule that ranks whole assignments
     C[f], Y[f]    that rule's own tables: how often assignment f was played, and its successes in all
 """
@@ -46,7 +46,7 @@ class Block(NamedTuple):
     """A block of trials: what was learned, what was paid for, and room for a round.
 
     c, y are the tables of learning; C, Y those that the rule looks at: the same, or those of assignments.
-    sent[q] is what was picked, an arm or an assignment.
+    sent[q] is what was picked, an arm or an assignment; regret is the ledger of what was paid for it.
     """
 
     c: np.ndarray
@@ -82,14 +82,32 @@ def observe(world, block):
 
 
 @compiled
+def pay(world, block):
+    """Add to the ledger what the assignment costs against the optimum.
+
+    The agents are summed over in the order in which they pick: listing them otherwise changes no bit.
+    """
+    B = block.c.shape[2]
+    regret = block.regret
+    for q in range(len(world.order)):
+        a = world.order[q]
+        gap_a = world.gap[a]
+        sent = block.sent[a]
+        for lane in range(B):
+            regret[lane] += gap_a[sent[lane]]
+
+
+@compiled
 def observe_assignment(world, block):
     """The same for a whole assignment, which the rule that ranks them learns about."""
     A, _, B = block.c.shape
     for lane in range(B):
         f = block.sent[0, lane]
         block.C[0, f, lane] += 1
-        for a in range(A):
+        for q in range(A):
+            a = world.agents.order[q]
             n = world.arms[f, a]
+            block.regret[lane] += world.gap[a, n]
             success = np.int64(block.words[n, lane]) <= world.limit[a, n]
             block.c[a, n, lane] += 1
             block.y[a, n, lane] += success
@@ -111,7 +129,7 @@ def fill_unvisited(sent, out):
                 row[lane] &= sent_a[lane] != arm
 
 
-@compiled
+@inlined
 def finish_round(world, block):
     """From the index rows and the words of the round: who goes where, and what they see."""
     ties = block.words[world.first_tie :]
@@ -121,6 +139,7 @@ def finish_round(world, block):
         observe_assignment(world, block)
     else:
         observe(world, block)
+        pay(world, block)
 
 
 @compiled
@@ -131,51 +150,12 @@ def play_round(world, seed, trial, round_, block):
 
 
 @compiled
-def play_rounds(fill, world, seed, trial, first_round, L, control, block):
-    """Play one round for each log term L[i], round numbers from first_round; false if it was stopped before the end.
-
-    Another thread may set control[STOP], and may read the trial-rounds played from control[DONE].
-    """
-    B = block.c.shape[2]
-    keys = block.words[world.first_key :]
-    for i in range(len(L)):
-        if control[STOP] != 0:
-            return False
-        fill_words(seed, trial, first_round + i, block.words)
-        seen = Seen(world.agents, world.mu, block.C, block.Y, L[i], keys, block.known)
-        fill(seen, block.desk, block.index)
-        finish_round(world, block)
-        if world.remembers:
-            fill_unvisited(block.sent, block.known)
-        control[DONE] += B
-    return True
-
-
-@compiled
-def fill_regrets(world, block):
-    """block.regret[lane] = sum_an visits_an gap_an   [eq:regret_def]
-
-    The agents are summed over in the order in which they pick: listing them otherwise changes no bit.
-    """
-    A, N, B = block.c.shape
-    out = block.regret
-    for lane in range(B):
-        out[lane] = 0.0
-    for q in range(A):
-        a = world.agents.order[q]
-        for n in range(N):
-            gap_an = world.gap[a, n]
-            visits = block.c[a, n]
-            for lane in range(B):
-                out[lane] += gap_an * visits[lane]
-
-
-@compiled
 def begin(block):
     """Forget everything: the trials of the block begin."""
     for counts in (block.c, block.y, block.C, block.Y):
-        counts[:] = 0
-    block.known[:] = False
+        counts.fill(0)
+    block.known.fill(False)
+    block.regret.fill(0.0)
 
 
 @compiled
@@ -184,29 +164,35 @@ def play_trials(fill, world, seed, trial, elapsed, L, checkpoints, control, bloc
 
     out[k, i] = the regret of the i-th trial after checkpoints[k] rounds, for those that are reached. If rounds
     have elapsed before, there must be one block only, which goes on. The last block may be too wide for the
-    trials left: it plays some that nobody asked for.
+    trials left: it plays some that nobody asked for. Another thread may set control[STOP], and may read the
+    trial-rounds played from control[DONE].
     """
     K, trials = out.shape
     B = block.c.shape[2]
-    end = elapsed + len(L)
+    keys = block.words[world.first_key :]
     for start in range(0, trials, B):
-        width = min(B, trials - start)
-        at = elapsed
-        if at == 0:
+        first = trial + np.uint64(start)
+        if elapsed == 0:
             begin(block)
-        for k in range(K + 1):
-            stop = checkpoints[k] if k < K else end
-            if stop <= at or stop > end:
-                continue
-            terms = L[at - elapsed : stop - elapsed]
-            if not play_rounds(
-                fill, world, seed, trial + np.uint64(start), at + 1, terms, control, block
-            ):
+        k = 0
+        while k < K and checkpoints[k] <= elapsed:
+            k += 1
+        for i in range(len(L)):
+            if control[STOP] != 0:
                 return False
-            at = stop
-            if k < K:
-                fill_regrets(world, block)
-                out[k, start : start + width] = block.regret[:width]
+            round_ = elapsed + i + 1
+            fill_words(seed, first, round_, block.words)
+            seen = Seen(world.agents, world.mu, block.C, block.Y, L[i], keys, block.known)
+            fill(seen, block.desk, block.index)
+            finish_round(world, block)
+            if world.remembers:
+                fill_unvisited(block.sent, block.known)
+            control[DONE] += B
+            if k < K and checkpoints[k] == round_:
+                row = out[k]
+                for lane in range(min(B, trials - start)):
+                    row[start + lane] = block.regret[lane]
+                k += 1
     return True
 
 

@@ -388,7 +388,7 @@ def rounds(evidence: Evidence) -> str:
 def covered(name: str) -> Callable[[Evidence], Finding]:
     def check(evidence: Evidence) -> Finding:
         shares = {
-            domain: (getattr(theory.coverage, name), theory.coverage.trials)
+            domain: (theory.coverage.failed[name], theory.coverage.trials)
             for domain, theory in evidence.theory.items()
         }
         text = ", ".join(f"{domain} {share:.4f}" for domain, (share, _) in shares.items())
@@ -462,9 +462,9 @@ CLAIMS = (
     Claim("robustly-best", "Results, robustness", "Min-Width stays best in all three cases.", ROBUST, robustly_best),
     Claim("canonical-unaffected", "Results, robustness", "The canonical baselines are not affected at all.", ROBUST, canonical_unaffected),
     Claim("smaller-logarithm", "Min-UCB", "The logarithm of No-Sharing and Min-UCB is smaller than Min-Width's.", THEORY, smaller_logarithm),
-    Claim("coverage-min-width", "Theorem, concentration", "Min-Width's intervals all hold with probability 1 - δ.", THEORY, covered("min_width")),
-    Claim("coverage-min-ucb", "Corollary", "Min-UCB's upper bounds all hold with probability 1 - δ.", THEORY, covered("min_ucb")),
-    Claim("coverage-no-sharing", "Proposition", "No-Sharing's intervals all hold with probability 1 - δ.", THEORY, covered("no_sharing")),
+    Claim("coverage-min-width", "Theorem, concentration", "Min-Width's intervals all hold with probability 1 - δ.", THEORY, covered("min-width")),
+    Claim("coverage-min-ucb", "Corollary", "Min-UCB's upper bounds all hold with probability 1 - δ.", THEORY, covered("min-ucb")),
+    Claim("coverage-no-sharing", "Proposition", "No-Sharing's intervals all hold with probability 1 - δ.", THEORY, covered("no-sharing")),
     Claim("regret-bound", "Theorem, regret", "Min-Width's regret stays below the bound with probability 1 - δ.", THEORY, regret_bounded),
     Claim("closed-form", "Update rule", "G(T, A) counts the ways to pull an arm, and is below (T+1)^A.", THEORY, closed_form),
     Claim("lemma", "Appendix, lemma", "The sum of 1/sqrt(c) over all pulls is below 2 sqrt(ANT).", THEORY, lemma_holds),

@@ -211,11 +211,10 @@ def write_everything(
                 )
             )
     summary = made.summary()
-    studies = [
-        {"domain": name}
-        | {what: share for what, share in found.coverage._asdict().items() if share is not None}
-        for name, found in theory.items()
-    ]
+    studies = []
+    for name, found in theory.items():
+        study = found.coverage._asdict()
+        studies.append({"domain": name, **study.pop("failed"), **study})
     for name, rows in {
         "claims": summary["claims"],
         **summary["tables"],
