@@ -97,13 +97,14 @@ class Gathering:
     """
 
     totals: Totals
-    kept: Floats
+    kept: Floats | None
     first: int
 
     def add(self, played: Played) -> None:
         """Count a shard."""
-        start, stop = (trial - self.first for trial in played.span)
-        self.kept[:, :, start:stop] = played.kept
+        if self.kept is not None:
+            start, stop = (trial - self.first for trial in played.span)
+            self.kept[:, :, start:stop] = played.kept
         self.totals = self.totals.plus(played)
 
 
@@ -259,7 +260,7 @@ def simulate(
     P, K = len(entries), len(rounds)
     gathering = Gathering(
         Totals((), np.zeros((P, K), object), np.zeros((P, P, K), object), np.zeros(P)),
-        np.empty((P, len(kept_rounds), len(numbers))),
+        np.empty((P, len(kept_rounds), len(numbers))) if kept_rounds else None,
         numbers.start,
     )
     in_all = len(numbers) * horizon * P
@@ -280,7 +281,7 @@ def simulate(
 
     totals, kept = gathering.totals, gathering.kept
     incomplete = sum(last - first for first, last in totals.spans) < len(numbers)
-    if incomplete:
+    if incomplete and kept is not None:
         first = numbers.start
         kept = np.concatenate([kept[..., a - first : b - first] for a, b in totals.spans], axis=-1)
     return Results(
@@ -297,5 +298,5 @@ def simulate(
         partial=incomplete,
         versions=versions(),
         kept_rounds=kept_rounds,
-        kept=kept if kept_rounds else None,
+        kept=kept,
     )
