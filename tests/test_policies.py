@@ -1,7 +1,8 @@
 """Policies: the catalogue, their parameters, and policies of the user's own."""
 
 import math
-from dataclasses import FrozenInstanceError
+import pickle
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,66 @@ class TestCatalogue:
                 assert name in str(error)  # noqa: PT017 - either outcome is right
             else:
                 assert [getattr(made, f) for f in shape] == [getattr(entry, f) for f in shape]
+
+
+class TestRecords:
+    """What is special about a policy stands on its record."""
+
+    @pytest.mark.parametrize("name", ["brand-new", "min-widths"])
+    def test_one_without_a_rule_is_refused(self, name):
+        for changes in ({}, {"origin": "beyond", "equation": "W/V"}, {"rule": None}):
+            with pytest.raises(InvalidInput, match=f"unknown policy '{name}'"):
+                Policy(name, **changes)
+
+    def test_a_rule_and_a_function_are_one_too_many(self):
+        with pytest.raises(InvalidInput, match=r"'both'.*in the catalogue"):
+            Policy("both", index=zeros, rule=CATALOGUE["cucb"].rule)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_its_rule_decides_what_is_ranked_and_sorted_by(self, name):
+        rule = CATALOGUE[name].rule
+        for changes in (
+            {},
+            {"index_per": "agent", "sorted_by": "estimate"},
+            {"index_per": "assignment"},
+        ):
+            for made in (
+                Policy("another", rule=rule, **changes),
+                replace(CATALOGUE[name], **changes),
+            ):
+                assert (made.index_per, made.sorted_by) == (rule.index_per, rule.sorted_by)
+                assert made.rule is rule
+
+    def test_rows_and_words_follow_from_the_rule(self):
+        rows = {name: CATALOGUE[name].rows(3) for name in NAMES}
+        assert {name for name in NAMES if rows[name] == 3} == {"no-sharing"}
+        sorted_ = {name for name in NAMES if CATALOGUE[name].sorted_by == "estimate"}
+        assert {name for name in NAMES if rows[name] == 2} == sorted_
+        assert "posterior-sorted" in sorted_
+        assert {name for name in NAMES if CATALOGUE[name].draws(3, 4)} == {
+            "cucb",
+            "thompson",
+            "thompson-sorted",
+        }
+        assert CATALOGUE["cucb"].draws(3, 4) == 3
+        assert CATALOGUE["thompson"].draws(3, 4) == 8
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_travels_by_name_and_comes_back_with_its_rule(self, name):
+        entry = CATALOGUE[name]
+        assert pickle.loads(pickle.dumps(entry)) == entry
+        changed = policy(name, delta=0.25, horizon=7)
+        back = pickle.loads(pickle.dumps(changed))
+        assert back == changed
+        assert back.rule is entry.rule
+        assert len(pickle.dumps(changed)) < 200
+
+    def test_one_of_ones_own_travels_if_its_function_does(self):
+        own = Policy("own", index=zeros, delta=0.25, horizon=7, first="random", title="Own")
+        assert pickle.loads(pickle.dumps(own)) == own
+        local = Policy("local", index=lambda known: 0 * zeros(known))
+        with pytest.raises((pickle.PicklingError, AttributeError)):
+            pickle.dumps(local)
 
 
 class TestParameters:
