@@ -12,21 +12,22 @@ from heterobandits.core.randomness import uniform
 PLANNED = [name for name in CATALOGUE if not policy(name).simulated_only]
 
 
-def optimism(pulls, successes, sensitivities, rounds):
+def optimism(known):
     """A shared index of the user's own, infinite where nothing was pulled."""
-    s = sensitivities[:, None, None]
-    information = (s**2 * pulls).sum(axis=0)
-    weighted = (s * successes).sum(axis=0)
+    s = known.team.slope[:, None, None]
+    information = (s**2 * known.pulls).sum(axis=0)
+    weighted = (s * known.successes).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        index = weighted / information + np.sqrt(math.log(2 + rounds) / information)
+        index = weighted / information + np.sqrt(math.log(2 + known.rounds) / information)
     return np.where(information > 0, index, np.inf)
 
 
-def own_optimism(pulls, successes, sensitivities, rounds):
+def own_optimism(known):
     """An index per agent of the user's own."""
+    s = known.team.slope[:, None, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        index = successes / pulls + 0.4 / np.sqrt(sensitivities[:, None, None] * pulls)
-    return np.where(pulls > 0, index, np.inf)
+        index = known.successes / known.pulls + 0.4 / np.sqrt(s * known.pulls)
+    return np.where(known.pulls > 0, index, np.inf)
 
 
 OWN = [
@@ -44,7 +45,7 @@ def fixed(table):
     """A policy whose index is this table: a list for all agents, or a row for each."""
     table = np.array(table, float)[..., None]
     per = "arm" if table.ndim == 2 else "agent"
-    return Policy("fixed", index=lambda c, y, s, t: table, index_per=per)
+    return Policy("fixed", index=lambda known: table, index_per=per)
 
 
 def with_tables(planner, pulls, successes, rounds):

@@ -7,7 +7,7 @@ import pytest
 
 from heterobandits import PAPER, InvalidInput, Planner, Problem, policy
 from heterobandits.core.randomness import uniform
-from heterobandits.simulation import Block, World
+from heterobandits.engine import Learning, World
 from planning import OWN, PLANNED, fixed, labelled, play, ready, with_tables
 
 MOST = 2**31 - 1
@@ -147,8 +147,7 @@ class TestSimulator:
     def test_planner_and_simulator_agree_in_every_round(self, problem, entry):
         seed, trial, rounds = 2**40 + 3, 2**33 + 1, 40
         entry = policy(entry)
-        world = World.of(problem, entry)
-        block = Block(world, seed, trial, 1)
+        learning = Learning(World(problem, entry), seed, trial, 1)
         planner = Planner(problem.believed, problem.arms, entry, seed, trial=trial)
         for r in range(1, rounds + 1):
             plan = planner.ask()
@@ -157,9 +156,9 @@ class TestSimulator:
                 for s, n in zip(problem.sensitivities, plan.assignment, strict=True)
             ]
             planner.tell(plan, outcomes)
-            block.advance(1)
-            np.testing.assert_array_equal(planner.pulls[world.order], block.pulls[:, :, 0])
-            np.testing.assert_array_equal(planner.successes[world.order], block.successes[:, :, 0])
+            learning.advance(1)
+            np.testing.assert_array_equal(planner.pulls, learning.pulls[:, :, 0])
+            np.testing.assert_array_equal(planner.successes, learning.successes[:, :, 0])
 
     @pytest.mark.parametrize("s", [1.0, 0.9, 0.37])
     def test_with_one_agent_the_papers_policies_are_one(self, s):

@@ -94,16 +94,21 @@ class TestPlan:
         with pytest.raises(InvalidInput, match=r"shape \(2, 4\): there are 3 agents and 4 arms"):
             plan(*given[:3], Knowledge.of(2, 4), *given[4:])
 
-    def test_a_function_that_scribbles(self):
-        def scribble(pulls, successes, sensitivities, rounds):
-            pulls += 7
-            sensitivities *= 0.5
-            return np.zeros(pulls.shape[1:])
+    @pytest.mark.parametrize("what", ["pulls", "successes", "slope", "offset", "order", "kind"])
+    def test_a_function_that_scribbles(self, what):
+        def scribble(known):
+            array = getattr(known if what in ("pulls", "successes") else known.team, what)
+            array += array
+            return np.zeros(known.pulls.shape[1:])
 
         given = arguments(Policy("scribble", index=scribble), {})
-        assert plan(*given) == plan(*given)
+        before = plan(*arguments("min-width", {}))
+        with pytest.raises(ValueError, match="read-only"):
+            plan(*given)
         assert given[3].pulls.tolist() == PULLS
+        assert given[3].successes.tolist() == SUCCESSES
         assert given[0].slope.tolist() == [0.3, 0.9, 0.6]
+        assert plan(*given[:2], policy("min-width"), *given[3:]) == before
 
 
 class TestReasons:

@@ -1,42 +1,32 @@
 """Policies: the catalogue, their parameters, and policies of the user's own."""
 
 import math
-from dataclasses import FrozenInstanceError
+import pickle
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
 
 from heterobandits import CATALOGUE, PAPER, InvalidInput, Planner, Policy, Problem, policy
-from heterobandits.simulation import Block, World
+from heterobandits.engine import Learning, World
+from heterobandits.policies import BEYOND, RECOMMENDED
 
-NAMES = (
-    "min-width",
-    "min-ucb",
-    "no-sharing",
-    "cucb",
-    "ucb",
-    "min-width-grouped",
-    "mixture-width",
-    "kl-ucb",
-    "posterior-ratio",
-    "posterior-ratio-decay",
-    "posterior-sorted",
-    "thompson",
-    "thompson-sorted",
-    "greedy",
-    "random",
-    "oracle",
-)
+NAMES = tuple(CATALOGUE)
 
 
-def zeros(pulls, successes, sensitivities, rounds):
-    return np.zeros(pulls.shape[1:])
+def zeros(known):
+    return np.zeros(known.pulls.shape[1:])
 
 
 class TestCatalogue:
-    def test_complete_and_in_order(self):
-        assert tuple(CATALOGUE) == NAMES
-        assert list(PAPER) == list(NAMES[:5])
+    def test_the_papers_and_those_beyond_follow_from_the_records(self):
+        assert set(PAPER) == {"min-width", "min-ucb", "no-sharing", "cucb", "ucb"}
+        assert [name for name in NAMES if CATALOGUE[name].origin == "paper"] == list(PAPER)
+        assert [name for name in NAMES if CATALOGUE[name].origin == "beyond"] == list(BEYOND)
+        assert RECOMMENDED in BEYOND
+        baselines = {"greedy", "random", "oracle"}
+        assert {name for name in NAMES if CATALOGUE[name].origin == "baseline"} == baselines
+        assert set(NAMES) == {*PAPER, *BEYOND, *baselines}
 
     @pytest.mark.parametrize("name", NAMES)
     def test_every_entry_says_what_it_is(self, name):
@@ -80,6 +70,66 @@ class TestCatalogue:
                 assert name in str(error)  # noqa: PT017 - either outcome is right
             else:
                 assert [getattr(made, f) for f in shape] == [getattr(entry, f) for f in shape]
+
+
+class TestRecords:
+    """What is special about a policy stands on its record."""
+
+    @pytest.mark.parametrize("name", ["brand-new", "min-widths"])
+    def test_one_without_a_rule_is_refused(self, name):
+        for changes in ({}, {"origin": "beyond", "equation": "W/V"}, {"rule": None}):
+            with pytest.raises(InvalidInput, match=f"unknown policy '{name}'"):
+                Policy(name, **changes)
+
+    def test_a_rule_and_a_function_are_one_too_many(self):
+        with pytest.raises(InvalidInput, match=r"'both'.*in the catalogue"):
+            Policy("both", index=zeros, rule=CATALOGUE["cucb"].rule)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_its_rule_decides_what_is_ranked_and_sorted_by(self, name):
+        rule = CATALOGUE[name].rule
+        for changes in (
+            {},
+            {"index_per": "agent", "sorted_by": "estimate"},
+            {"index_per": "assignment"},
+        ):
+            for made in (
+                Policy("another", rule=rule, **changes),
+                replace(CATALOGUE[name], **changes),
+            ):
+                assert (made.index_per, made.sorted_by) == (rule.index_per, rule.sorted_by)
+                assert made.rule is rule
+
+    def test_rows_and_words_follow_from_the_rule(self):
+        rows = {name: CATALOGUE[name].rows(3) for name in NAMES}
+        assert {name for name in NAMES if rows[name] == 3} == {"no-sharing"}
+        sorted_ = {name for name in NAMES if CATALOGUE[name].sorted_by == "estimate"}
+        assert {name for name in NAMES if rows[name] == 2} == sorted_
+        assert "posterior-sorted" in sorted_
+        assert {name for name in NAMES if CATALOGUE[name].draws(3, 4)} == {
+            "cucb",
+            "thompson",
+            "thompson-sorted",
+        }
+        assert CATALOGUE["cucb"].draws(3, 4) == 3
+        assert CATALOGUE["thompson"].draws(3, 4) == 8
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_travels_by_name_and_comes_back_with_its_rule(self, name):
+        entry = CATALOGUE[name]
+        assert pickle.loads(pickle.dumps(entry)) == entry
+        changed = policy(name, delta=0.25, horizon=7)
+        back = pickle.loads(pickle.dumps(changed))
+        assert back == changed
+        assert back.rule is entry.rule
+        assert len(pickle.dumps(changed)) < 200
+
+    def test_one_of_ones_own_travels_if_its_function_does(self):
+        own = Policy("own", index=zeros, delta=0.25, horizon=7, first="random", title="Own")
+        assert pickle.loads(pickle.dumps(own)) == own
+        local = Policy("local", index=lambda known: 0 * zeros(known))
+        with pytest.raises((pickle.PicklingError, AttributeError)):
+            pickle.dumps(local)
 
 
 class TestParameters:
@@ -229,31 +279,31 @@ class TestOwnPolicy:
         ],
     )
     def test_a_wrong_answer_is_named(self, per, answer, culprit):
-        def index(pulls, successes, sensitivities, rounds):
-            return answer(pulls.shape if per == "agent" else pulls.shape[1:])
+        def index(known):
+            return answer(known.pulls.shape if per == "agent" else known.pulls.shape[1:])
 
         own = Policy("own", index=index, index_per=per)
         with pytest.raises(InvalidInput, match=f"policy 'own' gave.*{culprit}|{culprit}"):
             Planner([0.9, 0.5], 3, own).ask()
-        block = Block(World.of(Problem([0.5, 0.5, 0.5], [0.9, 0.5]), own), 0, 0, 4)
+        learning = Learning(World(Problem([0.5, 0.5, 0.5], [0.9, 0.5]), own), 0, 0, 4)
         with pytest.raises(InvalidInput, match="policy 'own' gave"):
-            block.advance(1)
+            learning.advance(1)
 
     def test_the_message_says_which_shape_is_wanted(self):
-        own = Policy("own", index=lambda c, y, s, t: np.zeros((3, 5)))
+        own = Policy("own", index=lambda known: np.zeros((3, 5)))
         with pytest.raises(InvalidInput, match=r"shape \(3, 5\): \(3, 1\) is wanted"):
             Planner([0.9, 0.5], 3, own).ask()
 
     def test_other_numbers_will_do(self):
         for answer in ([[1], [3], [2]], np.array([[1], [3], [2]], np.int8), [[True], [9.0], [2]]):
-            own = Policy("own", index=lambda c, y, s, t, answer=answer: answer)
+            own = Policy("own", index=lambda known, answer=answer: answer)
             plan = Planner([0.9, 0.5], 3, own).ask()
             assert plan.assignment == (1, 2)
             assert plan.index == ((1.0, 9.0 if plan.index[0][1] == 9 else 3.0, 2.0),) * 2
 
     @pytest.mark.parametrize("error", [ZeroDivisionError, KeyError, TypeError, ValueError])
     def test_errors_inside_come_through_as_they_are(self, error):
-        def broken(pulls, successes, sensitivities, rounds):
+        def broken(known):
             raise error("of the user")
 
         own = Policy("own", index=broken)
@@ -261,16 +311,17 @@ class TestOwnPolicy:
         with pytest.raises(error, match="of the user") as caught:
             planner.ask()
         assert caught.type is error
-        block = Block(World.of(Problem([0.5] * 3, [0.9, 0.5]), own), 0, 0, 2)
+        learning = Learning(World(Problem([0.5] * 3, [0.9, 0.5]), own), 0, 0, 2)
         with pytest.raises(error, match="of the user") as caught:
-            block.advance(1)
+            learning.advance(1)
         assert caught.type is error
 
     def test_what_the_function_is_given(self):
         seen = []
 
-        def index(pulls, successes, sensitivities, rounds):
-            seen.append((pulls.copy(), successes.copy(), sensitivities.copy(), rounds))
+        def index(known):
+            tables = (known.pulls.copy(), known.successes.copy())
+            seen.append((*tables, known.team.slope.copy(), known.rounds))
             return np.array([[3.0], [2.0], [1.0]])
 
         # Listed from the least sensitive on: the function sees them as listed.
@@ -287,23 +338,31 @@ class TestOwnPolicy:
         assert second[1][:, :, 0].tolist() == [[0, 0, 0], [0, 1, 0], [1, 0, 0]]
         assert second[3] == 1
 
-    def test_a_function_that_scribbles_does_not_change_the_planner(self):
-        def scribble(pulls, successes, sensitivities, rounds):
-            pulls += 7
-            successes += 7
-            sensitivities *= 0.5
-            return np.zeros(pulls.shape[1:])
+    @pytest.mark.parametrize("what", ["pulls", "successes", "slope", "offset", "order", "kind"])
+    def test_a_function_that_scribbles_does_not_change_the_planner(self, what):
+        def scribble(known):
+            array = getattr(known if what in ("pulls", "successes") else known.team, what)
+            array += 7
+            return np.zeros(known.pulls.shape[1:])
 
-        planner = Planner([0.9, 0.5], 3, Policy("own", index=scribble))
+        own = Policy("own", index=scribble)
+        planner = Planner([0.9, 0.5], 3, own)
         before = planner.to_json()
-        planner.explain(planner.ask())
+        with pytest.raises(ValueError, match="read-only"):
+            planner.ask()
         assert planner.to_json() == before
+        learning = Learning(World(Problem([0.5] * 3, [0.9, 0.5]), own), 0, 0, 2)
+        with pytest.raises(ValueError, match="read-only"):
+            learning.advance(1)
+        assert not learning.pulls.any()
+        assert not learning.successes.any()
+        assert learning.world.team.sensitivities == tuple(learning.world.team.slope) == (0.9, 0.5)
 
 
 class TestManyAssignments:
     def test_720_are_ranked(self):
         # 10·9·8
-        assert World.of(Problem([0.5] * 10, [0.5] * 3), policy("ucb")).arms.shape == (720, 3)
+        assert World(Problem([0.5] * 10, [0.5] * 3), policy("ucb")).assignments.shape == (720, 3)
 
     @pytest.mark.parametrize(
         ("agents", "arms", "count"),
@@ -326,7 +385,7 @@ class TestManyAssignments:
             return
         for make in (
             lambda: ucb.check_size(agents, arms),
-            lambda: World.of(Problem([0.5] * arms, [0.5] * agents), ucb),
+            lambda: World(Problem([0.5] * arms, [0.5] * agents), ucb),
         ):
             with pytest.raises(InvalidInput, match="over the limit of 200,000") as error:
                 make()

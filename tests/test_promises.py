@@ -14,8 +14,8 @@ from orders import evidence, log_likelihood, posteriors, threshold
 def sent(*arms):
     """A policy of one's own that sends every agent to its arm, always."""
 
-    def index(pulls, successes, sensitivities, rounds):
-        table = np.zeros(pulls.shape)
+    def index(known):
+        table = np.zeros(known.pulls.shape)
         table[range(len(arms)), arms] = 1.0
         return table
 

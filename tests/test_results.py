@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from heterobandits import InvalidInput, Problem, Results, simulate
-from heterobandits.results import binary_places, joined_spans, tally
+from heterobandits.results import joined_spans
 from measured import NAMES, PROBLEM, bits, run
 
 
@@ -28,40 +28,6 @@ def shards():
 
 class TestTallies:
     """Sums in whole numbers, checked with fractions."""
-
-    @settings(max_examples=100)
-    @given(data=st.data(), horizon=st.integers(1, 2**20), agents=st.integers(1, 8))
-    def test_sums_and_products_are_exact(self, data, horizon, agents):
-        policies, checkpoints, trials = (data.draw(st.integers(1, 4)) for _ in range(3))
-        most = float(horizon * agents)
-        values = data.draw(
-            st.lists(
-                st.one_of(st.floats(0, most), st.sampled_from([0.0, most, 0.1, 1 / 3])),
-                min_size=policies * checkpoints * trials,
-                max_size=policies * checkpoints * trials,
-            )
-        )
-        regrets = np.array(values).reshape(policies, checkpoints, trials)
-        places = binary_places(horizon, agents)
-        sums, products = tally(regrets, places)
-        units = [
-            [[round(Fraction(x) * Fraction(2) ** places) for x in row] for row in block]
-            for block in regrets.tolist()
-        ]
-        for p in range(policies):
-            for k in range(checkpoints):
-                assert sums[p, k] == sum(units[p][k])
-                for q in range(policies):
-                    pairs = zip(units[p][k], units[q][k], strict=True)
-                    assert products[p, q, k] == sum(x * y for x, y in pairs)
-
-    @pytest.mark.parametrize(("horizon", "agents"), [(1, 1), (300, 5), (2**31 - 1, 1), (2**20, 8)])
-    def test_the_largest_block_of_the_largest_regrets_does_not_overflow(self, horizon, agents):
-        places = binary_places(horizon, agents)
-        largest = horizon * agents
-        sums, products = tally(np.full((2, 1, 512), float(largest)), places)
-        assert (sums == 512 * largest * 2**places).all()
-        assert (products == 512 * (largest * 2**places) ** 2).all()
 
     def test_moments_are_those_of_the_trials(self, results):
         for p, label in enumerate(NAMES):

@@ -1,27 +1,38 @@
 """The simulator: exact laws, replays, tiny worlds, the paper's numbers, interrupts, bad input."""
 
+import functools
 import itertools
-import json
 import math
-import os
-import re
-import shutil
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import heterobandits
 import reference
-from heterobandits import CATALOGUE, PAPER, InvalidInput, Policy, Problem, Results, policy, simulate
-from heterobandits.simulation import Block, World, checkpoint_rounds, compile_kernels
+from heterobandits import (
+    CATALOGUE,
+    PAPER,
+    InvalidInput,
+    Policy,
+    Problem,
+    Results,
+    policy,
+    simulate,
+    simulation,
+)
+from heterobandits.engine import Learning, Shard, World, compile_kernels
+from heterobandits.simulation import IN_FLIGHT, checkpoint_rounds, shard_size, shards
+from planning import OWN
 
 ALL = tuple(CATALOGUE)
 # Two-sided, a standard normal exceeds this with probability 2e-7.
@@ -34,7 +45,7 @@ means = st.floats(0.0, 1.0)
 @pytest.fixture(scope="module", autouse=True)
 def _compiled():
     """Compile once before anything is timed or drawn."""
-    compile_kernels()
+    compile_kernels(CATALOGUE.values())
 
 
 @pytest.fixture(scope="module")
@@ -231,23 +242,23 @@ class TestOutcomes:
     )
     def test_luck_is_compared_exactly(self, entry, seed, trial, s):
         if entry == "own":
-            entry = Policy("own", index=lambda c, y, s, t: np.zeros(c.shape[1:]))
+            entry = Policy("own", index=lambda known: np.zeros(known.pulls.shape[1:]))
         word = reference.word(seed, trial, 1, 0)
         for chance, success in ((word / 2**32, 0), ((word + 1) / 2**32, 1)):
             if chance / s <= 1:
-                world = World.of(Problem([chance / s], [s]), policy(entry))
-                block = Block(world, seed, trial, 1)
-                block.advance(1)
-                assert block.pulls.item() == 1
-                assert block.successes.item() == success
+                world = World(Problem([chance / s], [s]), policy(entry))
+                learning = Learning(world, seed, trial, 1)
+                learning.advance(1)
+                assert learning.pulls.item() == 1
+                assert learning.successes.item() == success
 
     @pytest.mark.parametrize("name", ALL)
     def test_chances_of_nought_and_one_are_certain(self, name):
-        world = World.of(Problem([0.0, 1.0], [1.0, 1.0]), policy(name))
-        block = Block(world, 5, 0, 300)
-        block.advance(50)
-        assert not block.successes[:, 0].any()
-        assert (block.successes[:, 1] == block.pulls[:, 1]).all()
+        world = World(Problem([0.0, 1.0], [1.0, 1.0]), policy(name))
+        learning = Learning(world, 5, 0, 300)
+        learning.advance(50)
+        assert not learning.successes[:, 0].any()
+        assert (learning.successes[:, 1] == learning.pulls[:, 1]).all()
 
 
 def test_a_fixed_horizon_is_another_policy_than_anytime(covid):
@@ -344,33 +355,32 @@ class TestOwnPolicies:
 
     # Powers of two make all sums exact in any order; the agents are not listed in picking order.
     PROBLEM = Problem([0.9, 0.2, 0.6, 0.5], [0.25, 1.0, 0.5], believed=[0.25, 0.5, 0.5])
-    DELTA = 0.05
 
     @staticmethod
     def quotient(a, b):
         with np.errstate(divide="ignore", invalid="ignore"):
             return a / b
 
-    def min_width(self, pulls, successes, sensitivities, rounds):
-        s = sensitivities[:, None, None]
-        agents, arms, _ = pulls.shape
-        V = (s**2 * pulls).sum(axis=0)
-        W = (s * successes).sum(axis=0)
-        G = math.comb(max(1, rounds) + agents, agents) - 1
-        L = math.log(2 * arms * G / self.DELTA)
+    def min_width(self, known):
+        s = known.team.slope[:, None, None]
+        agents, arms, _ = known.pulls.shape
+        V = (s**2 * known.pulls).sum(axis=0)
+        W = (s * known.successes).sum(axis=0)
+        G = math.comb(max(1, known.rounds) + agents, agents) - 1
+        L = math.log(2 * arms * G / known.delta)
         index = self.quotient(W, V) + np.sqrt(self.quotient(L, 2 * V))
         return np.where(V > 0, index, np.inf)
 
-    def no_sharing(self, pulls, successes, sensitivities, rounds):
-        s = sensitivities[:, None, None]
-        agents, arms, _ = pulls.shape
-        L = math.log(2 * agents * arms * max(1, rounds) / self.DELTA)
-        index = self.quotient(successes, s * pulls) + np.sqrt(self.quotient(L, 2 * pulls)) / s
-        return np.where(pulls > 0, index, np.inf)
+    def no_sharing(self, known):
+        s, c = known.team.slope[:, None, None], known.pulls
+        agents, arms, _ = c.shape
+        L = math.log(2 * agents * arms * max(1, known.rounds) / known.delta)
+        index = self.quotient(known.successes, s * c) + np.sqrt(self.quotient(L, 2 * c)) / s
+        return np.where(c > 0, index, np.inf)
 
-    def cucb(self, pulls, successes, sensitivities, rounds):
-        c, y = pulls.sum(axis=0), successes.sum(axis=0)
-        L = math.log(2 * len(c) * max(1, rounds) / self.DELTA)
+    def cucb(self, known):
+        c, y = known.pulls.sum(axis=0), known.successes.sum(axis=0)
+        L = math.log(2 * len(c) * max(1, known.rounds) / known.delta)
         index = self.quotient(y, c) + np.sqrt(self.quotient(L, 2 * c))
         return np.where(c > 0, index, np.inf)
 
@@ -391,10 +401,10 @@ class TestOwnPolicies:
     @pytest.mark.parametrize(
         ("answer", "complaint"),
         [
-            (lambda c, y, s, t: np.zeros((2, 2)), "shape"),
-            (lambda c, y, s, t: np.full(c.shape[1:], np.nan), "NaN"),
-            (lambda c, y, s, t: "arm 1", "arm 1"),
-            (lambda c, y, s, t: None, "shape"),
+            (lambda known: np.zeros((2, 2)), "shape"),
+            (lambda known: np.full(known.pulls.shape[1:], np.nan), "NaN"),
+            (lambda known: "arm 1", "arm 1"),
+            (lambda known: None, "shape"),
         ],
     )
     def test_a_wrong_answer_is_refused_by_name(self, answer, complaint):
@@ -404,7 +414,7 @@ class TestOwnPolicies:
         assert "'mine'" in str(caught.value)
 
     def test_an_error_in_it_reaches_the_user(self):
-        def broken(pulls, successes, sensitivities, rounds):
+        def broken(known):
             raise ZeroDivisionError("my mistake")
 
         with pytest.raises(ZeroDivisionError, match="my mistake"):
@@ -531,7 +541,11 @@ print(results.to_json())
                 process.send_signal(signal.SIGINT)
                 assert process.stdout.readline() == "stopped\n", "it did not stop in 30 s"
                 seconds = time.perf_counter() - begin
-                text, errors = process.communicate()
+                text = (
+                    process.stdout.read()
+                )  # communicate() would lose what readline() has read ahead
+                errors = process.stderr.read()
+                process.wait()
             finally:
                 watchdog.cancel()
                 process.kill()
@@ -546,9 +560,9 @@ print(results.to_json())
         """Many small blocks take a while to hand out; 2 s are allowed as above."""
         code = """
 import os, signal, threading, time
-from heterobandits import Problem, simulate
-from heterobandits.simulation import compile_kernels
-compile_kernels()
+from heterobandits import Problem, policy, simulate
+from heterobandits.engine import compile_kernels
+compile_kernels([policy("min-width")])
 problem = Problem([0.5, 0.2, 0.3], [0.9, 0.5])
 pressed = []
 def press():
@@ -564,56 +578,227 @@ print(time.perf_counter() - pressed[0])
         assert float(run_python(code).stdout) < 2
 
 
-class TestKernelCache:
-    """Compiled kernels are kept on disk, and never used when they are old or damaged."""
+class Counting(ThreadPoolExecutor):
+    """Threads that know how many shards they were given, and may be told to fail at one of them."""
 
-    CODE = """
-import json
-from heterobandits import Problem, simulate
-from heterobandits.simulation import kernels_cached
-import heterobandits
-problem = Problem([0.9, 0.2, 0.6], [0.5, 0.8])
-cached = kernels_cached()
-results = simulate(problem, ["greedy", "cucb"], 60, 50)
-print(json.dumps([heterobandits.__file__, cached,
-                  results.mean("greedy")[-1], results.mean("cucb")[-1]]))
-"""
+    def __init__(self, threads, fail_at=None, error=RuntimeError, before=True):
+        super().__init__(threads)
+        self.given = []
+        self.fail_at, self.error, self.before = fail_at, error, before
 
-    def run(self, folder):
-        environment = {key: v for key, v in os.environ.items() if key != "NUMBA_CACHE_DIR"}
-        environment["PYTHONPATH"] = str(folder)
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        home, *rest = json.loads(run_python(self.CODE, env=environment).stdout)
-        assert Path(home).is_relative_to(folder)
-        return rest
+    def submit(self, play, shard, control):
+        self.given.append((shard, control))
+        fails = len(self.given) == self.fail_at
+        if fails and self.before:
+            raise self.error("no more")
+        future = super().submit(play, shard, control)
+        if fails:
+            raise self.error("no more")
+        return future
 
-    def test_an_edited_rule_and_a_damaged_cache_are_compiled_anew(self, tmp_path):
-        source = Path(heterobandits.__file__).parent
-        package = tmp_path / "heterobandits"
-        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-        cached, greedy, cucb = self.run(tmp_path)
-        assert not cached
 
-        # The edit is in another file than the loop that is compiled and cached.
-        rules = package / "core" / "indices.py"
-        text = rules.read_text(encoding="utf-8")
-        edited = re.sub(
-            r"(def greedy_index\(W, V\):.*?return )(shared_estimate)", r"\1-\2", text, flags=re.S
-        )
-        assert edited != text
-        rules.write_text(edited, encoding="utf-8")
-        cached, greedy_edited, cucb_edited = self.run(tmp_path)
-        assert not cached
-        assert greedy_edited > greedy
-        assert cucb_edited == cucb
+class AtOnce(Executor):
+    """Plays a shard before it answers, and tells of it after a while."""
 
-        kept = [*package.rglob("*.nbi"), *package.rglob("*.nbc")]
-        assert kept
-        for path in kept:
-            path.write_bytes(path.read_bytes()[:50])
-        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
-        # And what was compiled in spite of it is there for the next process, or compiled again.
-        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
+    def __init__(self, seconds=0.0):
+        self.seconds = seconds
+
+    def submit(self, play, shard, control):
+        future = Future()
+        played = play(shard, control)
+        if self.seconds:
+            threading.Timer(self.seconds, future.set_result, [played]).start()
+        else:
+            future.set_result(played)
+        return future
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Two processes that begin anew, so that everything they play was sent to them."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+# Longer than anyone waits: it has to be stopped.
+ENDLESS = 400_000_000
+
+
+class TestExecutors:
+    """Whoever plays the shards, the results are the same bits."""
+
+    @pytest.mark.parametrize("threads", [1, 3, None])
+    @pytest.mark.parametrize("block", [7, None])
+    def test_threads_of_the_users_own(self, covid, whole, threads, block):
+        with ThreadPoolExecutor(2) as pool:
+            for _ in range(2):  # it is left as it was
+                other = simulate(
+                    covid, ALL, 60, 150, seed=3, keep="all", checkpoints=7,
+                    executor=pool, threads=threads, block=block,
+                )  # fmt: skip
+                assert_same_bits(whole, other)
+
+    def test_the_calling_thread(self, covid, whole):
+        other = simulate(covid, ALL, 60, 150, 3, keep="all", checkpoints=7, executor=AtOnce())
+        assert_same_bits(whole, other)
+
+    def test_processes(self, covid, whole, processes):
+        entries = [policy(name) for name in ALL]
+        other = simulate(
+            covid, entries, 60, 150, seed=3, keep="all", checkpoints=7,
+            executor=processes, threads=2, block=16,
+        )  # fmt: skip
+        assert_same_bits(whole, other)
+
+    def test_processes_take_parameters_and_functions_of_a_module_along(self, covid, processes):
+        entries = [policy("min-width", delta=0.3, horizon=60), *OWN]
+        runs = [
+            simulate(covid, entries, 30, 20, seed=3, keep="all", threads=2, executor=executor)
+            for executor in (None, processes)
+        ]
+        assert_same_bits(*runs)
+
+    def test_a_function_that_cannot_be_sent_is_an_error(self, covid, processes):
+        own = Policy("local", index=lambda known: np.zeros(known.pulls.shape[1:]))
+        with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+            simulate(covid, own, 3, 5, executor=processes)
+
+    def test_an_interrupt_keeps_what_processes_have_completed(self, covid, processes):
+        def interrupt(done, total):
+            if done:
+                raise KeyboardInterrupt
+
+        results = simulate(
+            covid, "min-width", 200, 10**9, keep="final",
+            executor=processes, threads=2, block=16, progress=interrupt,
+        )  # fmt: skip
+        assert results.partial
+        assert 0 < results.trials < 10**9
+        again = [simulate(covid, "min-width", 200, range(*s), keep="final") for s in results.spans]
+        assert_same_bits(functools.reduce(Results.merge, again), results)
+
+    @pytest.mark.parametrize("before", [True, False])
+    @pytest.mark.parametrize("fail_at", [1, 2, 4])
+    @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+    def test_one_that_takes_no_more_ends_the_run(self, covid, before, fail_at, error):
+        """Nothing is left playing, not even a shard that was taken when the error struck.
+
+        It should take a moment; 2 s are allowed, since a loaded machine may hold back a thread.
+        """
+        begin = time.perf_counter()
+        with Counting(2, fail_at, error, before) as pool:
+            with pytest.raises(error, match="no more"):
+                simulate(covid, "min-width", ENDLESS, 1000, block=16, threads=2, executor=pool)
+            assert len(pool.given) == fail_at
+        assert time.perf_counter() - begin < 2
+
+    def test_one_that_was_shut_down_is_an_error(self, covid):
+        pool = ThreadPoolExecutor(1)
+        pool.shutdown()
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            simulate(covid, "min-width", 3, 5, executor=pool)
+
+    @pytest.mark.parametrize("own_pool", [True, False])
+    def test_an_error_in_one_shard_stops_the_others(self, covid, own_pool):
+        calls = itertools.count()
+
+        def fails_once(known):
+            if next(calls) == 3:
+                raise ZeroDivisionError("my mistake")
+            return np.zeros(known.pulls.shape[1:])
+
+        own = Policy("fails once", index=fails_once)
+        begin = time.perf_counter()
+        with ThreadPoolExecutor(3) as pool:
+            executor = pool if own_pool else None
+            with pytest.raises(ZeroDivisionError, match="my mistake"):
+                simulate(covid, own, ENDLESS, 1000, block=16, threads=3, executor=executor)
+        assert time.perf_counter() - begin < 2
+
+
+class TestShards:
+    """How a run is cut, and how much of it is under way."""
+
+    @settings(max_examples=200)
+    @given(
+        first=st.integers(0, 2**62),
+        trials=st.integers(1, 3000),
+        horizon=st.integers(1, 10**6),
+        threads=st.integers(1, 64),
+        lanes=st.integers(1, 512),
+        checkpoints=st.integers(1, 100),
+    )
+    def test_every_trial_is_in_one_shard(
+        self, covid, first, trials, horizon, threads, lanes, checkpoints
+    ):
+        entries = (policy("min-width"), policy("ucb"))
+        worlds = [World(covid, entry) for entry in entries]
+        size = shard_size(worlds, checkpoints, horizon, trials, threads, lanes)
+        numbers = range(first, first + trials)
+        whole = Shard(covid, entries, (horizon,), 5, numbers, lanes=lanes)
+        parts = list(shards(whole, size))
+        assert [trial for part in parts for trial in part.trials] == list(numbers)
+        assert {replace(part, trials=numbers) for part in parts} == {whole}
+        assert len(parts) >= min(threads, trials) / 2
+
+    def test_a_run_without_end_is_not_cut_beforehand(self, covid):
+        """A list of its shards would have 10^9 entries; 2 s are allowed as below."""
+
+        def interrupt(done, total):
+            assert total == 10**12 * 100
+            if done > 40 * 512 * 100:
+                raise KeyboardInterrupt
+
+        begin = time.perf_counter()
+        with Counting(2) as pool:
+            results = simulate(
+                covid, "min-width", 100, 10**12, threads=2, executor=pool, progress=interrupt
+            )
+            assert time.perf_counter() - begin < 2
+            played = {trial for shard, _ in pool.given for trial in shard.trials}
+        assert results.partial
+        assert 0 < results.trials <= len(played)
+        done = {trial for span in results.spans for trial in range(*span)}
+        assert done <= played
+        largest = max(len(shard.trials) for shard, _ in pool.given)
+        assert len(played - done) <= IN_FLIGHT * 2 * largest
+
+    def test_the_longest_run_there_is_can_be_interrupted(self, covid):
+        def interrupt(done, total):
+            if done:
+                raise KeyboardInterrupt
+
+        results = simulate(covid, "min-width", 10, 2**63 - 1, progress=interrupt)
+        assert results.partial
+        assert results.trials > 0
+
+    def test_no_more_are_under_way_than_are_wanted(self, covid, monkeypatch):
+        monkeypatch.setattr(simulation, "WATCH_SECONDS", 0.01)
+        seen = []
+
+        def interrupt(done, total):
+            seen.append(done)
+            if len(seen) == 30:
+                raise KeyboardInterrupt
+
+        with Counting(2) as pool:
+            with pytest.raises(KeyboardInterrupt):
+                simulate(
+                    covid, "min-width", ENDLESS, 1000,
+                    block=16, threads=2, executor=pool, progress=interrupt,
+                )  # fmt: skip
+            assert len(pool.given) == IN_FLIGHT * 2
+        assert seen == sorted(seen)
+        assert seen[-1] > 0
+
+    def test_progress_counts_no_trial_that_nobody_asked_for(self, covid):
+        """17 trials in two blocks of nine lanes: the last lane plays for nobody."""
+        shard = Shard(covid, (policy("min-width"),), (100,), 0, range(17), lanes=16)
+        seen, taken = [], []
+        simulation.run(iter([shard]), AtOnce(0.35), 1, taken.append, seen.append)
+        assert seen[0] > 0
+        assert set(seen) == {17 * 100}
+        assert [played.span for played in taken] == [(0, 17)]
 
 
 GOOD = {
@@ -626,6 +811,7 @@ GOOD = {
     "keep": "moments",
     "threads": 1,
     "block": 1,
+    "executor": None,
     "progress": None,
 }
 NOT_WHOLE = (math.nan, math.inf, 1.5, True, "3", None, [3], b"3", 3j, {}, np.float64(2.0))
@@ -643,6 +829,7 @@ REFUSED = [
     *(("problem", value) for value in (None, [0.5], "covid", {}, 3)),
     *(("policies", value) for value in (None, [], 3, [None], "min-widht", [3], "", b"ucb")),
     ("progress", 3),
+    *(("executor", value) for value in (2, True, "threads", [], object(), ThreadPoolExecutor)),
 ]
 
 

@@ -23,12 +23,12 @@ def test_the_catalogue_conforms(name: str, check: Callable[[Policy], None]) -> N
     check(CATALOGUE[name])
 
 
-def mean_of_outcomes(pulls, successes, sensitivities, rounds):
-    return successes.sum(axis=0) / np.maximum(1, pulls.sum(axis=0))
+def mean_of_outcomes(known):
+    return known.successes.sum(axis=0) / np.maximum(1, known.pulls.sum(axis=0))
 
 
-def own_mean(pulls, successes, sensitivities, rounds):
-    return successes / np.maximum(1, pulls) / sensitivities[:, None, None]
+def own_mean(known):
+    return known.successes / np.maximum(1, known.pulls) / known.team.slope[:, None, None]
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_sound_policies_of_ones_own_conform(policy: Policy) -> None:
 
 def test_a_wrong_shape_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"gave an index of shape \(2,\)"):
-        check_numbers(Policy("flat", index=lambda c, y, s, t: mean_of_outcomes(c, y, s, t)[:, 0]))
+        check_numbers(Policy("flat", index=lambda known: mean_of_outcomes(known)[:, 0]))
 
 
 def test_nan_is_refused() -> None:
-    def divides_by_nothing(pulls, successes, sensitivities, rounds):
+    def divides_by_nothing(known):
         with np.errstate(invalid="ignore"):
-            return successes.sum(axis=0) / pulls.sum(axis=0)
+            return known.successes.sum(axis=0) / known.pulls.sum(axis=0)
 
     with pytest.raises(InvalidInput, match="NaN"):
         check_numbers(Policy("nan", index=divides_by_nothing))
@@ -61,17 +61,17 @@ def test_nan_is_refused() -> None:
 def test_a_policy_with_a_memory_is_found() -> None:
     calls = []
 
-    def remembers(pulls, successes, sensitivities, rounds):
-        calls.append(rounds)
-        return mean_of_outcomes(pulls, successes, sensitivities, rounds) + len(calls)
+    def remembers(known):
+        calls.append(known.rounds)
+        return mean_of_outcomes(known) + len(calls)
 
     with pytest.raises(AssertionError, match="two answers"):
         check_pure(Policy("remembers", index=remembers))
 
 
 def test_a_policy_that_mixes_trials_is_found() -> None:
-    def centred(pulls, successes, sensitivities, rounds):
-        index = mean_of_outcomes(pulls, successes, sensitivities, rounds)
+    def centred(known):
+        index = mean_of_outcomes(known)
         return index - index.mean()
 
     with pytest.raises(AssertionError, match="played alone"):
@@ -79,8 +79,8 @@ def test_a_policy_that_mixes_trials_is_found() -> None:
 
 
 def test_a_policy_that_likes_the_first_arm_is_found() -> None:
-    def partial(pulls, successes, sensitivities, rounds):
-        index = mean_of_outcomes(pulls, successes, sensitivities, rounds)
+    def partial(known):
+        index = mean_of_outcomes(known)
         return index + np.arange(len(index), 0, -1)[:, None]
 
     with pytest.raises(AssertionError, match="prefers some arms"):
@@ -88,8 +88,8 @@ def test_a_policy_that_likes_the_first_arm_is_found() -> None:
 
 
 def test_a_policy_that_trusts_the_first_agent_is_found() -> None:
-    def trusting(pulls, successes, sensitivities, rounds):
-        return successes[0] / np.maximum(1, pulls[0])
+    def trusting(known):
+        return known.successes[0] / np.maximum(1, known.pulls[0])
 
     with pytest.raises(AssertionError, match="by their number"):
         check_agents_alike(Policy("trusting", index=trusting))

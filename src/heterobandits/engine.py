@@ -88,7 +88,7 @@ class World:
         ranked = len(self.assignments) > 0
         return kernels.World(
             agents=self.team.arrays,
-            order=np.zeros(1, np.int64) if ranked else self.team.order,
+            order=np.zeros(1, np.int64) if ranked else self.team.arrays.order,
             mu=mu,
             limit=np.ceil(true[:, None] * mu / WORD_SIZE).astype(np.int64) - 1,
             gap=true[:, None] * (best[:, None] - mu),
@@ -236,6 +236,11 @@ class Shard:
     kept: int = 0
     lanes: int = MOST_LANES
 
+    @property
+    def trial_rounds(self) -> int:
+        """The rounds of all trials, by all policies."""
+        return len(self.trials) * self.rounds[-1] * len(self.policies)
+
 
 class Played(NamedTuple):
     """What came of a shard: exact sums over its trials, as `tally` has them."""
@@ -308,12 +313,18 @@ def compile_kernels(policies: Iterable[Policy]) -> float:
     """Compile what these policies need, or load it from this machine's cache; the seconds it took."""
     start = time.perf_counter()
     problem = Problem([0.5, 0.25], [0.5])
-    for policy in policies:
-        play(Shard(problem, (policy,), (1,), 0, range(1)))
+    stand_in = Policy("own", index=lambda known: np.zeros(known.pulls.shape[1:]))
+    for policy in policies:  # one of the user's own may be made for another problem
+        entry = stand_in if policy.rule is None else policy
+        play(Shard(problem, (entry,), (1,), 0, range(1)))
     return time.perf_counter() - start
 
 
 def kernels_cached(policies: Iterable[Policy]) -> bool:
     """Whether this machine has compiled kernels for these sources and policies, so that none will be compiled."""
-    rules = [policy.rule for policy in policies if policy.rule is not None]
-    return is_ready(kernels.play_trials) and all(rule.fill.is_ready() for rule in rules)
+    return all(
+        is_ready(kernels.play_round)
+        if policy.rule is None
+        else is_ready(kernels.play_trials) and policy.rule.fill.is_ready()
+        for policy in policies
+    )

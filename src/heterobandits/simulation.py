@@ -97,13 +97,14 @@ class Gathering:
     """
 
     totals: Totals
-    kept: Floats
+    kept: Floats | None
     first: int
 
     def add(self, played: Played) -> None:
         """Count a shard."""
-        start, stop = (trial - self.first for trial in played.span)
-        self.kept[:, :, start:stop] = played.kept
+        if self.kept is not None:
+            start, stop = (trial - self.first for trial in played.span)
+            self.kept[:, :, start:stop] = played.kept
         self.totals = self.totals.plus(played)
 
 
@@ -143,13 +144,12 @@ def run(
     )  # elsewhere a control is a copy nobody looks at
     waiting: dict[Future[Played | None], tuple[Control, Shard]] = {}
     finished = 0
+    control = engine.new_control()  # the last one handed out
     try:
         while True:
-            for shard in pieces:
+            while len(waiting) < at_once and (shard := next(pieces, None)) is not None:
                 control = engine.new_control()
                 waiting[executor.submit(engine.play, shard, control)] = (control, shard)
-                if len(waiting) >= at_once:
-                    break
             if not waiting:
                 return
             for future in wait(waiting, WATCH_SECONDS, FIRST_COMPLETED).done:
@@ -157,9 +157,12 @@ def run(
                 played = future.result()
                 if played is not None:
                     take(played)
-                finished += len(shard.trials) * shard.rounds[-1] * len(shard.policies)
-            progress(finished + sum(engine.done(control) for control, _ in waiting.values()))
+                finished += shard.trial_rounds
+            # a last block may play lanes that nobody asked for
+            playing = (min(engine.done(c), shard.trial_rounds) for c, shard in waiting.values())
+            progress(finished + sum(playing))
     finally:
+        engine.stop(control)  # its shard may be there already when an interrupt strikes in `submit`
         for control, _ in waiting.values():
             engine.stop(control)
         for future in waiting:
@@ -257,7 +260,7 @@ def simulate(
     P, K = len(entries), len(rounds)
     gathering = Gathering(
         Totals((), np.zeros((P, K), object), np.zeros((P, P, K), object), np.zeros(P)),
-        np.empty((P, len(kept_rounds), len(numbers))),
+        np.empty((P, len(kept_rounds), len(numbers))) if kept_rounds else None,
         numbers.start,
     )
     in_all = len(numbers) * horizon * P
@@ -278,7 +281,7 @@ def simulate(
 
     totals, kept = gathering.totals, gathering.kept
     incomplete = sum(last - first for first, last in totals.spans) < len(numbers)
-    if incomplete:
+    if incomplete and kept is not None:
         first = numbers.start
         kept = np.concatenate([kept[..., a - first : b - first] for a, b in totals.spans], axis=-1)
     return Results(
@@ -295,5 +298,5 @@ def simulate(
         partial=incomplete,
         versions=versions(),
         kept_rounds=kept_rounds,
-        kept=kept if kept_rounds else None,
+        kept=kept,
     )

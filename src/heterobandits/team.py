@@ -8,7 +8,7 @@ them saw can be counted together. The order in which they pick is read by the as
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,18 @@ from heterobandits.errors import names, sensitivities_from
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
+Number = TypeVar("Number", bound=np.generic)
 
 
 def pick_order(sensitivities: Sequence[float] | Floats) -> npt.NDArray[np.intp]:
     """The agents in the order in which they pick: the most sensitive first, of equals the first listed."""
     return np.argsort(-np.asarray(sensitivities, np.float64), kind="stable")
+
+
+def locked(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """The array, which a policy of one's own is shown, made read-only."""
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True, init=False)
@@ -56,17 +63,17 @@ class Team:
     @cached_property
     def slope(self) -> Floats:
         """How much more often each agent reports 1 where there is something to report."""
-        return np.array(self.sensitivities)
+        return locked(np.array(self.sensitivities))
 
     @cached_property
     def offset(self) -> Floats:
         """How often each agent reports 1 where there is nothing."""
-        return np.zeros(len(self))
+        return locked(np.zeros(len(self)))
 
     @cached_property
     def order(self) -> Places:
         """The agents in the order in which they pick."""
-        return pick_order(self.sensitivities).astype(np.int64)
+        return locked(pick_order(self.sensitivities).astype(np.int64))
 
     @cached_property
     def kinds(self) -> list[tuple[float, float]]:
@@ -78,7 +85,7 @@ class Team:
     def kind(self) -> Places:
         """The kind of each agent."""
         pairs = zip(self.slope.tolist(), self.offset.tolist(), strict=True)
-        return np.array([self.kinds.index(pair) for pair in pairs], np.int64)
+        return locked(np.array([self.kinds.index(pair) for pair in pairs], np.int64))
 
     @cached_property
     def arrays(self) -> Any:
@@ -88,11 +95,11 @@ class Team:
         d_k, phi_k = np.array(self.kinds).T.copy()
         r, root = np.unique(phi_k / d_k, return_inverse=True)
         return Agents(
-            d=self.slope,
-            phi=self.offset,
-            kind=self.kind,
+            d=self.slope.copy(),  # a kernel takes no array that is locked
+            phi=self.offset.copy(),
+            kind=self.kind.copy(),
             by_kind=np.argsort(self.kind, kind="stable").astype(np.int64),
-            order=self.order,
+            order=self.order.copy(),
             d_k=d_k,
             phi_k=phi_k,
             s_k=d_k / (1.0 - phi_k),

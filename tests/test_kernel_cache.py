@@ -1,0 +1,195 @@
+"""The cache of compiled kernels: never old, never damaged, never another rule's; nothing is compiled twice."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numba import config
+
+import heterobandits
+from heterobandits import CATALOGUE
+
+pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+
+
+def run_python(code, *args, **environment):
+    """What a process of its own, whose kernels are cached in a folder of their own, prints as JSON."""
+    variables = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True, text=True, timeout=300, check=True, env=variables | environment,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+class TestEdits:
+    """Compiled kernels are kept on disk, and never used when they are old or damaged."""
+
+    CODE = """
+import json
+from heterobandits import Problem, policy, simulate
+from heterobandits.engine import kernels_cached
+import heterobandits
+problem = Problem([0.9, 0.2, 0.6], [0.5, 0.8])
+cached = kernels_cached([policy("greedy"), policy("cucb")])
+results = simulate(problem, ["greedy", "cucb"], 60, 50)
+print(json.dumps([heterobandits.__file__, cached,
+                  results.mean("greedy")[-1], results.mean("cucb")[-1]]))
+"""
+
+    def run(self, folder):
+        home, *rest = run_python(self.CODE, PYTHONPATH=str(folder))
+        assert Path(home).is_relative_to(folder)
+        return rest
+
+    def test_an_edited_rule_and_a_damaged_cache_are_compiled_anew(self, tmp_path):
+        source = Path(heterobandits.__file__).parent
+        package = tmp_path / "heterobandits"
+        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+        cached, greedy, cucb = self.run(tmp_path)
+        assert not cached
+
+        # The edit is in another file than the loop that is compiled and cached.
+        rules = package / "core" / "indices.py"
+        text = rules.read_text(encoding="utf-8")
+        edited = re.sub(
+            r"(def greedy_index\(W, V, L\):.*?return )(shared_estimate)", r"\1-\2", text, flags=re.S
+        )
+        assert edited != text
+        rules.write_text(edited, encoding="utf-8")
+        cached, greedy_edited, cucb_edited = self.run(tmp_path)
+        assert not cached
+        assert greedy_edited > greedy
+        assert cucb_edited == cucb
+
+        kept = [*package.rglob("*.nbi"), *package.rglob("*.nbc")]
+        assert kept
+        for path in kept:
+            path.write_bytes(path.read_bytes()[:50])
+        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
+        # And what was compiled in spite of it is there for the next process, or compiled again.
+        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
+
+
+# What it plays, and what it compiled for that: of every function that was compiled or loaded its
+# signatures, and how many of them were found in the cache and how many not.
+PLAY = """
+import importlib, json, pkgutil, sys
+from heterobandits import CATALOGUE, Problem, core, policy, simulate
+from heterobandits.engine import kernels_cached
+names = sys.argv[1:]
+cached = kernels_cached([policy(name) for name in names])
+for name in names:  # all before the first is played, as when planners have used them
+    policy(name).rule.fill.compile()
+sizes = [Problem([0.9, 0.2, 0.6], [0.5, 0.8]),
+         Problem([0.3, 0.9, 0.2, 0.6, 0.5], [0.5, 0.8, 0.8])]
+runs = [simulate(problem, names, 60, 50, keep="all") for problem in sizes]
+made = {}
+for module in (importlib.import_module("heterobandits.core." + m.name)
+               for m in pkgutil.iter_modules(core.__path__)):
+    for thing in vars(module).values():
+        if hasattr(thing, "signatures") and thing.targetoptions.get("inline") != "always":
+            made[thing.py_func.__module__ + "." + thing.py_func.__qualname__] = thing
+for entry in CATALOGUE.values():
+    made["rule of " + entry.name] = entry.rule.fill.dispatcher
+    if entry.rule.band is not None:
+        made["band of " + entry.name] = entry.rule.band.fill.dispatcher
+print(json.dumps({
+    "cached": cached,
+    "regrets": {name: [run.regrets(name).tolist() for run in runs] for name in names},
+    "made": {name: [len(thing.signatures), sum(thing.stats.cache_hits.values()),
+                    sum(thing.stats.cache_misses.values())]
+             for name, thing in made.items() if thing.signatures},
+}))
+"""
+FAMILIES = {name: entry.rule.fill.dispatcher.py_func.__code__ for name, entry in CATALOGUE.items()}
+# Rules of two families, each with several equations in one loop.
+ALIKE = [name for name in FAMILIES if FAMILIES[name] in (FAMILIES["min-width"], FAMILIES["oracle"])]
+
+
+def play(cache, *names):
+    return run_python(PLAY, *names, NUMBA_CACHE_DIR=str(cache))
+
+
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory):
+    """A cache that begins empty, and what was played then: all alike at once."""
+    cache = tmp_path_factory.mktemp("cold")
+    return cache, play(cache, *ALIKE)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The same with one of them alone, which is neither the first nor the last of its family."""
+    cache = tmp_path_factory.mktemp("alone")
+    return cache, play(cache, "mixture-width")
+
+
+class TestCounts:
+    """Compilations are counted."""
+
+    def test_a_kernel_is_compiled_once_for_all_problems_and_policies(self, cold):
+        _, played = cold
+        assert not played["cached"]
+        assert len(ALIKE) >= 5
+        made = played["made"]
+        rounds = "heterobandits.core.rounds."
+        for name in (f"{rounds}play_trials", *(f"rule of {name}" for name in ALIKE)):
+            assert made[name] == [1, 0, 1]
+        assert {name for name, counts in made.items() if counts != [1, 0, 1]} == set()
+
+    def test_the_next_process_compiles_nothing(self, cold):
+        cache, played = cold
+        again = play(cache, *ALIKE[::-1])
+        assert again["cached"]
+        assert again["regrets"] == played["regrets"]
+        for name in (
+            "heterobandits.core.rounds.play_trials",
+            *(f"rule of {name}" for name in ALIKE),
+        ):
+            assert again["made"][name] == [1, 1, 0]
+        assert {name for name, counts in again["made"].items() if counts != [1, 1, 0]} == set()
+
+    def test_a_run_compiles_only_what_it_plays(self, alone):
+        _, played = alone
+        rules = {name for name in played["made"] if name.startswith(("rule of ", "band of "))}
+        assert rules == {"rule of mixture-width"}
+        strangers = ("core.likelihood.", "core.posterior.", "likelihood.<locals>", "choose_")
+        assert [n for n in played["made"] if any(part in n for part in strangers)] == []
+
+
+class TestFamilies:
+    """Rules of a family are one function with another equation inside: none may be taken for another."""
+
+    def test_they_differ_in_what_is_played(self, cold):
+        regrets = cold[1]["regrets"]
+        assert len({json.dumps(regrets[name]) for name in ALIKE}) == len(ALIKE)
+
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_one_from_the_cache_is_itself_whatever_is_compiled_beside_it(
+        self, cold, alone, tmp_path, order
+    ):
+        wanted, first = cold[1]["regrets"], alone[1]["regrets"]
+        assert first == {"mixture-width": wanted["mixture-width"]}
+        cache = tmp_path / "cache"
+        shutil.copytree(alone[0], cache)
+        assert play(cache, *ALIKE[::order])["regrets"] == wanted
+        assert play(cache, *ALIKE[::-order])["regrets"] == wanted
+
+    def test_those_compiled_in_different_processes_meet_in_one(self, cold, alone, tmp_path):
+        """Numba numbers what it compiles in a process: here several come by the same number."""
+        wanted = cold[1]["regrets"]
+        cache = tmp_path / "cache"
+        shutil.copytree(alone[0], cache)
+        for name in ALIKE:
+            assert play(cache, name)["regrets"] == {name: wanted[name]}
+        for names in (ALIKE, ALIKE[::-1]):
+            played = play(cache, *names)
+            assert played["regrets"] == wanted
+            assert {misses for _, _, misses in played["made"].values()} == {0}
