@@ -314,5 +314,5 @@ def compile_kernels(policies: Iterable[Policy]) -> float:
 
 def kernels_cached(policies: Iterable[Policy]) -> bool:
     """Whether this machine has compiled kernels for these sources and policies, so that none will be compiled."""
-    rules = [policy.rule for policy in policies if policy.rule is not None]
-    return is_ready(kernels.play_trials) and all(rule.fill.is_ready() for rule in rules)
+    fills = [policy.rule.fill for policy in policies if policy.rule is not None]
+    return all(is_ready(function) for function in (kernels.play_trials, *fills))
