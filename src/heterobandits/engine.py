@@ -108,7 +108,7 @@ class World:
     def lanes(self) -> int:
         """How many trials side by side keep their tables in the cache: a power of two, in whole vectors."""
         fitting = max(1, BLOCK_BYTES // (16 * self.cells))
-        return max(LEAST_LANES, min(MOST_LANES, 2 ** (fitting.bit_length() - 1)))
+        return max(LEAST_LANES, min(MOST_LANES, 1 << (fitting.bit_length() - 1)))
 
     def block(self, lanes: int) -> kernels.Block:
         """A block of trials that have not begun, with room for a round."""
@@ -325,6 +325,6 @@ def kernels_cached(policies: Iterable[Policy]) -> bool:
     return all(
         is_ready(kernels.play_round)
         if policy.rule is None
-        else is_ready(kernels.play_trials) and policy.rule.fill.is_ready()
+        else is_ready(kernels.play_trials) and is_ready(policy.rule.fill)
         for policy in policies
     )

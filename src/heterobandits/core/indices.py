@@ -378,7 +378,7 @@ def count_by_kind(seen, n, lanes, work):
 
 
 def likelihood(choose):
-    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, key_0, key_1, work, index, estimate).
+    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, keys, n, work, index, estimate).
 
     It fills index[i] and, for a rule that sorts by it, estimate[i] in the lanes that are not known.
     """
