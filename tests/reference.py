@@ -16,7 +16,11 @@ from scipy.integrate import IntegrationWarning, quad
 INF = math.inf
 PAPER = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb")
 WORD = 2**32
-SORTED = {"posterior-sorted": "posterior-ratio", "thompson-sorted": "thompson"}  # who chooses
+SORTED = {  # who chooses
+    "posterior-sorted": "posterior-ratio",
+    "thompson-sorted": "thompson",
+    "bayes-ucb": "quantile",
+}
 
 
 def philox(counter, key):
@@ -280,6 +284,13 @@ def posterior_ratio(s, hits, failures, log):
     return highest(s, hits, failures, posterior(hits, failures).log_evidence - log)
 
 
+@cache
+def quantile(hits, failures, t):
+    """docs/beyond.md (11): the mean exceeded with posterior probability 1/t."""
+    known = posterior(hits, failures)
+    return halved(0.0, 1.0, lambda mu: t * (1 - known.share_below(mu)) > 1)[1] if t > 1 else 0.0
+
+
 def ucb_posterior(s, c_n, y_n, log):
     """The same for one arm, infinite before the first pull."""
     if not sum(c_n):
@@ -470,7 +481,7 @@ def greedy(s, c, y, n):
 def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
     """The index of every arm: one row that all agents share, or one row for each agent.
 
-    For posterior-sorted and thompson-sorted two: what arms are chosen by, and what they are dealt by. `draws` are the
+    For the policies in SORTED two: what arms are chosen by, and what they are dealt by. `draws` are the
     words that Thompson's means are drawn with, two for each arm.
     """
     A, N = len(c), len(c[0])
@@ -489,6 +500,9 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
     if policy in ("posterior-ratio", "posterior-ratio-decay"):
         log = log_of(N * t if policy == "posterior-ratio-decay" else N, delta)
         return [[ucb_posterior(s, column(c, n), column(y, n), log) for n in arms]]
+    if policy == "quantile":
+        seen = [(column(c, n), column(y, n)) for n in arms]
+        return [[quantile(sum(y_n), tuple(failures_by_kind(s, c_n, y_n)), t) for c_n, y_n in seen]]
     if policy == "thompson":
         known = [(sum(column(y, n)), column(c, n), column(y, n)) for n in arms]
         return [

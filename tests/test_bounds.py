@@ -109,11 +109,11 @@ def test_promises_are_kept(seed, name, policy, delta):
     problem, horizon = PROBLEMS[name]
     seen = coverage(problem, horizon, 1024, seed, policy=policy, delta=delta)
     assert (seen.trials, seen.horizon, seen.delta) == (1024, horizon, delta)
-    assert seen.min_width <= delta
-    assert seen.min_ucb <= delta
-    assert seen.no_sharing <= delta
-    assert seen.min_width_grouped <= delta
-    assert seen.mixture_width <= delta
+    assert seen.failed["min-width"] <= delta
+    assert seen.failed["min-ucb"] <= delta
+    assert seen.failed["no-sharing"] <= delta
+    assert seen.failed["min-width-grouped"] <= delta
+    assert seen.failed["mixture-width"] <= delta
     if policy == "min-width":
         assert seen.over_regret_bound == 0
         assert 0 < seen.worst_regret < seen.regret_bound
@@ -170,8 +170,8 @@ def test_underestimated_sensitivities_break_the_intervals(seed):
     """An agent thought half as sensitive makes every estimate twice too high."""
     problem = Problem([0.9, 0.6, 0.8], [0.8, 0.9], believed=[0.4, 0.45])
     seen = coverage(problem, 400, 64, seed)
-    assert seen.min_width == 1
-    assert seen.no_sharing == 1
+    assert seen.failed["min-width"] == 1
+    assert seen.failed["no-sharing"] == 1
 
 
 def test_overestimated_sensitivities_break_the_upper_bounds(seed):

@@ -56,10 +56,11 @@ def slowly_apart():
 
 
 # every share of trials in which a promise failed is 0.01, but for the regret's
-STUDY = Coverage(**dict.fromkeys(Coverage._fields, 0.01))._replace(
+STUDY = Coverage(
     trials=10_000,
     horizon=300,
     delta=0.05,
+    failed=dict.fromkeys(WATCHED, 0.01),
     regret_bound=900.0,
     worst_regret=80.0,
     over_regret_bound=0.0,
@@ -161,9 +162,10 @@ class TestVerdicts:
             (1.0, 10_000, "fail"),
         ],
     )
-    @pytest.mark.parametrize("name", ["min_width", "min_ucb", "no_sharing"])
+    @pytest.mark.parametrize("name", ["min-width", "min-ucb", "no-sharing"])
     def test_covered(self, name, share, trials, verdict):
-        study = THEORY_HELD.coverage._replace(trials=trials, **{name: share})
+        failed = {**THEORY_HELD.coverage.failed, name: share}
+        study = THEORY_HELD.coverage._replace(trials=trials, failed=failed)
         held = replace(THEORY_HELD, coverage=THEORY_HELD.coverage._replace(trials=10**6))
         evidence = Evidence({}, {"covid": held, "hotel": replace(held, coverage=study)})
         found, text = covered(name)(evidence)
@@ -237,7 +239,8 @@ def theory_with(**changes):
     def change(evidence):
         inner = {k: v for k, v in changes.items() if k in Coverage._fields}
         outer = {k: v for k, v in changes.items() if k not in inner}
-        study = THEORY_HELD.coverage._replace(**inner)
+        shares = {**THEORY_HELD.coverage.failed, **inner.pop("failed", {})}
+        study = THEORY_HELD.coverage._replace(failed=shares, **inner)
         found = replace(THEORY_HELD, coverage=study, **outer)
         return replace(evidence, theory={**evidence.theory, "hotel": found})
 
@@ -309,9 +312,9 @@ EXCHANGES = {
         # with one agent there is nothing to share: the two logarithms are the same
         on(["hotel"], lambda r: replace(r, problem=Problem([0.1, 0.5], [0.5]))),
     ),
-    "coverage-min-width": (as_is, theory_with(min_width=0.08)),
-    "coverage-min-ucb": (as_is, theory_with(min_ucb=0.08)),
-    "coverage-no-sharing": (as_is, theory_with(no_sharing=0.08)),
+    "coverage-min-width": (as_is, theory_with(failed={"min-width": 0.08})),
+    "coverage-min-ucb": (as_is, theory_with(failed={"min-ucb": 0.08})),
+    "coverage-no-sharing": (as_is, theory_with(failed={"no-sharing": 0.08})),
     "regret-bound": (as_is, theory_with(over_regret_bound=0.06)),
     "closed-form": (as_is, theory_with(error_of_ln_g=1e-3)),
     "lemma": (as_is, theory_with(lemma_share=1.01)),

@@ -829,7 +829,7 @@ REFUSED = [
     *(("problem", value) for value in (None, [0.5], "covid", {}, 3)),
     *(("policies", value) for value in (None, [], 3, [None], "min-widht", [3], "", b"ucb")),
     ("progress", 3),
-    *(("executor", value) for value in (2, True, "threads", [], object(), ThreadPoolExecutor)),
+    *(("executor", value) for value in (2, True, "threads", [], b"pool", ThreadPoolExecutor)),
 ]
 
 
