@@ -47,7 +47,10 @@ class TestPlot:
         plt.close(ax.figure)
 
     def test_own_policies_have_lines_of_their_own(self):
-        own = [Policy(f"own {i}", index=lambda known: np.zeros(known.pulls.shape[1:])) for i in range(7)]
+        own = [
+            Policy(f"own {i}", index=lambda known: np.zeros(known.pulls.shape[1:]))
+            for i in range(7)
+        ]
         ax = run(trials=3, policies=["ucb", *own]).plot(Figure().subplots())
         assert [line.get_label() for line in ax.lines] == ["UCB", *(f"own {i}" for i in range(7))]
 
