@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from heterobandits import Problem, Results
+from heterobandits.engine import tally
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.runs import Kept, run_all
-from heterobandits.engine import tally
 from heterobandits.results import binary_places
 from reference import PAPER
 

@@ -172,13 +172,39 @@ class Posterior:
 
     def __init__(self, hits, failures):
         self.hits, self.failures = hits, failures
-        self.peak = likeliest(hits, failures, math.nextafter(1.0, 0))
-        self.top = log_likelihood(hits, failures, self.peak)
+        self.prepare()
+
+    def log_likelihood(self, mu):
+        """l"""
+        return log_likelihood(self.hits, self.failures, mu)
+
+    def slope(self, mu):
+        """l'"""
+        return slope(self.hits, self.failures, mu)
+
+    def bend(self, mu):
+        """-l''"""
+        rise = self.hits / mu**2 if self.hits else 0.0
+        return rise + sum(f * (s_k / (1 - s_k * mu)) ** 2 for s_k, f in self.failures if f)
+
+    def likeliest(self, limit):
+        """Where l peaks up to `limit`."""
+        return likeliest(self.hits, self.failures, limit)
+
+    def at_zero(self):
+        """l(0)"""
+        return -INF if self.hits else 0.0
+
+    def prepare(self):
+        """The peak up to 1, and what is needed to integrate over all that is not negligible."""
+        self.peak = self.likeliest(math.nextafter(1.0, 0))
+        self.top = self.log_likelihood(self.peak)
 
         def inside(mu):
-            return self.top - log_likelihood(hits, failures, mu) < 60
+            return self.top - self.log_likelihood(mu) < 60
 
-        low = halved(0.0, self.peak, lambda mu: not inside(mu))[0] if hits else 0.0
+        far = self.top - self.at_zero() >= 60
+        low = halved(0.0, self.peak, lambda mu: not inside(mu))[0] if far else 0.0
         high = halved(self.peak, 1.0, inside)[1]
         parts = [0.0, 0.05, 0.2, 0.5, 1.0]
         self.edges = sorted(
@@ -189,7 +215,7 @@ class Posterior:
 
     def density(self, mu):
         """exp(l) over its greatest value."""
-        return math.exp(log_likelihood(self.hits, self.failures, mu) - self.top)
+        return math.exp(self.log_likelihood(mu) - self.top)
 
     def integral(self, weight, upto):
         """Of weight times density, from 0 to there."""
@@ -220,13 +246,21 @@ class Posterior:
 
     def interval(self, log):
         """docs/beyond.md (6), both ends: where the log-likelihood is `log` below the evidence, or 0 and 1."""
-        level = self.log_evidence - log
+        return self.lowest(self.log_evidence - log), self.highest(self.log_evidence - log, 1.0)
 
-        def enough(mu):
-            return log_likelihood(self.hits, self.failures, mu) >= level
+    def lowest(self, level):
+        """The least mean whose log-likelihood is at least `level`."""
+        if self.at_zero() >= level:
+            return 0.0
+        return halved(0.0, self.peak, lambda mu: self.log_likelihood(mu) < level)[1]
 
-        lower = halved(0.0, self.peak, lambda mu: not enough(mu))[1] if self.hits else 0.0
-        return lower, 1.0 if enough(math.nextafter(1.0, 0)) else halved(self.peak, 1.0, enough)[0]
+    def highest(self, level, limit):
+        """The largest one up to `limit`."""
+        inside = math.nextafter(limit, 0)
+        if self.log_likelihood(inside) >= level:
+            return limit
+        peak = self.likeliest(inside)
+        return halved(peak, limit, lambda mu: self.log_likelihood(mu) >= level)[0]
 
 
 @cache
@@ -262,20 +296,19 @@ def slope(hits, failures, mu):
 class Bound:
     """docs/beyond.md (9): h, from its left tail over the flat part to its right tail."""
 
-    def __init__(self, hits, failures):
-        self.posterior = posterior(hits, failures)
-        m = self.posterior.peak
-        bend = hits / m**2 if hits else 0.0
-        bend += sum(f * (s_k / (1 - s_k * m)) ** 2 for s_k, f in failures if f)
+    def __init__(self, posterior):
+        self.posterior = posterior
+        m = posterior.peak
+        bend = posterior.bend(m)
         self.edges, self.scales = [0.0, 1.0], [0.0, 0.0]
         for i, side in enumerate((-1, 1)):
-            falls = max(0.0, -side * slope(hits, failures, m))
+            falls = max(0.0, -side * posterior.slope(m))
             if not (falls or bend):
                 continue
             touch = m + side * 2 / (falls + math.sqrt(falls**2 + 2 * bend))
             if 0 < touch < 1:
-                self.scales[i] = abs(1 / slope(hits, failures, touch))
-                drop = self.posterior.top - log_likelihood(hits, failures, touch)
+                self.scales[i] = abs(1 / posterior.slope(touch))
+                drop = posterior.top - posterior.log_likelihood(touch)
                 self.edges[i] = touch - side * drop * self.scales[i]
         self.mass = self.scales[0] + self.edges[1] - self.edges[0] + self.scales[1]
 
@@ -299,22 +332,116 @@ class Bound:
 
 
 @cache
-def bound(hits, failures):
-    """The bound after so many successes and these failures by kind."""
-    return Bound(hits, failures)
+def bound(posterior):
+    """The bound on this posterior's density."""
+    return Bound(posterior)
 
 
-def thompson(hits, failures, key):
+def drawn(posterior, key):
     """docs/beyond.md (9), by von Neumann's rejection with the words of a stream of its own."""
-    h = bound(hits, failures)
+    h = bound(posterior)
     words = (w for i in itertools.count() for w in philox((i, 0, 0, 0), key))
     while True:
         u, v = ((next(words) + 0.5) / WORD for _ in range(2))
         mu = h.quantile(u)
         if 0 < mu < 1:
-            l = log_likelihood(hits, failures, mu) - h.posterior.top
+            l = posterior.log_likelihood(mu) - posterior.top
             if math.log(v) + h.log(mu) <= l:
                 return mu
+
+
+def thompson(hits, failures, key):
+    """The same after so many successes and these failures by kind."""
+    return drawn(posterior(hits, failures), key)
+
+
+class Reported(Posterior):
+    """The same where agents give false alarms: a report is 1 with probability phi + d mu, that of a plain coin.
+
+    `reports` are (d, phi, pulls, successes) of each agent. l has no constant dropped here.
+    """
+
+    def __init__(self, reports):
+        self.reports = tuple((d, phi, c, y) for d, phi, c, y in reports if c)
+        self.limit = min(((1 - phi) / d for d, phi, _, _ in reports), default=1.0)
+        self.prepare()
+
+    def log_likelihood(self, mu):
+        """l, minus infinity where what was reported cannot have been."""
+        terms = []
+        for d, phi, c, y in self.reports:
+            p = phi + d * mu
+            if (y and p <= 0) or (c > y and p >= 1):
+                return -INF
+            terms += [y * math.log(p) if y else 0.0, (c - y) * math.log1p(-p) if c > y else 0.0]
+        return math.fsum(terms)
+
+    def slope(self, mu):
+        """l'"""
+        return math.fsum(self.slopes(mu))
+
+    def slopes(self, mu):
+        """The terms of l'."""
+        terms = []
+        for d, phi, c, y in self.reports:
+            p = phi + d * mu
+            terms += [y * d / p if y else 0.0, -(c - y) * d / (1 - p) if c > y else 0.0]
+        return terms
+
+    def bend(self, mu):
+        """-l''"""
+        terms = []
+        for d, phi, c, y in self.reports:
+            p = phi + d * mu
+            terms += [
+                y * (d / p) ** 2 if y else 0.0,
+                (c - y) * (d / (1 - p)) ** 2 if c > y else 0.0,
+            ]
+        return math.fsum(terms)
+
+    def likeliest(self, limit):
+        """Where l peaks on [0, limit]: at 0 if it falls from there on."""
+
+        def rising(mu):
+            if any(c > y and phi + d * mu >= 1 for d, phi, c, y in self.reports):
+                return False
+            return self.slope(mu) > 0
+
+        if not any(y for *_, y in self.reports) and self.reports:
+            return 0.0
+        possible = all(phi or not y for _, phi, _, y in self.reports)
+        if self.reports and possible and self.slope(0.0) <= 0:
+            return 0.0
+        return limit if rising(limit) else halved(0.0, limit, rising)[1]
+
+    def at_zero(self):
+        """l(0)"""
+        return self.log_likelihood(0.0)
+
+    @property
+    def dropped(self):
+        """The constant that docs/beyond.md (3) leaves out: with it ln d for a success, ln(1 - phi) for a failure."""
+        return math.fsum(
+            y * math.log(d) + (c - y) * math.log1p(-phi) for d, phi, c, y in self.reports
+        )
+
+    def kl_ucb(self, drop):
+        """docs/beyond.md (4): the largest mean up to 1/s_1 within `drop` of the greatest l; infinite before a pull."""
+        if not self.reports:
+            return INF
+        peak = self.likeliest(math.nextafter(self.limit, 0))
+        return self.highest(self.log_likelihood(peak) - drop, self.limit)
+
+    def ratio(self, log):
+        """docs/beyond.md (6): the largest mean up to 1/s_1 within `log` of the evidence."""
+        return self.highest(self.log_evidence - log, self.limit) if self.reports else INF
+
+
+def reported_sums(reports):
+    """V = sum d^2 c and W = sum d (y - phi c), exactly."""
+    V = sum((Fraction(d) ** 2 * c for d, _, c, _ in reports), Fraction(0))
+    W = sum((Fraction(d) * (y - Fraction(phi) * c) for d, phi, c, y in reports), Fraction(0))
+    return V, W
 
 
 def ucb_own(s, c, y, a, n, t, delta):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import reference
 from heterobandits import InvalidInput, Planner, policy
 from heterobandits.intervals import METHODS, Posteriors, mean_intervals, ranking
+from heterobandits.team import Team
 from orders import evidence, likeliest_in_order, log_likelihood, posteriors, threshold
 from planning import with_tables
 
@@ -70,7 +71,7 @@ class TestPosteriors:
         s, c, y = history
         inside = st.floats(1e-9, 1 - 1e-9)
         means = [data.draw(inside) for _ in c[0]]
-        made = Posteriors.of(np.array(s), np.array(c, np.int32), np.array(y, np.int32))
+        made = Posteriors.of(Team(s), np.array(c, np.int32), np.array(y, np.int32))
         for known, mu, value in zip(
             posteriors(s, c, y), means, made.log_likelihood(np.array(means)), strict=True
         ):
@@ -81,7 +82,7 @@ class TestPosteriors:
         """A success at mean 0, a failure of a perfect agent at mean 1; what must be is not."""
         for mean, impossible, certain in ((0.0, 1, 0), (1.0, 0, 1)):
             successes = np.array([[impossible, certain]], np.int32)
-            made = Posteriors.of(np.array([1.0]), np.ones((1, 2), np.int32), successes)
+            made = Posteriors.of(Team([1.0]), np.ones((1, 2), np.int32), successes)
             value = made.log_likelihood(np.full(2, mean))
             assert value[0] < -700
             assert value[1] == 0

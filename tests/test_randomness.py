@@ -8,12 +8,15 @@ from scipy.stats import chi2, norm
 
 import reference
 from heterobandits.core.randomness import (
+    fill_stream,
     fill_words,
     philox_words,
     round_words,
+    slots,
     uniform,
     words_needed,
 )
+from heterobandits.policies import CATALOGUE, policy
 
 # From the known-answer file of the generator's authors (Random123, philox4x32 with 10 rounds).
 KNOWN_ANSWERS = [
@@ -70,10 +73,55 @@ def test_every_word_is_the_references(seed, trial, round_, groups, lanes):
 
 @given(seed=anything_64, trial=anything_64, round_=st.integers(1, 2**31 - 1))
 def test_words_of_one_trial_stand_alone(seed, trial, round_):
-    words = round_words(seed, trial, round_, 7)
-    assert words.tolist() == [reference.word(seed, trial, round_, slot) for slot in range(7)]
+    words = round_words(seed, trial, round_, 0, 7)
+    assert words.shape == (7, 1)
+    assert words[:, 0].tolist() == [reference.word(seed, trial, round_, slot) for slot in range(7)]
     for slot in (0, 3, 4, 6):
-        assert uniform(seed, trial, round_, slot) == words[slot] / 2**32
+        assert uniform(seed, trial, round_, slot) == words[slot, 0] / 2**32
+
+
+@given(
+    seed=anything_64,
+    trial=st.integers(0, 2**64 - 20),
+    round_=st.integers(1, 2**31 - 1),
+    first=st.integers(0, 9),
+    count=st.integers(0, 6),
+    lanes=st.integers(1, 4),
+)
+def test_words_of_some_slots_of_neighbouring_trials(seed, trial, round_, first, count, lanes):
+    words = round_words(seed, trial, round_, first, count, lanes)
+    assert words.dtype == np.uint32
+    assert words.flags.c_contiguous
+    assert words.shape == (count, lanes)
+    assert words.tolist() == [
+        [reference.word(seed, trial + lane, round_, first + i) for lane in range(lanes)]
+        for i in range(count)
+    ]
+
+
+@given(key=st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 2), min_size=1, max_size=4),
+       counter=st.integers(0, 2**31))  # fmt: skip
+def test_a_stream_belongs_to_its_key(key, counter):
+    key_0, key_1 = np.array(key, np.uint32).T.copy()
+    out = np.empty((4, len(key)), np.uint32)
+    fill_stream(key_0, key_1, counter, out)
+    assert out.T.tolist() == [list(reference.philox((counter, 0, 0, 0), pair)) for pair in key]
+
+
+@given(agents=st.integers(1, 6), more=st.integers(0, 4))
+def test_what_slots_are_for_does_not_overlap(agents, more):
+    """Luck and ties have a word for each arm; what is drawn follows, then what a policy of one's own draws."""
+    arms = agents + more
+    where = slots(agents, arms)
+    assert where.luck == 0
+    assert where.ties == where.luck + arms
+    assert where.draws == where.ties + arms  # of one row of indices
+    for name in CATALOGUE:
+        entry = policy(name)
+        rows = agents if entry.index_per == "agent" else 1
+        if entry.index_per != "assignment":
+            assert where.own >= where.ties + rows * arms
+        assert where.own >= where.draws + entry.draws(agents, arms)
 
 
 def test_rows_come_in_fours():

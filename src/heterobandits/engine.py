@@ -29,7 +29,8 @@ Counts = npt.NDArray[np.int32]
 Control = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.int64]
 
-BLOCK_BYTES = 2**19  # a block's tables should stay in a core's own cache
+BLOCK_BYTES = 2**21  # a block's tables should stay in a core's own cache, or nearly
+LEAST_LANES = 16
 MOST_LANES = 512
 MOST_ROUNDS_A_CALL = 2**17  # more log terms than this are not kept
 
@@ -105,8 +106,9 @@ class World:
 
     @property
     def lanes(self) -> int:
-        """How many trials side by side keep their tables in the cache, in whole vectors."""
-        return max(16, min(MOST_LANES, BLOCK_BYTES // (16 * self.cells) // 16 * 16))
+        """How many trials side by side keep their tables in the cache: a power of two, in whole vectors."""
+        fitting = max(1, BLOCK_BYTES // (16 * self.cells))
+        return max(LEAST_LANES, min(MOST_LANES, 1 << (fitting.bit_length() - 1)))
 
     def block(self, lanes: int) -> kernels.Block:
         """A block of trials that have not begun, with room for a round."""
@@ -323,6 +325,6 @@ def kernels_cached(policies: Iterable[Policy]) -> bool:
     return all(
         is_ready(kernels.play_round)
         if policy.rule is None
-        else is_ready(kernels.play_trials) and policy.rule.fill.is_ready()
+        else is_ready(kernels.play_trials) and is_ready(policy.rule.fill)
         for policy in policies
     )

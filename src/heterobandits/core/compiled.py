@@ -4,13 +4,15 @@ Numba's own cache watches only the file a function stands in. A kernel that call
 another file would go on running the old rule after an edit there. Here the cache of every
 kernel is stamped with a digest of all of `core/`, so any edit compiles all kernels anew.
 
-With NUMBA_DISABLE_JIT=1 nothing is compiled: every kernel is the Python function it is written as.
+With NUMBA_DISABLE_JIT=1 nothing is compiled: every kernel is the Python function it is written as, and
+divides by zero without a warning, as the compiled one does in lanes whose result is not looked at.
 """
 
 import hashlib
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 from numba import config, njit
 from numba.core.caching import FunctionCache
 from numba.core.types import WrapperAddressProtocol
@@ -67,10 +69,11 @@ class KernelCache(FunctionCache):
 
 def compiled(function):
     """Compile `function` without the interpreter lock, with IEEE division, cached per machine."""
+    if config.DISABLE_JIT:
+        return np.errstate(divide="ignore", invalid="ignore")(function)
     dispatcher = njit(nogil=True, error_model="numpy")(function)
-    if not config.DISABLE_JIT:
-        with suppress(RuntimeError):  # no folder can be written to: compile in every process
-            dispatcher._cache = KernelCache(function)
+    with suppress(RuntimeError):  # no folder can be written to: compile in every process
+        dispatcher._cache = KernelCache(function)
     return dispatcher
 
 
@@ -79,8 +82,11 @@ def inlined(function):
     return njit(nogil=True, error_model="numpy", inline="always")(function)
 
 
-def is_ready(dispatcher):
-    """Whether a kernel is compiled, here or in this machine's cache, for any arguments."""
+def is_ready(function):
+    """Whether a kernel is compiled, here or in this machine's cache, for any arguments; or need not be."""
+    if config.DISABLE_JIT:
+        return True
+    dispatcher = getattr(function, "dispatcher", function)
     cache = dispatcher._cache
     return bool(dispatcher.signatures) or (isinstance(cache, KernelCache) and cache.has_any())
 
@@ -110,10 +116,6 @@ class Kernel(WrapperAddressProtocol):
         if not self.dispatcher.signatures:
             self.dispatcher.compile(self._signature.args)
             self.dispatcher.disable_compile()
-
-    def is_ready(self):
-        """Whether it is compiled, here or in this machine's cache."""
-        return is_ready(self.dispatcher)
 
     def __wrapper_address__(self):
         """Where the compiled code lies; part of numba's protocol."""

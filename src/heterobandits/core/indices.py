@@ -378,7 +378,7 @@ def count_by_kind(seen, n, lanes, work):
 
 
 def likelihood(choose):
-    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, key_0, key_1, work, index, estimate).
+    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, keys, n, work, index, estimate).
 
     It fills index[i] and, for a rule that sorts by it, estimate[i] in the lanes that are not known.
     """
@@ -400,11 +400,12 @@ def likelihood(choose):
             fill_likeliest(outcomes, rest, peak)
             choose(outcomes, peak, seen.L, seen.keys, n, rest, index, estimate)
             row = out[0, n]
-            second = out[len(out) - 1, n]  # with one row alone, the index takes its place
-            for i in range(todo):
-                second[lanes[i]] = estimate[i]
             for i in range(todo):
                 row[lanes[i]] = index[i]
+            if len(out) > 1:
+                second = out[1, n]
+                for i in range(todo):
+                    second[lanes[i]] = estimate[i]
 
     return kernel(fill, FILL)
 

@@ -188,9 +188,13 @@ def fill_greatest(mu, seen, work, out):
     for lane in range(B):
         inside[lane] = mu[lane] if mu[lane] > 0.0 else 1.0 / (2.0 * seen.s[0])
     fill_log_likelihoods(inside, seen, out)
-    fill_at_zero(seen, inside)
-    for lane in range(B):
-        out[lane] = out[lane] if mu[lane] > 0.0 else inside[lane]
+    if seen.r[len(seen.r) - 1] > 0.0:
+        fill_at_zero(seen, inside)
+        for lane in range(B):
+            out[lane] = out[lane] if mu[lane] > 0.0 else inside[lane]
+    else:  # nothing can have succeeded, and l(0) = 0
+        for lane in range(B):
+            out[lane] = out[lane] if mu[lane] > 0.0 else 0.0
 
 
 @compiled
@@ -225,6 +229,8 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
     lowest = work.floats[3]
     highest = work.floats[4]
     active = work.flags[0]
+    # beside many false alarms a guess may be so close to the peak that l, as rounded, has not fallen there
+    nearest = 0.9 if seen.r[len(seen.r) - 1] > 0.0 else 1.0
     fill_first_guesses(above, drop, peak, seen, beyond(work, 5, 1), mu)
     if above:
         for lane in range(B):
@@ -242,6 +248,7 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
         # far below the peak Y ln mu is nearly all of l
         away = drop[lane] / Y[lane] if (not above) & active[lane] else 0.0
         far = peak[lane] * exp(-away if away < FARTHEST else -FARTHEST)
+        far = far if far < nearest * peak[lane] else nearest * peak[lane]
         guess = guess if above | (guess > 0.2 * peak[lane]) else far
         end = limit if above else 0.0
         mu[lane] = guess if active[lane] else end

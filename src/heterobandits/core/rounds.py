@@ -85,16 +85,24 @@ def observe(world, block):
 def pay(world, block):
     """Add to the ledger what the assignment costs against the optimum.
 
-    The agents are summed over in the order in which they pick: listing them otherwise changes no bit.
+    The agents are summed over in the order in which they pick: listing them otherwise changes no bit. Two
+    at a time, for fewer passes over the ledger.
     """
-    B = block.c.shape[2]
+    order = world.order
     regret = block.regret
-    for q in range(len(world.order)):
-        a = world.order[q]
-        gap_a = world.gap[a]
-        sent = block.sent[a]
-        for lane in range(B):
-            regret[lane] += gap_a[sent[lane]]
+    A = len(order)
+    for q in range(0, A - 1, 2):
+        gap_a = world.gap[order[q]]
+        gap_b = world.gap[order[q + 1]]
+        sent_a = block.sent[order[q]]
+        sent_b = block.sent[order[q + 1]]
+        for lane in range(len(regret)):
+            regret[lane] += gap_a[np.uint32(sent_a[lane])] + gap_b[np.uint32(sent_b[lane])]
+    if A % 2 == 1:
+        gap_a = world.gap[order[A - 1]]
+        sent_a = block.sent[order[A - 1]]
+        for lane in range(len(regret)):
+            regret[lane] += gap_a[np.uint32(sent_a[lane])]
 
 
 @compiled
