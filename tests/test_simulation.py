@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -26,6 +26,7 @@ from heterobandits import (
     Policy,
     Problem,
     Results,
+    engine,
     policy,
     simulate,
     simulation,
@@ -583,18 +584,23 @@ class Counting(ThreadPoolExecutor):
 
     def __init__(self, threads, fail_at=None, error=RuntimeError, before=True):
         super().__init__(threads)
-        self.given = []
+        self.given, self.taken = [], []
         self.fail_at, self.error, self.before = fail_at, error, before
+
+    def __exit__(self, *error):
+        for _, control in self.given:  # what a failing test leaves behind
+            engine.stop(control)
+        super().__exit__(*error)
 
     def submit(self, play, shard, control):
         self.given.append((shard, control))
         fails = len(self.given) == self.fail_at
         if fails and self.before:
             raise self.error("no more")
-        future = super().submit(play, shard, control)
+        self.taken.append(super().submit(play, shard, control))
         if fails:
             raise self.error("no more")
-        return future
+        return self.taken[-1]
 
 
 class AtOnce(Executor):
@@ -690,7 +696,9 @@ class TestExecutors:
             with pytest.raises(error, match="no more"):
                 simulate(covid, "min-width", ENDLESS, 1000, block=16, threads=2, executor=pool)
             assert len(pool.given) == fail_at
-        assert time.perf_counter() - begin < 2
+            assert len(pool.taken) == fail_at - before
+            assert not wait(pool.taken, 2).not_done
+            assert time.perf_counter() - begin < 2
 
     def test_one_that_was_shut_down_is_an_error(self, covid):
         pool = ThreadPoolExecutor(1)
