@@ -134,7 +134,7 @@ def test_failures_are_counted_one_by_one(seed, problem, policy):
     seen = coverage(problem, horizon, trials, seed, policy=policy, delta=delta)
     mu, s, believed = problem.means, problem.sensitivities, problem.believed
     A, N = len(s), len(mu)
-    failed = {"min_width": 0, "no_sharing": 0, "min_ucb": 0}
+    failed = {"min-width": 0, "no-sharing": 0, "min-ucb": 0}
     worst = 0.0
     G = reference.G(horizon, A)
     for trial in range(trials):
@@ -147,7 +147,7 @@ def test_failures_are_counted_one_by_one(seed, problem, policy):
                 W, V = reference.shared_sums(believed, c_n, y_n)
                 if V:
                     half = math.sqrt(reference.log_of(2 * N * G, delta) / (2 * float(V)))
-                    wrong["min_width"] |= abs(float(W / V) - mu[n]) >= half
+                    wrong["min-width"] |= abs(float(W / V) - mu[n]) >= half
                 own = [
                     (
                         reference.muhat_own(believed[a], c_n[a], y_n[a]),
@@ -155,14 +155,14 @@ def test_failures_are_counted_one_by_one(seed, problem, policy):
                     )
                     for a in range(A)
                 ]
-                wrong["no_sharing"] |= any(abs(m - mu[n]) >= half for m, half in own)
-                wrong["min_ucb"] |= any(m + half <= mu[n] for m, half in own)
+                wrong["no-sharing"] |= any(abs(m - mu[n]) >= half for m, half in own)
+                wrong["min-ucb"] |= any(m + half <= mu[n] for m, half in own)
         worst = max(worst, reference.regret(mu, s, played))
         for name, flag in wrong.items():
             failed[name] += flag
     assert sum(failed.values()) > 0
     for name, count in failed.items():
-        assert getattr(seen, name) == count / trials
+        assert seen.failed[name] == count / trials
     assert seen.worst_regret == pytest.approx(worst, abs=1e-9)
 
 
@@ -177,7 +177,7 @@ def test_underestimated_sensitivities_break_the_intervals(seed):
 def test_overestimated_sensitivities_break_the_upper_bounds(seed):
     """An agent thought five times as sensitive makes every estimate five times too low."""
     problem = Problem([0.9, 0.6, 0.8], [0.2, 0.18], believed=[1.0, 0.9])
-    assert coverage(problem, 400, 64, seed).min_ucb == 1
+    assert coverage(problem, 400, 64, seed).failed["min-ucb"] == 1
 
 
 def test_a_regret_over_the_bound_is_counted(seed):

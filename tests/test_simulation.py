@@ -15,7 +15,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import reference
@@ -32,7 +32,13 @@ from heterobandits import (
     simulation,
 )
 from heterobandits.engine import Learning, Shard, World, compile_kernels
-from heterobandits.simulation import IN_FLIGHT, checkpoint_rounds, shard_size, shards
+from heterobandits.simulation import (
+    IN_FLIGHT,
+    ROUNDS_A_SHARD,
+    checkpoint_rounds,
+    shard_size,
+    shards,
+)
 from planning import OWN
 
 ALL = tuple(CATALOGUE)
@@ -773,7 +779,7 @@ class TestShards:
 
     def test_the_longest_run_there_is_can_be_interrupted(self, covid):
         def interrupt(done, total):
-            if done:
+            if done > 8 * ROUNDS_A_SHARD:  # some shards are complete
                 raise KeyboardInterrupt
 
         results = simulate(covid, "min-width", 10, 2**63 - 1, progress=interrupt)
@@ -925,6 +931,7 @@ GARBAGE = st.one_of(
 @settings(max_examples=400)
 @given(argument=st.sampled_from(sorted(GOOD)), value=GARBAGE)
 def test_garbage_is_refused_or_works(argument, value):
+    assume(argument != "progress" or value is not int)  # a function, which fails by itself
     try:
         results = simulate(**{**GOOD, argument: value})
     except InvalidInput:

@@ -79,6 +79,7 @@ def widths(
         raise unknown("policy with a width", policy, WITH_WIDTHS)
     team = Team(sensitivities)
     c = counts(pulls, "pulls", len(team))[:, :, None]
+    whole_number(c.shape[1], "the number of arms", len(team))
     horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     _, width = catalogued(policy, delta, horizon).band(team, c, c)
     return width[:, :, 0] if policy == "no-sharing" else width[:, :, 0].min(axis=0)

@@ -36,6 +36,7 @@ Progress = Callable[[int, int], None]
 
 ROUNDS_A_SHARD = 2**20  # long enough that a thread seldom waits for the interpreter
 SHARDS_A_THREAD = 4  # so that no thread is left alone with the last one
+FEW_LANES = 128  # fewer than this side by side are played more slowly
 IN_FLIGHT = 2  # shards handed out for each thread: the next is there when one ends
 MOST_REGRETS = 2**21  # of a shard in memory, 16 MB
 WATCH_SECONDS = 0.1
@@ -111,13 +112,13 @@ class Gathering:
 def shard_size(
     worlds: Sequence[World], checkpoints: int, horizon: int, trials: int, threads: int, lanes: int
 ) -> int:
-    """How many trials make a shard: whole blocks, few enough that all threads have work to the end."""
+    """How many trials make a shard: whole blocks, or fewer where all threads would not have work to the end."""
     blocks = min(
         ROUNDS_A_SHARD // (horizon * MOST_LANES),
         MOST_REGRETS // (len(worlds) * checkpoints * lanes),
     )
-    size = min(lanes * max(1, blocks), max(lanes, -(-trials // (SHARDS_A_THREAD * threads))))
-    return min(size, -(-trials // threads))
+    fair = max(min(lanes, FEW_LANES), -(-trials // (SHARDS_A_THREAD * threads)))
+    return min(lanes * max(1, blocks), fair, -(-trials // threads))
 
 
 def shards(whole: Shard, size: int) -> Iterator[Shard]:

@@ -7,7 +7,7 @@ import typer
 
 from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption
 
-START_TRIALS = 64
+START_TRIALS = 128  # for each thread
 SCALING_CHECKPOINTS = (1, 30, 300)
 RUNS = 3  # others use the machine too: the fastest is the one they disturbed least
 
@@ -102,11 +102,11 @@ def scaled(threads: int) -> list[tuple[str, Any, int, int, int]]:
     from heterobandits.experiments.domains import DOMAINS
 
     domain = DOMAINS["covid"]
-    crews = [1, *(2**i for i in range(1, threads.bit_length()) if 2**i < threads), threads]
+    crews = sorted({threads, *(2**i for i in range(threads.bit_length()))})
     return [
         ("covid", domain.problem, domain.horizon, crew, checkpoints)
         for checkpoints in SCALING_CHECKPOINTS
-        for crew in sorted(set(crews))
+        for crew in (crews if checkpoints > 1 else (1, threads))
     ]
 
 
@@ -123,7 +123,7 @@ def measure(
         simulate(problem, [entry], horizon, trials, checkpoints=checkpoints, threads=threads)
         return time.perf_counter() - start
 
-    trials = START_TRIALS
+    trials = START_TRIALS * threads
     took = run(trials)
     while took < seconds / 2 and trials < 10**8:
         trials = max(2 * trials, min(64 * trials, int(trials * 0.9 * seconds / took)))
