@@ -118,9 +118,9 @@ def promises(
     def band(name: str) -> Broken:
         entry = catalogued(name, delta, horizon)
         estimate, reach = entry.band(team, learning.pulls, learning.successes)
-        if (
-            entry.index_per == "arm" and len(estimate) > 1
-        ):  # the least upper bound alone is promised
+        assert entry.rule is not None
+        assert entry.rule.band is not None
+        if entry.rule.band.per != entry.index_per:  # the least of the agents' upper bounds
             return {name: np.asarray(((estimate + reach).min(axis=0) <= mu[0]).any(axis=0))}
         return {name: np.asarray((abs(estimate - mu) >= reach).any(axis=(0, 1)))}
 
