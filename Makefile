@@ -8,7 +8,7 @@ demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in
 	@echo "Open demo/report.html."
 
 test: .venv/installed-test  ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: .venv/installed-test  ## lint, format, types and the import rules
 	$(BIN)/ruff check

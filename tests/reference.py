@@ -522,7 +522,9 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
         return [[greedy(s, c, y, n) for n in arms]]
     if policy == "random":
         return [[0.0] * N]
-    return [list(mu)]  # the oracle
+    if policy == "oracle":
+        return [list(mu)]
+    raise ValueError(f"no transcription of {policy}")
 
 
 def picking_order(s):

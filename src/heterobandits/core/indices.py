@@ -20,7 +20,7 @@ Notation (Gordon, Rolf, Tambe 2024; the labels in brackets are those of the pape
 First come the families: each makes a kernel out of an equation for one arm in one lane, and maps it
 over the arms and lanes of a block, in one long loop where it can. Then the rules, in the order of the paper: equation, log term, and
 the record that holds them. An arm (or agent-arm pair, or assignment) never pulled has an infinite
-index. Agents stand as the user listed them.
+index, unless a prior speaks for it (thompson, bayes-ucb). Agents stand as the user listed them.
 """
 
 import math
