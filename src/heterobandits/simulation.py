@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 ROUNDS_A_SHARD = 2**20  # long enough that a thread seldom waits for the interpreter
-SHARDS_A_THREAD = 4  # so that no thread is left alone with the last one
+SHARDS_A_THREAD = 16  # so that the last ones end at about the same time
 FEW_LANES = 128  # fewer than this side by side are played more slowly
 IN_FLIGHT = 2  # shards handed out for each thread: the next is there when one ends
 MOST_REGRETS = 2**21  # of a shard in memory, 16 MB
@@ -118,6 +118,8 @@ def shard_size(
         MOST_REGRETS // (len(worlds) * checkpoints * lanes),
     )
     fair = max(min(lanes, FEW_LANES), -(-trials // (SHARDS_A_THREAD * threads)))
+    if fair > lanes:
+        fair = -(-fair // lanes) * lanes
     return min(lanes * max(1, blocks), fair, -(-trials // threads))
 
 
