@@ -47,7 +47,7 @@ class Planner:
         A name of the catalogue, or a policy made with `policy(...)` or `Policy(...)`; by default
         the one that `heterobandits compare` recommends.
     seed
-        Decides ties and random turns.
+        Decides ties, random turns and what a policy draws.
     agent_names
         Names of the agents.
     trial

@@ -65,7 +65,7 @@ class Known:
     team
         The agents as listed: `sensitivities`, `slope`, `names`, the `order` in which they pick.
     rounds
-        The rounds elapsed: t in the logarithms.
+        The rounds elapsed or, where a visit yields many tests, the pulls of an arm: t in the logarithms.
     delta, horizon
         The parameters of the policy.
     """

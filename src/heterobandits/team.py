@@ -2,7 +2,7 @@
 
 Agents stand as the user listed them, everywhere. Agent a reports 1 about an arm of mean mu with
 probability offset_a + slope_a mu. Agents with the same slope and offset are of one kind: what two of
-them saw can be counted together. The order in which they pick is read by the assignment alone.
+them saw can be counted together. The order in which they pick says who goes first, and lays out no table.
 """
 
 from collections.abc import Sequence

@@ -25,7 +25,8 @@ def bench(
         bool,
         typer.Option(
             "--scaling",
-            help="Measure 1, 2, 4, ... threads instead, with 1, 30 and 300 checkpoints, on the COVID domain.",
+            help="Measure 1, 2, 4, ... threads instead, with 30 and 300 checkpoints (1 and all with a single one), "
+            "on the COVID domain.",
         ),
     ] = False,
     format: TableOrJson = "table",
@@ -37,7 +38,7 @@ def bench(
     together, after a first run to compile, load and warm up.
     """
     from heterobandits import engine, simulation
-    from heterobandits.errors import InvalidInput, real_number
+    from heterobandits.errors import InvalidInput, real_number, whole_number
     from heterobandits.policies import CATALOGUE
     from heterobandits.policies import policy as catalogued
     from heterobandits.provenance import machine
@@ -47,7 +48,11 @@ def bench(
     entries = [catalogued(name) for name in dict.fromkeys(policy or CATALOGUE)]
     cached = engine.kernels_cached(entries)
     compile_seconds = engine.compile_kernels(entries)
-    used = threads or simulation.available_threads()
+    used = (
+        simulation.available_threads()
+        if threads is None
+        else whole_number(threads, "--threads", 1, 1024)
+    )
     measured: list[dict[str, Any]] = []
     for name, problem, horizon, crew, checkpoints in scaled(used) if scaling else instances(used):
         for entry in entries:
@@ -106,7 +111,7 @@ def scaled(threads: int) -> list[tuple[str, Any, int, int, int]]:
     return [
         ("covid", domain.problem, domain.horizon, crew, checkpoints)
         for checkpoints in SCALING_CHECKPOINTS
-        for crew in (crews if checkpoints > 1 else (1, threads))
+        for crew in (crews if checkpoints > 1 else sorted({1, threads}))
     ]
 
 

@@ -7,8 +7,8 @@ the larger random word, which makes every tied arm equally likely.
 The arms so chosen may also be dealt to the agents in another order: by chance, or by a second
 index row, the highest to the agent with the first turn.
 
-Only here does it matter in which order the agents pick: order[q] is the agent with turn q. The words
-of ties and draws belong to turns.
+order[q] is the agent with turn q; agents stand as listed in rows and answers. The words of ties and
+draws belong to turns.
 """
 
 import math

@@ -122,7 +122,7 @@ class Rule(NamedTuple):
     words
         The random words that an arm's index takes.
     remembers
-        Whether L never changes, so that an index stays as it is until its arm is pulled again.
+        Whether to keep an index until its arm is pulled again: L must never change, and the kernel heed `known`.
     band
         The intervals that the index is the upper end of.
     """

@@ -1,4 +1,4 @@
-"""The posterior of an arm's mean under a uniform prior on [0, 1]: its evidence, its mean, draws from it.
+"""The posterior of an arm's mean under a uniform prior on [0, 1]: its evidence, mean and quantiles, draws from it.
 
 With l the log-likelihood of `likelihood`, and in the same lanes,
 
