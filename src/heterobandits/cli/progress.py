@@ -68,5 +68,5 @@ def compile_visibly(policies: "Iterable[str | Policy]", console: Console) -> Non
 
     entries = chosen(policies)
     if not kernels_cached(entries):
-        with console.status("compiling for this machine, once (up to half a minute)"):
+        with console.status("compiling for this machine, once (up to a minute)"):
             compile_kernels(entries)
