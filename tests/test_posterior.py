@@ -104,11 +104,7 @@ class Lanes:
     def of_many(cls, s, c, y):
         """Pulls and successes [agent, lane], counted as the rules count them."""
         team = s if isinstance(s, Team) else Team(s)
-        table = (np.asarray(counts, np.int32)[:, None].copy() for counts in (c, y))
-        lanes = np.arange(np.shape(c)[1])
-        room = work(len(team), len(lanes))
-        counted, _ = indices.count_by_kind(indices.seen(team.arrays, *table), 0, lanes, room)
-        return cls(Outcomes(*(np.array(part) for part in counted)))
+        return cls(indices.outcomes(team.arrays, np.asarray(c), np.asarray(y)))
 
     def rows(self, count):
         """Some rows, not a number anywhere."""

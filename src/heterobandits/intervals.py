@@ -98,14 +98,10 @@ class Posteriors:
     def of(cls, team: Team, pulls: Counts, successes: Counts) -> "Posteriors":
         """From tables with a row for each agent and a column for each mean."""
         lanes = pulls.shape[1]
-        tables = (table[:, None].astype(np.int32) for table in (pulls, successes))
-        block = indices.seen(team.arrays, *tables)
-        room = work(len(team), lanes)
-        counted, _ = indices.count_by_kind(block, 0, np.arange(lanes), room)
-        seen = Outcomes(*(np.array(part) for part in counted))
+        seen = indices.outcomes(team.arrays, pulls, successes)
         peak, greatest = highest(seen)
         log_evidence, mean = np.empty((2, lanes))
-        fill_posterior(peak, greatest, seen, room, log_evidence, mean)
+        fill_posterior(peak, greatest, seen, work(0, lanes), log_evidence, mean)
         return cls(seen, peak, greatest, log_evidence, mean)
 
     def log_likelihood(self, means: Floats) -> Floats:

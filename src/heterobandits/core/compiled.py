@@ -4,6 +4,10 @@ Numba's own cache watches only the file a function stands in. A kernel that call
 another file would go on running the old rule after an edit there. Here the cache of every
 kernel is stamped with a digest of all of `core/`, so any edit compiles all kernels anew.
 
+Kernels allocate nothing and hand back nothing but numbers, so numba need not count who holds an array:
+it would at every call, with an atomic addition, and threads would wait for each other's counters.
+An allocation is then an error when the kernel is compiled.
+
 With NUMBA_DISABLE_JIT=1 nothing is compiled: every kernel is the Python function it is written as, and
 divides by zero without a warning, as the compiled one does in lanes whose result is not looked at.
 """
@@ -67,11 +71,14 @@ class KernelCache(FunctionCache):
             self.disable()
 
 
+OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}  # as said above
+
+
 def compiled(function):
     """Compile `function` without the interpreter lock, with IEEE division, cached per machine."""
     if config.DISABLE_JIT:
         return np.errstate(divide="ignore", invalid="ignore")(function)
-    dispatcher = njit(nogil=True, error_model="numpy")(function)
+    dispatcher = njit(**OPTIONS)(function)
     with suppress(RuntimeError):  # no folder can be written to: compile in every process
         dispatcher._cache = KernelCache(function)
     return dispatcher
@@ -79,7 +86,7 @@ def compiled(function):
 
 def inlined(function):
     """Compile `function` into its callers: the small equations, called once per lane."""
-    return njit(nogil=True, error_model="numpy", inline="always")(function)
+    return njit(**OPTIONS, inline="always")(function)
 
 
 def is_ready(function):

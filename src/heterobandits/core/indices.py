@@ -207,8 +207,8 @@ def weigh(first, d, phi, c, y, V, W):
 
 
 @compiled
-def pool(seen, start, stop, desk):
-    """V and W from `start` to `stop` in the long row of all arms in all lanes.
+def pool(seen, start, desk, V, W):
+    """V and W from `start` on, as far as these go, in the long row of all arms in all lanes.
 
     Agents of one kind are counted together, in integers: arms that are equal on
     paper are then equal to the last bit, and the tie between them is broken by chance.
@@ -217,10 +217,9 @@ def pool(seen, start, stop, desk):
     c = seen.c.reshape((A, N * B))
     y = seen.y.reshape((A, N * B))
     agents = seen.agents
-    V = desk.sums[0, : stop - start]
-    W = desk.sums[1, : stop - start]
-    count = desk.counts[0, : stop - start]
-    hits = desk.counts[1, : stop - start]
+    stop = start + len(V)
+    count = desk.counts[0, : len(V)]
+    hits = desk.counts[1, : len(V)]
     q = 0
     while q < A:
         a = agents.by_kind[q]
@@ -242,7 +241,6 @@ def pool(seen, start, stop, desk):
                 hits[i] += y_a[i]
             q += 1
         weigh(k == 0, agents.d_k[k], agents.phi_k[k], count, hits, V, W)
-    return V, W
 
 
 def pooled(equation):
@@ -252,7 +250,9 @@ def pooled(equation):
         whole = out[0].reshape(out[0].size)
         for start in range(0, len(whole), STRIP):
             row = whole[start : start + STRIP]
-            V, W = pool(seen, start, start + len(row), desk)
+            V = desk.sums[0, : len(row)]
+            W = desk.sums[1, : len(row)]
+            pool(seen, start, desk, V, W)
             for i in range(len(row)):
                 row[i] = equation(W[i], V[i], seen.L) if V[i] > 0.0 else math.inf
 
@@ -343,38 +343,44 @@ def given(equation):
 
 
 @compiled
-def count_by_kind(seen, n, lanes, work):
+def count_by_kind(seen, n, lanes, out):
     """What was seen of arm n in these lanes: hits and misses by kind of agent, as `likelihood` has them.
 
-    Like `pool`, it counts agents of one kind together. Also what is left of the room to work in.
+    Like `pool`, it counts agents of one kind together.
     """
     agents = seen.agents
-    J = len(agents.r)
-    K = len(agents.s_k)
-    h = work.floats[:J]
-    f = work.floats[J : J + K]
-    Y = work.floats[J + K]
-    for j in range(J):
+    for j in range(len(out.r)):
         for i in range(len(lanes)):
-            h[j, i] = 0.0
-    for k in range(K):
+            out.h[j, i] = 0.0
+    for k in range(len(out.s)):
         for i in range(len(lanes)):
-            f[k, i] = 0.0
+            out.f[k, i] = 0.0
     for a in range(len(agents.kind)):
         k = agents.kind[a]
-        hit = h[agents.root[k]]
-        missed = f[k]
+        hit = out.h[agents.root[k]]
+        missed = out.f[k]
         c_an = seen.c[a, n]
         y_an = seen.y[a, n]
         for i in range(len(lanes)):
             missed[i] += c_an[lanes[i]] - y_an[lanes[i]]
             hit[i] += y_an[lanes[i]]
     for i in range(len(lanes)):
-        Y[i] = h[0, i]
-    for j in range(1, J):
+        out.Y[i] = out.h[0, i]
+    for j in range(1, len(out.r)):
         for i in range(len(lanes)):
-            Y[i] += h[j, i]
-    return Outcomes(agents.r, h, agents.s_k, f, Y), beyond(work, J + K + 1, 0)
+            out.Y[i] += out.h[j, i]
+
+
+def outcomes(agents, pulls, successes):
+    """The same outside of a run, from tables [agent, lane] of one arm."""
+    block = seen(
+        agents, *(np.asarray(table, np.int32)[:, None].copy() for table in (pulls, successes))
+    )
+    lanes = pulls.shape[1]
+    h, f = np.empty((len(agents.r), lanes)), np.empty((len(agents.s_k), lanes))
+    counted = Outcomes(agents.r, h, agents.s_k, f, np.empty(lanes))
+    count_by_kind(block, 0, np.arange(lanes), counted)
+    return counted
 
 
 def likelihood(choose):
@@ -385,6 +391,8 @@ def likelihood(choose):
 
     def fill(seen, desk, out):
         _, N, B = seen.c.shape
+        J = len(seen.agents.r)
+        K = len(seen.agents.s_k)
         for n in range(N):
             todo = 0
             for lane in range(B):
@@ -392,11 +400,15 @@ def likelihood(choose):
                     desk.lanes[todo] = lane
                     todo += 1
             lanes = desk.lanes[:todo]
-            outcomes, work = count_by_kind(seen, n, lanes, narrowed(desk, todo))
-            peak = work.floats[0]
-            index = work.floats[1]
-            estimate = work.floats[2]
-            rest = beyond(work, 3, 0)
+            work = narrowed(desk, todo)
+            h = work.floats[:J]
+            f = work.floats[J : J + K]
+            outcomes = Outcomes(seen.agents.r, h, seen.agents.s_k, f, work.floats[J + K])
+            count_by_kind(seen, n, lanes, outcomes)
+            peak = work.floats[J + K + 1]
+            index = work.floats[J + K + 2]
+            estimate = work.floats[J + K + 3]
+            rest = beyond(work, J + K + 4, 0)
             fill_likeliest(outcomes, rest, peak)
             choose(outcomes, peak, seen.L, seen.keys, n, rest, index, estimate)
             row = out[0, n]
@@ -417,9 +429,11 @@ def pooled_band(half_width):
         middle = estimate[0].reshape(estimate[0].size)
         reach = width[0].reshape(width[0].size)
         for start in range(0, len(middle), STRIP):
-            stop = min(start + STRIP, len(middle))
-            V, W = pool(seen, start, stop, desk)
-            for i in range(stop - start):
+            size = min(STRIP, len(middle) - start)
+            V = desk.sums[0, :size]
+            W = desk.sums[1, :size]
+            pool(seen, start, desk, V, W)
+            for i in range(size):
                 seen_any = V[i] > 0.0
                 middle[start + i] = shared_estimate(W[i], V[i]) if seen_any else 0.5
                 reach[start + i] = half_width(V[i], seen.L) if seen_any else math.inf
