@@ -117,7 +117,8 @@ def shard_size(
         ROUNDS_A_SHARD // (horizon * MOST_LANES),
         MOST_REGRETS // (len(worlds) * checkpoints * lanes),
     )
-    fair = max(min(lanes, FEW_LANES), -(-trials // (SHARDS_A_THREAD * threads)))
+    each = SHARDS_A_THREAD * threads if threads > 1 else 1  # a thread alone waits for nobody
+    fair = max(min(lanes, FEW_LANES), -(-trials // each))
     if fair > lanes:
         fair = -(-fair // lanes) * lanes
     return min(lanes * max(1, blocks), fair, -(-trials // threads))

@@ -83,6 +83,28 @@ def fill_slopes(mu, seen, out):
 
 
 @compiled
+def fill_heights_and_slopes(mu, seen, height, slope):
+    """height[lane] = l(mu[lane]) and slope[lane] = l'(mu[lane]), for the same mu: both in one pass."""
+    B = len(mu)
+    for j in range(len(seen.r)):
+        r_j = seen.r[j]
+        h_j = seen.h[j]
+        first = j == 0
+        for lane in range(B):
+            at = mu[lane] + r_j
+            rise = h_j[lane] / at if h_j[lane] > 0.0 else 0.0
+            height[lane] = h_j[lane] * ln(at) + (0.0 if first else height[lane])
+            slope[lane] = rise + (0.0 if first else slope[lane])
+    for k in range(len(seen.s)):
+        s_k = seen.s[k]
+        f_k = seen.f[k]
+        for lane in range(B):
+            rest = 1.0 - s_k * mu[lane] if f_k[lane] > 0.0 else 1.0
+            height[lane] += f_k[lane] * ln(rest)
+            slope[lane] -= f_k[lane] * s_k / rest
+
+
+@compiled
 def fill_curvatures(mu, seen, out):
     """out[lane] = -l''(mu[lane]), for the same mu."""
     B = len(mu)
@@ -126,6 +148,7 @@ def fill_likeliest(seen, work, mu):
         for lane in range(B):
             excess[lane] += f_k[lane]
             slope[lane] += f_k[lane] * s_k
+        for lane in range(B):  # few arrays in a loop, or the compiler does not vectorise it
             alone = Y[lane] / (s_k * (Y[lane] + f_k[lane])) if f_k[lane] > 0.0 else mu[lane]
             mu[lane] = alone if alone < mu[lane] else mu[lane]
     for lane in range(B):
@@ -137,15 +160,18 @@ def fill_likeliest(seen, work, mu):
         )
         mu[lane] = alike if alike < mu[lane] else mu[lane]
         active[lane] = (failures > 0.0) & (Y[lane] > 0.0)
-    rises = slope  # whether l rises from 0 on: there l' is sum_j h_j / r_j less sum_k f_k s_k, which is there
+    falling = slope  # -l'(0) = sum_k f_k s_k, which is there, less sum_j h_j / r_j
     for j in range(len(r)):
         r_j = r[j]
         h_j = h[j]
-        for lane in range(B):
-            rise = h_j[lane] / r_j if r_j > 0.0 else math.inf
-            rises[lane] -= rise if h_j[lane] > 0.0 else 0.0
+        if r_j > 0.0:
+            for lane in range(B):
+                falling[lane] -= h_j[lane] / r_j
+        else:
+            for lane in range(B):
+                falling[lane] = -math.inf if h_j[lane] > 0.0 else falling[lane]
     for lane in range(B):
-        falls = (excess[lane] > 0.0) & (rises[lane] >= 0.0)
+        falls = (excess[lane] > 0.0) & (falling[lane] >= 0.0)
         mu[lane] = 0.0 if falls else mu[lane]
         active[lane] = active[lane] & (not falls)
     for _ in range(MOST_STEPS):
@@ -253,8 +279,7 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
         end = limit if above else 0.0
         mu[lane] = guess if active[lane] else end
     for _ in range(MOST_STEPS):
-        fill_log_likelihoods(mu, seen, height)
-        fill_slopes(mu, seen, slope)
+        fill_heights_and_slopes(mu, seen, height, slope)
         # few arrays in a loop, or the compiler does not vectorise it
         for lane in range(B):
             fall = 2.0 * (greatest[lane] - height[lane])

@@ -23,6 +23,7 @@ from heterobandits.core.likelihood import (
     fill_curvatures,
     fill_fallen,
     fill_greatest,
+    fill_heights_and_slopes,
     fill_log_likelihoods,
     fill_slopes,
 )
@@ -206,8 +207,7 @@ def fill_tails(above, mode, top, slope, curvature, seen, work, edge, scale):
         touch[lane] = mode[lane] + side * (2.0 / pace if pace > 0.0 else math.inf)
         scale[lane] = (touch[lane] > 0.0) & (touch[lane] < 1.0)
         touch[lane] = touch[lane] if scale[lane] > 0.0 else 0.5
-    fill_log_likelihoods(touch, seen, height)
-    fill_slopes(touch, seen, steepness)
+    fill_heights_and_slopes(touch, seen, height, steepness)
     for lane in range(B):
         inside = scale[lane] > 0.0
         scale[lane] = -side / steepness[lane] if inside else 0.0
@@ -272,10 +272,14 @@ def fill_draws(key_0, key_1, peak, seen, work, mu):
             log_bound[lane] = math.inf if outside else log_bound[lane]  # never accepted
             at[lane] = 0.5 if outside else at[lane]
         fill_log_likelihoods(at, seen, height)
+        # few arrays in a loop, or the compiler does not vectorise it
+        for lane in range(B):
+            log_bound[lane] += ln((verdict[lane] + 0.5) * WORD_SIZE)
+        for lane in range(B):
+            height[lane] -= top[lane]
         left = 0
         for lane in range(B):
-            chance = ln((verdict[lane] + 0.5) * WORD_SIZE)
-            under = chance + log_bound[lane] <= height[lane] - top[lane]
+            under = log_bound[lane] <= height[lane]
             mu[lane] = at[lane] if waiting[lane] & under else mu[lane]
             waiting[lane] &= not under
             left += waiting[lane]
