@@ -36,7 +36,7 @@ from heterobandits.simulation import (
     IN_FLIGHT,
     ROUNDS_A_SHARD,
     checkpoint_rounds,
-    shard_size,
+    most_trials,
     shards,
 )
 from planning import OWN
@@ -746,11 +746,10 @@ class TestShards:
         self, covid, first, trials, horizon, threads, lanes, checkpoints
     ):
         entries = (policy("min-width"), policy("ucb"))
-        worlds = [World(covid, entry) for entry in entries]
-        size = shard_size(worlds, checkpoints, horizon, trials, threads, lanes)
+        most = most_trials(len(entries), checkpoints, horizon, lanes)
         numbers = range(first, first + trials)
         whole = Shard(covid, entries, (horizon,), 5, numbers, lanes=lanes)
-        parts = list(shards(whole, size))
+        parts = list(shards(whole, most, threads))
         assert [trial for part in parts for trial in part.trials] == list(numbers)
         assert {replace(part, trials=numbers) for part in parts} == {whole}
         assert len(parts) >= min(threads, trials) / 2

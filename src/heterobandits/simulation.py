@@ -35,8 +35,8 @@ Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 ROUNDS_A_SHARD = 2**20  # long enough that a thread seldom waits for the interpreter
-SHARDS_A_THREAD = 16  # so that the last ones end at about the same time
-FEW_LANES = 128  # fewer than this side by side are played more slowly
+SHARES = 4  # in how many shards of many blocks a thread plays its even share of what is left
+FEW_LANES = 64  # fewer than this side by side are played much more slowly
 IN_FLIGHT = 2  # shards handed out for each thread: the next is there when one ends
 MOST_REGRETS = 2**21  # of a shard in memory, 16 MB
 WATCH_SECONDS = 0.1
@@ -109,26 +109,29 @@ class Gathering:
         self.totals = self.totals.plus(played)
 
 
-def shard_size(
-    worlds: Sequence[World], checkpoints: int, horizon: int, trials: int, threads: int, lanes: int
-) -> int:
-    """How many trials make a shard: whole blocks, or fewer where all threads would not have work to the end."""
+def most_trials(policies: int, checkpoints: int, horizon: int, lanes: int) -> int:
+    """How many trials a shard may have: whole blocks of so many lanes, as many as time and memory allow."""
     blocks = min(
         ROUNDS_A_SHARD // (horizon * MOST_LANES),
-        MOST_REGRETS // (len(worlds) * checkpoints * lanes),
+        MOST_REGRETS // (policies * checkpoints * lanes),
     )
-    each = SHARDS_A_THREAD * threads if threads > 1 else 1  # a thread alone waits for nobody
-    fair = max(min(lanes, FEW_LANES), -(-trials // each))
-    if fair > lanes:
-        fair = -(-fair // lanes) * lanes
-    return min(lanes * max(1, blocks), fair, -(-trials // threads))
+    return lanes * max(1, blocks)
 
 
-def shards(whole: Shard, size: int) -> Iterator[Shard]:
-    """The shard cut into smaller ones of up to this many trials."""
+def shards(whole: Shard, most: int, threads: int) -> Iterator[Shard]:
+    """The shard cut into smaller ones, so that the threads that play them end at about the same time.
+
+    The next one has whole blocks while much is left, and then an even share of what is left, but no fewer
+    than FEW_LANES trials. A thread alone waits for nobody.
+    """
     first, last = whole.trials.start, whole.trials.stop
-    for start in range(first, last, size):
-        yield replace(whole, trials=range(start, min(start + size, last)))
+    while first < last:
+        share = -(-(last - first) // threads)
+        blocks = share // (SHARES * whole.lanes if threads > 1 else whole.lanes)
+        size = min(most, max(blocks * whole.lanes, min(share, whole.lanes), FEW_LANES))
+        size = min(size, last - first, -(-len(whole.trials) // threads))
+        yield replace(whole, trials=range(first, first + size))
+        first += size
 
 
 def run(
@@ -256,7 +259,7 @@ def simulate(
     worlds = [World(problem, entry) for entry in entries]
     widest = max(world.lanes for world in worlds)
     lanes = widest if block is None else whole_number(block, "block", 1, MOST_LANES)
-    size = shard_size(worlds, len(rounds), horizon, len(numbers), threads, lanes)
+    most = most_trials(len(worlds), len(rounds), horizon, lanes)
     engine.compile_kernels(entries)
 
     kept_rounds = {"moments": (), "final": rounds[-1:], "all": rounds}[keep]
@@ -275,7 +278,7 @@ def simulate(
 
     pool = ThreadPoolExecutor(threads) if executor is None else executor
     try:
-        run(shards(whole, size), pool, IN_FLIGHT * threads, gathering.add, tell)
+        run(shards(whole, most, threads), pool, IN_FLIGHT * threads, gathering.add, tell)
     except KeyboardInterrupt:
         if not gathering.totals.spans:
             raise
