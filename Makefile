@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 .PHONY: demo test lint lowest clean
 
-demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in a minute and a half
+demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in 75 seconds
 	$(BIN)/heterobandits reproduce --output demo
 	@echo "Open demo/report.html."
 
