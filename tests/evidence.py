@@ -17,20 +17,20 @@ SMALL = Experiment("small", "a small one", Problem([0.1, 0.5], [0.1, 0.9]), 40, 
 OTHER = Experiment("other", "another one", Problem([0.2, 0.9], [0.5, 0.6]), 30, 20, "no figure")
 
 
-def handmade(problem, horizon, rounds, regrets):
+def handmade(problem, horizon, rounds, regrets, policies=PAPER):
     """Results whose regrets[policy, checkpoint, trial] were not simulated but given."""
     sums, products = tally(regrets, binary_places(horizon, problem.agents))
     return Results(
         problem=problem,
-        policies=PAPER,
-        parameters=tuple({"name": name} for name in PAPER),
+        policies=policies,
+        parameters=tuple({"name": name} for name in policies),
         horizon=horizon,
         seed=0,
         rounds=tuple(rounds),
         spans=((0, regrets.shape[-1]),),
         sums=sums,
         products=products,
-        seconds=(0.0,) * len(PAPER),
+        seconds=(0.0,) * len(policies),
         partial=False,
         versions={},
         kept_rounds=tuple(rounds[-1:]),

@@ -172,6 +172,21 @@ class TestVerdicts:
         assert found == verdict
         assert f"hotel {share:.4f}" in text
 
+    @pytest.mark.parametrize(
+        ("factor", "verdict"), [(0.75, "fail"), (0.81, "pass"), (1.24, "pass"), (1.26, "fail")]
+    )
+    def test_alike_means_within_a_quarter(self, factor, verdict):
+        """As the claims' page says; of several policies, each."""
+        for other in ("min-ucb", "no-sharing"):
+            means = {**dict.fromkeys(PAPER, 100.0), other: 100 / factor}
+            table = [[means[name]] for name in PAPER]
+            results = with_means(SMALL.problem, 50, (50,), table, noise=0)
+            assert claims.covid_cucb_alike(Evidence({"covid": results}, {}))[0] == verdict
+        apart = max(factor, 1 / factor)
+        table = [[10.0, 10.0]] * 4 + [[10 * apart, 10.0]]
+        results = with_means(SMALL.problem, 50, (6, 50), table, noise=0)
+        assert claims.covid_starts_alike(Evidence({"covid": results}, {}))[0] == verdict
+
 
 class TestTheory:
     """The lemma's sum, G's closed form, coverage on a small domain."""

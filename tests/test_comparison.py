@@ -4,11 +4,13 @@ import csv
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from evidence import handmade
 from heterobandits import CATALOGUE, PAPER, InvalidInput, Problem, lower_bound, simulate
 from heterobandits.cli import main
 from heterobandits.experiments import comparison, figures, leaderboard
@@ -142,6 +144,21 @@ class TestJudging:
         # both verdicts must occur, or the test could not see them swapped
         assert {r.policy: r.verdict for r in rows}["random"] == "behind"
         assert {r.policy: r.verdict for r in rows}["mixture-width"] == "ahead"
+
+    @pytest.mark.parametrize(
+        ("sign", "noise", "verdict"),
+        [(-1, 1.0, "ahead"), (-1, 40.0, "unclear"), (1, 40.0, "unclear"), (1, 1.0, "behind")],
+    )
+    def test_a_mean_alone_decides_nothing(self, sign, noise, verdict):
+        """The gap is 10, and the 99 % interval of 64 pairs with a standard deviation of 40 reaches 13 to each side."""
+        e = self.experiment(EASY, horizon=1000, trials=64)
+        luck = np.tile([-1.0, 1.0], 32) * noise
+        regrets = np.array([500.0 + 0 * luck, *[600.0 + 0 * luck] * 4, 500 + 10 * sign + luck])
+        names = (*PAPER, "mixture-width")
+        made = handmade(EASY, e.horizon, (e.horizon,), regrets[:, None], names)
+        found = judged(replace(e, policies=names), "random", made)[-1]
+        assert (found.best, found.regret) == ("min-width", 500 + 10 * sign)
+        assert found.verdict == verdict
 
     def test_a_standing_adds_up(self):
         rows = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import reference
 from heterobandits import InvalidInput, Planner, policy
-from heterobandits.intervals import METHODS, Posteriors, mean_intervals, ranking
+from heterobandits.intervals import METHODS, Posteriors, mean_intervals, order_threshold, ranking
 from heterobandits.team import Team
 from orders import evidence, likeliest_in_order, log_likelihood, posteriors, threshold
 from planning import with_tables
@@ -389,6 +389,25 @@ class TestRanking:
         assert two.best.tolist() == two.worst.tolist() == [1, 2]
         assert more.best.tolist() == [1] * 12
         assert more.worst.tolist() == [12] * 12
+
+    @pytest.mark.parametrize("arms", [1, 2, 3, 4, 12, 1000])
+    @pytest.mark.parametrize("delta", [0.05, 1e-6])
+    def test_the_evidence_needed_counts_unordered_pairs(self, arms, delta):
+        """delta is shared out among N (N - 1) / 2 pairs: of both orders of a pair at most one can be wrong."""
+        pairs = len(list(itertools.combinations(range(arms), 2)))
+        wanted = math.log(max(1, pairs) / delta)
+        assert order_threshold(arms, delta) == pytest.approx(wanted, rel=1e-14)
+
+    SIX = ([[20, 20, 0, 0, 0, 0]], [[15, 3, 0, 0, 0, 0]])
+
+    def test_evidence_enough_for_as_many_arms_but_not_for_their_pairs(self):
+        """Six arms have fifteen pairs: ln(6 / delta) would not do."""
+        made = ranking(*self.SIX, [0.9])
+        delta = math.exp(
+            -made.evidence[0, 1]
+        )  # what this evidence is enough for, if there is one pair
+        assert not ranking(*self.SIX, [0.9], delta=10 * delta).above.any()
+        assert ranking(*self.SIX, [0.9], delta=16 * delta).above[0, 1]
 
     def test_one_arm_is_first_and_last(self):
         made = ranking([[5], [3]], [[2], [0]], [0.9, 0.4])
