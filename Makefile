@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint lowest clean
+.PHONY: demo test lint installed interpreted lowest clean
 
 demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in 75 seconds
 	$(BIN)/heterobandits reproduce --output demo
@@ -9,6 +9,17 @@ demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in
 
 test: .venv/installed-test  ## run all tests
 	$(BIN)/python -m pytest -n 2
+
+installed:  ## the tests of the built wheel, on $(PYTHON)
+	rm -rf dist
+	$(PYTHON) -m venv --clear .venv-wheel
+	.venv-wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	.venv-wheel/bin/python -m pip install --quiet "$$(ls dist/*.whl)[test]"
+	.venv-wheel/bin/python -m pytest -n 2 -q $(MEASURED) tests --pyargs heterobandits
+
+interpreted: .venv/installed-test  ## the core without the compiler
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -q --cov=heterobandits.core --cov-report=term \
+		tests/test_assignment.py tests/test_randomness.py tests/test_interpreted.py tests/test_indices.py
 
 lint: .venv/installed-test  ## lint, format, types and the import rules
 	$(BIN)/ruff check

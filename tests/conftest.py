@@ -3,6 +3,7 @@
 A stochastic test must pass for any seed from 0 to 99: set HETEROBANDITS_TEST_SEED to try one.
 """
 
+import faulthandler
 import os
 from dataclasses import replace
 
@@ -20,6 +21,14 @@ mpl.use("Agg")  # no test may need a screen
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+
+@pytest.fixture
+def ends():
+    """The test ends by itself, or its process is ended after a while: for runs that would go on for hours."""
+    faulthandler.dump_traceback_later(120, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session")

@@ -499,27 +499,25 @@ class TestProgressAndInterrupts:
             again = part if again is None else again.merge(part)
         assert_same_bits(again, results)
 
+    @pytest.mark.usefixtures("ends")
     def test_nothing_complete_lets_the_interrupt_go_on(self, covid):
         def interrupt(done, total):
             raise KeyboardInterrupt
 
-        begin = time.perf_counter()
         with pytest.raises(KeyboardInterrupt):
-            simulate(covid, "min-width", 400_000_000, 64, progress=interrupt)
-        assert time.perf_counter() - begin < 2
+            simulate(covid, "min-width", ENDLESS, 64, progress=interrupt)
 
+    @pytest.mark.usefixtures("ends")
     def test_another_error_in_the_callback_stops_the_run(self, covid):
         def fail(done, total):
             raise ZeroDivisionError
 
-        begin = time.perf_counter()
         with pytest.raises(ZeroDivisionError):
-            simulate(covid, "min-width", 400_000_000, 64, progress=fail)
-        assert time.perf_counter() - begin < 2
+            simulate(covid, "min-width", ENDLESS, 64, progress=fail)
 
     @pytest.mark.parametrize("delay", [0.0, 0.05, 0.11, 0.23])
-    def test_ctrl_c_ends_a_long_run_within_a_second(self, delay):
-        """It should take 1 s; 2 s are allowed, since a loaded machine may hold back both processes.
+    def test_ctrl_c_ends_a_long_run(self, delay):
+        """Long before its end, which is minutes away, it says that it has stopped.
 
         Many small blocks, and several moments: an interrupt may strike while a lock is held.
         """
@@ -544,10 +542,8 @@ print(results.to_json())
             try:
                 assert process.stdout.readline() == "started\n"
                 time.sleep(delay)
-                begin = time.perf_counter()
                 process.send_signal(signal.SIGINT)
                 assert process.stdout.readline() == "stopped\n", "it did not stop in 30 s"
-                seconds = time.perf_counter() - begin
                 text = (
                     process.stdout.read()
                 )  # communicate() would lose what readline() has read ahead
@@ -556,7 +552,6 @@ print(results.to_json())
             finally:
                 watchdog.cancel()
                 process.kill()
-        assert seconds < 2
         assert process.returncode == 0, errors
         results = Results.from_json(text)
         assert results.partial
@@ -564,25 +559,20 @@ print(results.to_json())
         self.assert_equal_to_runs_of_these_spans(results)
 
     def test_ctrl_c_while_the_blocks_are_handed_out_ends_the_run_too(self):
-        """Many small blocks take a while to hand out; 2 s are allowed as above."""
+        """Many small blocks take a while to hand out; few of the trials are played."""
         code = """
-import os, signal, threading, time
+import os, signal, threading
 from heterobandits import Problem, policy, simulate
 from heterobandits.engine import compile_kernels
 compile_kernels([policy("min-width")])
 problem = Problem([0.5, 0.2, 0.3], [0.9, 0.5])
-pressed = []
-def press():
-    pressed.append(time.perf_counter())
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Timer(0.2, press).start()
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
-    simulate(problem, "min-width", 1000, 16 * 100_000, block=16)
+    print(simulate(problem, "min-width", 1000, 16 * 10**9, block=16).trials)
 except KeyboardInterrupt:
-    pass
-print(time.perf_counter() - pressed[0])
+    print(0)
 """
-        assert float(run_python(code).stdout) < 2
+        assert int(run_python(code).stdout) < 10**9
 
 
 class Counting(ThreadPoolExecutor):
@@ -689,22 +679,18 @@ class TestExecutors:
         again = [simulate(covid, "min-width", 200, range(*s), keep="final") for s in results.spans]
         assert_same_bits(functools.reduce(Results.merge, again), results)
 
+    @pytest.mark.usefixtures("ends")
     @pytest.mark.parametrize("before", [True, False])
     @pytest.mark.parametrize("fail_at", [1, 2, 4])
     @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
     def test_one_that_takes_no_more_ends_the_run(self, covid, before, fail_at, error):
-        """Nothing is left playing, not even a shard that was taken when the error struck.
-
-        It should take a moment; 2 s are allowed, since a loaded machine may hold back a thread.
-        """
-        begin = time.perf_counter()
+        """Nothing is left playing, not even a shard that was taken when the error struck."""
         with Counting(2, fail_at, error, before) as pool:
             with pytest.raises(error, match="no more"):
                 simulate(covid, "min-width", ENDLESS, 1000, block=16, threads=2, executor=pool)
             assert len(pool.given) == fail_at
             assert len(pool.taken) == fail_at - before
-            assert not wait(pool.taken, 2).not_done
-            assert time.perf_counter() - begin < 2
+            assert not wait(pool.taken, 60).not_done
 
     def test_one_that_was_shut_down_is_an_error(self, covid):
         pool = ThreadPoolExecutor(1)
@@ -712,6 +698,7 @@ class TestExecutors:
         with pytest.raises(RuntimeError, match="after shutdown"):
             simulate(covid, "min-width", 3, 5, executor=pool)
 
+    @pytest.mark.usefixtures("ends")
     @pytest.mark.parametrize("own_pool", [True, False])
     def test_an_error_in_one_shard_stops_the_others(self, covid, own_pool):
         calls = itertools.count()
@@ -722,12 +709,10 @@ class TestExecutors:
             return np.zeros(known.pulls.shape[1:])
 
         own = Policy("fails once", index=fails_once)
-        begin = time.perf_counter()
         with ThreadPoolExecutor(3) as pool:
             executor = pool if own_pool else None
             with pytest.raises(ZeroDivisionError, match="my mistake"):
                 simulate(covid, own, ENDLESS, 1000, block=16, threads=3, executor=executor)
-        assert time.perf_counter() - begin < 2
 
 
 class TestShards:
@@ -754,20 +739,19 @@ class TestShards:
         assert {replace(part, trials=numbers) for part in parts} == {whole}
         assert len(parts) >= min(threads, trials) / 2
 
+    @pytest.mark.usefixtures("ends")
     def test_a_run_without_end_is_not_cut_beforehand(self, covid):
-        """A list of its shards would have 10^9 entries; 2 s are allowed as below."""
+        """A list of its shards would have 10^9 entries."""
 
         def interrupt(done, total):
             assert total == 10**12 * 100
             if done > IN_FLIGHT * 2 * ROUNDS_A_SHARD:  # then one is complete
                 raise KeyboardInterrupt
 
-        begin = time.perf_counter()
         with Counting(2) as pool:
             results = simulate(
                 covid, "min-width", 100, 10**12, threads=2, executor=pool, progress=interrupt
             )
-            assert time.perf_counter() - begin < 2
             played = {trial for shard, _ in pool.given for trial in shard.trials}
         assert results.partial
         assert 0 < results.trials <= len(played)
