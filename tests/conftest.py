@@ -23,6 +23,17 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--seeded", action="store_true", help="only the tests that take the seed")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--seeded"):
+        chosen = [item for item in items if "seed" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+
+
 @pytest.fixture
 def ends():
     """The test ends by itself, or its process is ended after a while: for runs that would go on for hours."""
