@@ -19,7 +19,7 @@ installed:  ## the tests of the built wheel, on $(PYTHON)
 
 interpreted: .venv/installed-test  ## the core without the compiler
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -q --cov=heterobandits.core --cov-report=term \
-		tests/test_assignment.py tests/test_randomness.py tests/test_interpreted.py tests/test_indices.py
+		tests/test_assignment.py tests/test_randomness.py tests/test_team.py tests/test_indices.py
 
 lint: .venv/installed-test  ## lint, format, types and the import rules
 	$(BIN)/ruff check

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import float64, int32, njit
+from numba import config, float64, int32, njit
 from numba.core.errors import TypingError
 
 import reference
@@ -360,6 +360,7 @@ def equations():
                 yield pytest.param(function, id=name)
 
 
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 def test_the_equations_are_found():
     """The next test looks at them all; these are in the paper and beyond."""
     found = {param.id for param in equations()}
@@ -380,6 +381,7 @@ def test_an_equation_is_arithmetic_of_scalars(equation):
     assert not re.search(r"call [^\n]*@Py", body)
 
 
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 def test_a_kernel_cannot_allocate():
     """Numba refuses to compile it; so every kernel that runs allocates nothing."""
 
