@@ -207,9 +207,10 @@ class Planner:
         closed
             Arms nobody may go to.
         forbidden, forced
-            Pairs (agent, arm) that must not, or must, be assigned. With any of these the
-            assignment maximises the sum of sensitivity times index over all that is allowed
-            (of the index alone for a policy with random turns, to which all agents are alike).
+            Pairs (agent, arm) that must not, or must, be assigned. The arms with the highest
+            indices to which everybody can be matched are then dealt for the greatest sum of
+            sensitivity times index (`matching`). Forbidding a pair that the plan does not use, or
+            forcing one that it uses, changes nothing.
         """
         known = (self.agent_names, self.arm_names)
         how = Circumstances.of(*known, absent, closed, forbidden, forced, self._left)

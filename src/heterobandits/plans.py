@@ -16,6 +16,7 @@ Code = Literal[
     "random",
     "highest",
     "among the highest",
+    "best to be had",
     "best allowed",
     "highest left",
 ]
@@ -27,10 +28,11 @@ SENTENCES: dict[Code, str] = {
     "unseen": "never pulled",
     "unseen by it": "never pulled by it",
     "random": "drawn at random",
-    "highest": "index {index:.3f}, the highest; posterior mean {estimate:.3f}",
-    "among the highest": "index {index:.3f}, among the highest {visited}; posterior mean {estimate:.3f}",
-    "best allowed": "index {index:.3f}, in the best allowed assignment",
-    "highest left": "index {index:.3f}, the highest left at its turn",
+    "highest": "index {index}, the highest; posterior mean {estimate}",
+    "among the highest": "index {index}, among the highest {visited}; posterior mean {estimate}",
+    "best to be had": "index {index}, among the highest that these pairs allow; posterior mean {estimate}",
+    "best allowed": "index {index}, in the best allowed assignment",
+    "highest left": "index {index}, the highest left at its turn",
 }
 
 
@@ -56,7 +58,13 @@ class Reason:
     visited: int | None = None
 
     def __str__(self) -> str:
-        return SENTENCES[self.code].format(**vars(self))
+        numbers = {"index": in_figures(self.index), "estimate": in_figures(self.estimate)}
+        return SENTENCES[self.code].format(**numbers, visited=self.visited)
+
+
+def in_figures(number: float | None) -> str:
+    """A number as people read it."""
+    return "unknown" if number is None else f"{number:.3f}".replace("inf", "infinite")
 
 
 @dataclass(frozen=True)
@@ -152,11 +160,11 @@ class Explanation:
         if self.runner_up is None or self.runner_up_index is None:
             return text if self.reason.code == "forced" else f"{text}; it could go nowhere else"
         if self.flip_index is None:
-            return f"{text}; after it {self.runner_up} ({self.runner_up_index:.3f})"
+            return f"{text}; after it {self.runner_up} ({in_figures(self.runner_up_index)})"
         if self.flip_index == self.index or math.isclose(self.flip_index, self.index, rel_tol=1e-9):
             return f"{text}; tied with {self.runner_up}, chance decided"
         moves = "fell below" if self.flip_index < self.index else "rose above"
         return (
-            f"{text}; would go to {self.runner_up} ({self.runner_up_index:.3f}) "
-            f"if {self.arm} {moves} {self.flip_index:.3f}"
+            f"{text}; would go to {self.runner_up} ({in_figures(self.runner_up_index)}) "
+            f"if {self.arm} {moves} {in_figures(self.flip_index)}"
         )
