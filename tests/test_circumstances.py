@@ -316,7 +316,7 @@ class TestPairs:
 
     @pytest.mark.parametrize("field", ["absent", "closed", "forbidden", "forced"])
     @pytest.mark.parametrize(
-        "given", [None, 5, "agent 1", [None], [9], [-1], [0.5], [True], ["agnt 1"], np.array(1)]
+        "given", [None, 5, "agnt 1", [None], [9], [-1], [0.5], [True], ["agnt 1"], np.array(1)]
     )
     def test_who_and_where_must_exist(self, field, given):
         planner = Planner([0.9, 0.5], 3)
@@ -328,6 +328,46 @@ class TestPairs:
     def test_a_pair_is_an_agent_and_an_arm(self, field, pair):
         with pytest.raises(InvalidInput):
             Planner([0.9, 0.5], 3).ask(**{field: [pair]})
+
+    def test_one_name_will_do(self):
+        planner = Planner([0.9, 0.5], ["Swamp", "Hill", "Ford"], agent_names=["Ana", "Bo"])
+        assert planner.ask(closed="Swamp", absent="Bo") == planner.ask(
+            closed=["Swamp"], absent=["Bo"]
+        )
+        for how, said in (
+            ({"closed": 1}, "closed is 1: a list of arms, or one name"),
+            ({"absent": None}, "absent is None: a list of agents, or one name"),
+            ({"closed": "Swmp"}, "unknown arm 'Swmp': did you mean 'Swamp'?"),
+            (
+                {"forbidden": ("Ana", "Swamp")},
+                "forbidden has 'Ana': a list of pairs, as [('Ana', 'Swamp')]",
+            ),
+            (
+                {"forced": "Ana"},
+                "forced is 'Ana': a list of pairs (agent, arm)",
+            ),
+        ):
+            with pytest.raises(InvalidInput) as caught:
+                planner.ask(**how)
+            assert str(caught.value) == said
+
+    def test_numbers_count_from_0(self):
+        planner = Planner([0.9, 0.5], 3)
+        for how, named in (
+            ({"absent": [1]}, {"absent": ["agent 2"]}),
+            ({"closed": [0]}, {"closed": ["arm 1"]}),
+            ({"forbidden": [(1, 2)]}, {"forbidden": [("agent 2", "arm 3")]}),
+            ({"forced": [(0, 1)]}, {"forced": [("agent 1", "arm 2")]}),
+        ):
+            assert planner.ask(**how) == planner.ask(**named)
+        for key, value in (("absent", [2]), ("absent", [-1]), ("absent", [0.0])):
+            with pytest.raises(InvalidInput) as caught:
+                planner.ask(**{key: value})
+            assert str(caught.value) == (
+                f"the number of an agent is {value[0]}: a number from 0, 'agent 1', to 1, 'agent 2'"
+            )
+        with pytest.raises(InvalidInput, match="an arm is 3: a number from 0, 'arm 1', to 2, 'arm"):
+            planner.ask(closed=[3])
 
     def test_a_misspelt_name_gives_the_nearest(self):
         planner = Planner([0.9, 0.5], ["floor 1", "lobby", "yard"], agent_names=["Ada", "Grace"])

@@ -233,7 +233,7 @@ class TestTelling:
             (lambda f: "101", "outcomes is '101'"),
             (lambda f: np.array(1), "outcomes is"),
             (lambda f: {"x": 1, "w": 0}, "unknown agent 'w'"),
-            (lambda f: {"x": 1, 3: 0}, "number of an agent is 3"),
+            (lambda f: {"x": 1, 3: 0}, "number of an agent is 3: .*from 0, 'x', to 2, 'z'"),
             (lambda f: {"x": 1, 10**5000: 0}, "number of an agent is"),
             (lambda f: {"x": 1, None: 0}, "None"),
             (lambda f: {"x": 1, 0: 0}, "outcomes has 'x' twice"),

@@ -62,10 +62,14 @@ class Circumstances(NamedTuple):
             items = listed(given, name, "pairs (agent, arm)")
             return frozenset(located_pair(pair, name, agents, arms) for pair in items)
 
-        away = frozenset(located(a, "agent", agents) for a in listed(absent, "absent", "agents"))
-        shut = frozenset(located(n, "arm", arms) for n in listed(closed, "closed", "arms"))
+        def some(given: Any, name: str, kind: str, known: Sequence[str]) -> frozenset[int]:
+            what = f"{kind}s, or one name"
+            items = [given] if isinstance(given, str) else listed(given, name, what)
+            return frozenset(located(key, kind, known) for key in items)
+
+        away, shut = some(absent, "absent", "agent", agents), some(closed, "closed", "arm", arms)
         never, must = pairs(forbidden, "forbidden"), pairs(forced, "forced")
-        gone = frozenset(located(a, "agent", agents) for a in listed(left, "left", "agents"))
+        gone = some(left, "left", "agent", agents)
         for a, n in sorted(must):
             for wrong, why in (
                 (a in gone, "the agent left the team"),

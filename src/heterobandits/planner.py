@@ -203,9 +203,9 @@ class Planner:
         Parameters
         ----------
         absent
-            Agents that stay home, by name or number.
+            Agents that stay home, by name or number; numbers count from 0, so 1 is "agent 2".
         closed
-            Arms nobody may go to.
+            Arms nobody may go to, likewise.
         forbidden, forced
             Pairs (agent, arm) that must not, or must, be assigned. The arms with the highest
             indices to which everybody can be matched are then dealt for the greatest sum of
