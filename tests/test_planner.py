@@ -46,6 +46,10 @@ class TestMaking:
             ({"successes": [[1, 1, 1]] * 2}, "successes without pulls"),
             ({"pulls": [[1, 1]] * 2, "successes": [[1, 1]] * 2}, "pulls has the shape"),
             ({"pulls": [[1] * 3] * 2, "successes": [[1, 1, 2]] * 2}, "at most the 1 pulls"),
+            (
+                {"pulls": [[1] * 3] * 2, "successes": [[0, -5, 0]] * 2},
+                r"successes\[0\]\[1\] is -5: a table of whole numbers from 0",
+            ),
             ({"rounds": -1}, "rounds is -1"),
             ({"rounds": 1.5}, "rounds is 1.5"),
             ({"left": 1}, "left is 1: a list of agents"),

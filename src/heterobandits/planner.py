@@ -73,6 +73,18 @@ class Planner:
     (1, 13, 4)
     """
 
+    __slots__ = (
+        "_arms",
+        "_history",
+        "_knowledge",
+        "_left",
+        "_policy",
+        "_seed",
+        "_start",
+        "_team",
+        "_trial",
+    )
+
     def __init__(
         self,
         sensitivities: Any,
