@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from heterobandits import PAPER, InvalidInput, Planner, Problem, policy
@@ -195,6 +196,15 @@ class TestTelling:
             (lambda f: {"x": [3, 12], "y": (0, 0)}, [(3, 12), (0, 0)]),
             (lambda f: {"x": (np.int32(3), np.uint8(12)), "y": None}, [(3, 12), (0, 0)]),
             (lambda f: [(12, 12), (0, 7), None], [(12, 12), (0, 7)]),
+            (lambda f: [1.0, 0.0, math.nan], [(1, 1), (0, 1)]),
+            (lambda f: np.array([1.0, math.nan, math.nan]), [(1, 1), (0, 0)]),
+            (lambda f: np.array([1, 0, math.nan], np.float32), [(1, 1), (0, 1)]),
+            (lambda f: {"x": np.float64(1.0), "y": np.nan, "z": np.nan}, [(1, 1), (0, 0)]),
+            (lambda f: {"x": (3.0, np.float64(12.0)), "y": (np.int64(0), 7)}, [(3, 12), (0, 7)]),
+            (lambda f: pd.Series([0.0, 1.0], ["y", "x"]), [(1, 1), (0, 1)]),
+            (lambda f: pd.Series([1, 0, None], dtype="Int64"), [(1, 1), (0, 1)]),
+            (lambda f: pd.Series([True, False, None], dtype="boolean"), [(1, 1), (0, 1)]),
+            (lambda f: dict(zip("xyz", pd.Series([1, 0, None]), strict=True)), [(1, 1), (0, 1)]),
         ],
     )
     def test_every_way_to_say_it(self, make, counted):
@@ -221,8 +231,12 @@ class TestTelling:
             (lambda f: [1, (1,), None], "outcome of 'y' is"),
             (lambda f: [1, (1, 2, 3), None], "outcome of 'y' is"),
             (lambda f: [1, 0.5, None], "outcome of 'y' is 0.5"),
-            (lambda f: [1, 1.0, None], "outcome of 'y' is 1.0"),
-            (lambda f: [1, math.nan, None], "outcome of 'y' is nan"),
+            (lambda f: [1, math.inf, None], "outcome of 'y' is inf"),
+            (lambda f: [(3, math.nan), 0, None], "tests of 'x' is nan"),
+            (lambda f: [(2.5, 3.0), 0, None], "successes of 'x' is 2.5"),
+            (lambda f: [1, np.float64(2.0), None], "outcome of 'y' is .*2.0"),
+            (lambda f: [1, 0, 0.0], "0.0 for 'z': the plan sent it nowhere"),
+            (lambda f: pd.Series([1, 0, 1], ["x", "y", "x"]), "outcomes has 'x' twice"),
             (lambda f: [1, -1, None], "outcome of 'y' is -1"),
             (lambda f: [1, 2, None], "outcome of 'y' is 2"),
             (lambda f: [1, 10**5000, None], "outcome of 'y' is"),

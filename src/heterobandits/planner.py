@@ -247,8 +247,9 @@ class Planner:
             A plan, which is accepted if it was not yet, or a round that was fixed, or its number.
         outcomes
             A list with one outcome for each agent, or a mapping from agents, or from pairs
-            (agent, arm), to outcomes. An outcome is 0 or 1, a pair (successes, tests), or None if
-            it is still missing; who is not in the mapping is missing too.
+            (agent, arm), to outcomes; or a column of a data frame, whose index has the agents. An
+            outcome is 0 or 1, a pair (successes, tests), or None or NaN if it is still missing;
+            who is not in the mapping is missing too.
         """
         self._keep(self._round_of(plan).told(outcomes))
 
