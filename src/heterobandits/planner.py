@@ -346,6 +346,15 @@ class Planner:
             ) from None
         return planner
 
+    def save(self, path: Any) -> None:
+        """Write the planner to a file, the rounds that wait included; the old file stays until the new one is whole."""
+        saving.write_file(self.to_json(), path)
+
+    @classmethod
+    def load(cls, path: Any, policy: Policy | None = None) -> Self:
+        """The planner that `save` wrote; a policy of your own must be given again."""
+        return cls.from_json(saving.read_file(path), policy)
+
     def _given(
         self, number: int
     ) -> tuple[Team, tuple[str, ...], Policy, Knowledge, planning.Address]:
