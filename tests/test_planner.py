@@ -371,3 +371,69 @@ class TestTelling:
         for arm, k, n in ((first, 30, 100), (second, 9, 10)):
             exact = k / n + math.sqrt(math.log(2 * 2 * 100 / 0.05) / (2 * n))  # eq:cucb_alg_ucb
             assert planner.ask().index[0][arm] == pytest.approx(exact, rel=1e-12)
+
+
+class TestReading:
+    def made(self):
+        planner = Planner([0.9, 0.5], ["north", "the swamp"], agent_names=["Ana", "Bo"], seed=1)
+        planner.tell(planner.ask(forced=[("Ana", "north")]), {"Ana": (3, 12), "Bo": 1})
+        planner.accept(planner.ask(absent=["Bo"], closed=["the swamp"]))
+        return planner
+
+    def test_the_planner_in_one_line(self):
+        assert repr(self.made()) == (
+            "<Planner: 2 agents, 2 arms, posterior-sorted, seed 1, 2 rounds, 1 waiting>"
+        )
+        assert (
+            repr(Planner([0.5], 1, "cucb")) == "<Planner: 1 agent, 1 arm, cucb, seed 0, 0 rounds>"
+        )
+
+    def test_the_planner_as_a_table(self):
+        planner = self.made()
+        planner.leave("Bo")
+        assert [line.split() for line in str(planner).splitlines()] == [
+            repr(planner)[1:-1].split(),
+            ["agent", "sensitivity", "pulls", "successes"],
+            ["Ana", "0.9", "12", "3"],
+            ["Bo", "(left)", "0.5", "1", "1"],
+            ["arm", "pulls", "successes"],
+            ["north", "12", "3"],
+            ["the", "swamp", "1", "1"],
+            ["round", "2", "waits", "for", "Ana"],
+        ]
+        assert len({len(line) for line in str(planner).splitlines()[1:4]}) == 1
+
+    def test_long_tables_are_cut(self):
+        text = str(Planner([0.5] * 40, 500))
+        assert len(text.splitlines()) < 60
+        assert "... and 480 more" in text
+
+    def test_intervals_with_names(self):
+        planner = self.made()
+        known = planner.intervals()
+        assert known.arm_names == planner.arm_names
+        lines = str(known).splitlines()
+        assert lines[0].split() == ["arm", "estimate", "lower", "upper"]
+        for n, name in enumerate(planner.arm_names):
+            numbers = [f"{x[n]:.3f}" for x in known]
+            assert lines[n + 1].split() == [*name.split(), *numbers]
+            assert f"{name}: {numbers[0]} in [{numbers[1]}, {numbers[2]}]" in repr(known)
+        assert "\n" not in repr(known)
+        estimate, lower, upper = known  # still three arrays
+        assert (lower <= estimate).all()
+        assert (estimate <= upper).all()
+
+    def test_the_ranking_with_names(self):
+        planner = Planner(
+            [0.9], ["a", "b", "c"], pulls=[[400, 400, 400]], successes=[[40, 60, 300]], rounds=1200
+        )
+        known = planner.ranking()
+        assert known.arm_names == ("a", "b", "c")
+        assert known.best.tolist() == [2, 2, 1]
+        assert [line.split() for line in str(known).splitlines()] == [
+            ["arm", "rank", "certainly", "above"],
+            ["a", "2", "to", "3", "-"],
+            ["b", "2", "to", "3", "-"],
+            ["c", "1", "a,", "b"],
+        ]
+        assert repr(known) == "<Ranking: a 2 to 3, b 2 to 3, c 1>"

@@ -1,10 +1,15 @@
 """What a planner hands to people: the plan of a round, and why each agent is sent where it is."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import islice
+from typing import Literal, Self
 
+from heterobandits.intervals import Intervals, Ranking
 from heterobandits.matching import Circumstances
+
+MOST_LINES = 20  # of a table that is printed
 
 Code = Literal[
     "absent",
@@ -168,3 +173,73 @@ class Explanation:
             f"{text}; would go to {self.runner_up} ({in_figures(self.runner_up_index)}) "
             f"if {self.arm} {moves} {in_figures(self.flip_index)}"
         )
+
+
+class NamedIntervals(Intervals):
+    """Intervals that know whose they are: `arm_names`."""
+
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Intervals, arm_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.arm_names = arm_names
+        return made
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        numbers = ([f"{x:.3f}" for x in column] for column in self)
+        return list(zip(self.arm_names, *numbers, strict=True))
+
+    def __str__(self) -> str:
+        return table(("arm", "estimate", "lower", "upper"), self._rows())
+
+    def __repr__(self) -> str:
+        each = (f"{arm}: {middle} in [{low}, {high}]" for arm, middle, low, high in self._rows())
+        return f"<Intervals: {', '.join(each)}>"
+
+
+class NamedRanking(Ranking):
+    """A ranking that knows whose it is: `arm_names`."""
+
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Ranking, arm_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.arm_names = arm_names
+        return made
+
+    def _ranks(self) -> list[str]:
+        ends = zip(self.best.tolist(), self.worst.tolist(), strict=True)
+        return [f"{best}" if best == worst else f"{best} to {worst}" for best, worst in ends]
+
+    def __str__(self) -> str:
+        names = self.arm_names
+        below = (", ".join(names[m] for m in row.nonzero()[0]) or "-" for row in self.above)
+        return table(
+            ("arm", "rank", "certainly above"), zip(names, self._ranks(), below, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        each = (f"{arm} {rank}" for arm, rank in zip(self.arm_names, self._ranks(), strict=True))
+        return f"<Ranking: {', '.join(each)}>"
+
+
+def counted(number: int, what: str) -> str:
+    """So many of these, in words."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows of text under a head, the first column to the left and the others to the right; a long one is cut."""
+    everything = list(rows)
+    shown = [head, *islice(everything, MOST_LINES)]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
+    lines = [
+        "  ".join(["", row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+        for row in shown
+    ]
+    more = len(everything) - MOST_LINES
+    return "\n".join([*lines, *([f"  ... and {more:,} more"] if more > 0 else [])])
