@@ -306,7 +306,14 @@ class TestPairs:
                 {"forbidden": [(0, 1), (0, 2), (1, 1), (1, 2)]},
                 "no assignment is left",
             ),
-            ({"forced": [(0, 0)], "forbidden": [(1, 1), (1, 2)]}, "no assignment is left"),
+            (
+                {"forced": [(0, 0)], "forbidden": [(1, 1), (1, 2)]},
+                "without an arm; name it as absent",
+            ),
+            (
+                {"closed": [0, 1], "forbidden": [(0, 2), (1, 2)]},
+                "some open arm without an agent; close it",
+            ),
         ],
     )
     @pytest.mark.parametrize("entry", ["min-width", "no-sharing", "cucb"])
@@ -329,22 +336,25 @@ class TestPairs:
         with pytest.raises(InvalidInput):
             Planner([0.9, 0.5], 3).ask(**{field: [pair]})
 
-    def test_one_name_will_do(self):
+    def test_one_name_or_pair_will_do(self):
         planner = Planner([0.9, 0.5], ["Swamp", "Hill", "Ford"], agent_names=["Ana", "Bo"])
         assert planner.ask(closed="Swamp", absent="Bo") == planner.ask(
             closed=["Swamp"], absent=["Bo"]
         )
+        one = planner.ask(forbidden=("Ana", "Swamp"), forced=(1, 0))
+        assert one == planner.ask(forbidden=[("Ana", "Swamp")], forced=[("Bo", "Swamp")])
+        assert one.assignment[1] == 0
         for how, said in (
             ({"closed": 1}, "closed is 1: a list of arms, or one name"),
             ({"absent": None}, "absent is None: a list of agents, or one name"),
             ({"closed": "Swmp"}, "unknown arm 'Swmp': did you mean 'Swamp'?"),
             (
-                {"forbidden": ("Ana", "Swamp")},
-                "forbidden has 'Ana': a list of pairs, as [('Ana', 'Swamp')]",
+                {"forbidden": ["Ana", "Swamp"]},
+                "forbidden has 'Ana': pairs (agent, arm), as ('Ana', 'Swamp')",
             ),
             (
                 {"forced": "Ana"},
-                "forced is 'Ana': a list of pairs (agent, arm)",
+                "forced is 'Ana': a list of pairs (agent, arm), or one of them",
             ),
         ):
             with pytest.raises(InvalidInput) as caught:

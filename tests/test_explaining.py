@@ -258,6 +258,21 @@ class TestExplaining:
         assert flipped > 150
         assert kept > 10
 
+    @pytest.mark.parametrize(
+        ("s", "index", "moves"),
+        [([0.5, 0.9, 0.7], 0.5, "rose above"), ([0.9, 0.5, 0.7], 0.9, "fell below")],
+    )
+    def test_an_arm_may_go_to_another_agent(self, s, index, moves):
+        # Two assignments are allowed. With x for b they are worth s1 x + s2 + 0.2 s3 and s2 x + s3 + 0.2 s1,
+        # as much as each other where (s1 - s2) x = 0.2 s1 - s2 + 0.8 s3: in both cases at 0.24 / 0.4.
+        planner = Planner(s, ["a", "b", "c"], fixed([1.0, index, 0.2]))
+        plan = planner.ask(forbidden=[(0, 0), (1, 2), (2, 1)])
+        assert plan.assignment == (1, 0, 2)
+        e = planner.explain(plan)[0]
+        assert (e.arm, e.runner_up) == ("b", "c")
+        assert e.flip_index == pytest.approx(0.6, rel=1e-12)
+        assert str(e).endswith(f"would go to c (0.200) if b {moves} 0.600")
+
     def test_with_pairs_that_do_not_matter_the_reasons_stay(self):
         index = [0.9, 0.8, 0.7, 0.6]
         planner = Planner([0.9, 0.5], 4, fixed(index))

@@ -632,7 +632,9 @@ class TestFiles:
             resource.RLIMIT_FSIZE, (len(before) + 1, limits[1])
         )  # a disk that is full
         try:
-            with pytest.raises(InvalidInput, match=r"cannot write .*planner\.json.: File too large"):
+            with pytest.raises(
+                InvalidInput, match=r"cannot write .*planner\.json.: File too large"
+            ):
                 planner.save(file)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -212,6 +212,6 @@ def located_pair(
     """The positions of a pair (agent, arm)."""
     if not isinstance(key, (tuple, list)) or len(key) != 2:
         raise InvalidInput(
-            f"{name} has {shown(key)}: a list of pairs, as [({agents[0]!r}, {arms[0]!r})]"
+            f"{name} has {shown(key)}: pairs (agent, arm), as ({agents[0]!r}, {arms[0]!r})"
         )
     return located(key[0], "agent", agents), located(key[1], "arm", arms)

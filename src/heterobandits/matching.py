@@ -32,6 +32,7 @@ Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]
 Flags = npt.NDArray[np.bool_]
 Pair = tuple[int, int]
+Pairlike = (tuple, list)
 Exact = float | Fraction
 Row = Sequence[Exact]  # an index row, or what stands for one
 
@@ -59,7 +60,10 @@ class Circumstances(NamedTuple):
         """The circumstances, given by names or numbers of these agents and arms; refuses contradictions."""
 
         def pairs(given: Any, name: str) -> frozenset[Pair]:
-            items = listed(given, name, "pairs (agent, arm)")
+            one = (
+                isinstance(given, tuple) and len(given) == 2 and not isinstance(given[0], Pairlike)
+            )
+            items = [given] if one else listed(given, name, "pairs (agent, arm), or one of them")
             return frozenset(located_pair(pair, name, agents, arms) for pair in items)
 
         def some(given: Any, name: str, kind: str, known: Sequence[str]) -> frozenset[int]:
@@ -129,9 +133,9 @@ def match(
         turns = [a for a in turns if a in by_turn[: len(free)]]
     if not turns:
         return {}
-    each_its_own = dealt != BY_SECOND_ROW and len(rows) > 1
-    index = rows[turns] if each_its_own else rows
-    ties = luck.own[turns] if each_its_own else luck.arms[None]
+    own = each_its_own(rows, dealt)
+    index = rows[turns] if own else rows
+    ties = luck.own[turns] if own else luck.arms[None]
     out = np.empty((len(turns), 1), np.int32)
     assign(
         np.ascontiguousarray(index[:, free, None]),
@@ -145,6 +149,11 @@ def match(
     return {a: free[int(n)] for a, n in zip(turns, out[:, 0], strict=True)}
 
 
+def each_its_own(rows: Sequence[Row] | Floats, dealt: int) -> bool:
+    """Whether every agent has an index row of its own."""
+    return dealt != BY_SECOND_ROW and len(rows) > 1
+
+
 def paired_match(
     rows: Sequence[Row] | Floats, dealt: int, team: Team, luck: Luck, circumstances: Circumstances
 ) -> dict[int, int]:
@@ -152,7 +161,7 @@ def paired_match(
     arms = len(rows[0])
     allowed = allowed_pairs(len(team), arms, circumstances)
     going = who_goes(in_turn(dealt, team, luck), allowed, circumstances)
-    if dealt != BY_SECOND_ROW and len(rows) > 1:
+    if each_its_own(rows, dealt):
         own = {a: best_first(rows[a], luck.own[a]) for a in going}
         return pick(going, allowed, own)
     chosen = best_arms(best_first(rows[0], luck.arms), going, allowed)
@@ -211,17 +220,23 @@ def place(one: int, allowed: Flags, partner: dict[int, int]) -> bool:
 
 
 def who_goes(turns: list[int], allowed: Flags, circumstances: Circumstances) -> list[int]:
-    """The agents that go, by turn: as many as there are arms for, the first ones and all that are forced."""
-    forced = dict(circumstances.forced)
+    """The agents that go, by turn: as many as there are arms for.
+
+    They are the first ones and all that are forced, whose arms are nobody else's.
+    """
     partner: dict[int, int] = {}
-    going = {a for a in sorted(turns, key=lambda a: a not in forced) if place(a, allowed, partner)}
-    agents, arms = allowed.shape
-    if len(going) < min(agents - len(circumstances.away), arms - len(circumstances.closed)):
+    going = [a for a in turns if place(a, allowed, partner)]
+    here = allowed.shape[0] - len(circumstances.away)
+    free = allowed.shape[1] - len(circumstances.closed)
+    if len(going) < min(here, free):
         raise InvalidInput(
             "no assignment is left: the forbidden pairs leave some agent without an arm; "
             "name it as absent or allow a pair"
+            if here <= free
+            else "no assignment is left: the forbidden pairs leave some open arm without an agent; "
+            "close it or allow a pair"
         )
-    return [a for a in turns if a in going]
+    return going
 
 
 def best_arms(arms: list[int], going: list[int], allowed: Flags) -> list[int]:
@@ -361,9 +376,8 @@ def next_with_pairs(
     if it were forbidden to go where it goes.
     """
     arm = assignment[agent]
-    each_its_own = dealt != BY_SECOND_ROW and len(rows) > 1
     exact: list[list[Exact]] = [list(row) for row in rows.tolist()]
-    row = exact[agent if each_its_own else 0]
+    row = exact[agent if each_its_own(rows, dealt) else 0]
     here = row[arm]
 
     def goes(x: Exact) -> int:
@@ -404,13 +418,12 @@ def thresholds(
     with the weights of the agent and the heir for slopes.
     """
     arm = assignment[agent]
-    each_its_own = dealt != BY_SECOND_ROW and len(rows) > 1
-    row = rows[agent if each_its_own else 0]
+    own = each_its_own(rows, dealt)
+    row = rows[agent if own else 0]
     found = {x for n, x in enumerate(row) if n != arm and n not in circumstances.closed}
-    if dealt != BY_INDEX or each_its_own:
+    if dealt != BY_INDEX or own:
         return found
     weight = weights(team, dealt)
-
     exact = [Fraction(0 if math.isinf(x) else x) for x in row]
 
     def constant(dealing: dict[int, int]) -> tuple[int, Fraction]:

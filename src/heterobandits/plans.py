@@ -126,7 +126,8 @@ class Explanation:
     mode
         "exploit" if the estimates alone would send the agent to the same arm, else "explore".
     runner_up, runner_up_index
-        The arm this agent would go to if its own were not to be had; None if there is no other.
+        The arm this agent would go to beyond the flip index or, where there is none, if its own were
+        not to be had; None if there is no other.
     flip_index
         What the index of the agent's arm would have to fall below (or, if it is higher than the
         index, rise above), all else as it is, for the agent to go to the runner-up instead.
