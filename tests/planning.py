@@ -41,11 +41,11 @@ def labelled(entry):
     return policy(entry).label
 
 
-def fixed(table):
+def fixed(table, first="most sensitive"):
     """A policy whose index is this table: a list for all agents, or a row for each."""
     table = np.array(table, float)[..., None]
     per = "arm" if table.ndim == 2 else "agent"
-    return Policy("fixed", index=lambda known: table, index_per=per)
+    return Policy("fixed", index=lambda known: table, index_per=per, first=first)
 
 
 def with_tables(planner, pulls, successes, rounds):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 
 import reference
 from heterobandits import Explanation, Planner, policy
+from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
 from heterobandits.core.randomness import uniform
+from heterobandits.matching import Circumstances, Luck, match, next_with_pairs
+from heterobandits.team import Team
 from planning import (
     OWN,
     PLANNED,
@@ -21,7 +25,6 @@ from planning import (
     fixed,
     labelled,
     sizes,
-    value,
     with_tables,
 )
 
@@ -208,46 +211,121 @@ class TestExplaining:
                 again = Planner(s, arms, fixed(changed)).ask(**how)
                 assert again.assignment[a] == goes
 
-    @pytest.mark.parametrize("shared", [False, True], ids=["per agent", "shared"])
-    def test_with_pairs_the_flip_index_flips(self, shared):
+    @pytest.mark.parametrize("kind", ["own", "shared", "random turns", "second row"])
+    def test_with_pairs_the_flip_index_flips(self, kind):
         rng = np.random.default_rng(12)
-        flipped = 0
+        flipped = kept = 0
+        dealt = {"random turns": BY_CHANCE, "second row": BY_SECOND_ROW}.get(kind, BY_INDEX)
         for _ in range(300):
             arms = int(rng.integers(2, 5))
             agents = int(rng.integers(1, arms + 1))
-            s = rng.uniform(0.1, 1, agents).tolist()
-            table = rng.uniform(0, 2, arms if shared else (agents, arms))
+            team = Team(rng.choice([rng.uniform(0.1, 1), 0.5], agents))
+            rows = rng.uniform(0, 2, ({"own": agents, "second row": 2}.get(kind, 1), arms))
             pairs = list(itertools.product(range(agents), range(arms)))
-            chosen = rng.permutation(len(pairs))[:3]
+            some = rng.permutation(len(pairs))[:3]
             how = {
-                "forbidden": [pairs[i] for i in chosen[: rng.integers(1, 3)]],
-                "forced": [pairs[i] for i in chosen[2:] if rng.random() < 0.3],
+                "forbidden": [pairs[i] for i in some[: rng.integers(1, 3)]],
+                "forced": [pairs[i] for i in some[2:] if rng.random() < 0.3],
                 "closed": [int(rng.integers(arms))] if rng.random() < 0.2 else [],
             }
             if contradictory(**how) or not list(every_allowed(agents, arms, **how)):
                 continue
-            planner = Planner(s, arms, fixed(table))
-            plan = planner.ask(**how)
-            for a, e in explained(planner, plan).items():
-                n = plan.assignment[a]
-                away = [f for f in every_allowed(agents, arms, **how) if f.get(a) != n]
-                if not away or (a, n) in how["forced"]:
-                    assert (e.runner_up, e.flip_index) == (None, None)
+            words = rng.integers(0, 2**32, (agents + 2, arms), np.uint32)
+            luck = Luck(arms=words[0], own=words[2:], turns=words[1, :agents])
+            given = Circumstances.of(team.names, [f"arm {n}" for n in range(arms)], **how)
+            f = match(rows, dealt, team, luck, given)
+            for a, n in f.items():
+                if (a, n) in how["forced"]:
                     continue
-                if not shared:  # no other agent's value hangs on this one's index
-                    other = max(away, key=lambda f: value(f, table, s)).get(a)
-                    assert e.runner_up == (None if other is None else planner.arm_names[other])
-                if e.flip_index is None:
-                    continue
-                flipped += 1
-                other = planner.arm_names.index(e.runner_up)
-                beyond = math.copysign(1e-6, e.flip_index - e.index)
-                for shift, goes in ((-beyond, n), (beyond, other)):
-                    changed = table.copy()
-                    changed[n if shared else (a, n)] = e.flip_index + shift
-                    again = Planner(s, arms, fixed(changed)).ask(**how)
-                    assert again.assignment[a] == goes, (s, table.tolist(), how, str(e))
-        assert flipped > 200  # of some 320
+                row = a if kind == "own" else 0
+                other, flip = next_with_pairs(rows, dealt, team, luck, given, f, a)
+                away = [g for g in every_allowed(agents, arms, **how) if g.get(a, n) != n]
+                if other is None:  # somebody else would go instead
+                    assert not [g for g in away if set(g) == set(f)]
+                else:
+                    assert other in [g[a] for g in away]
+                moves = [(-9.0, n), (9.0, n)]  # no index sends it elsewhere
+                if flip is not None:
+                    beyond = math.copysign(1e-6, flip - rows[row, n])
+                    moves = [(flip - beyond, n), (flip + beyond, other)]
+                    if flip > rows[row, n]:  # nor does a lower one
+                        moves.append((-9.0, n))
+                for index, goes in moves:
+                    changed = rows.copy()
+                    changed[row, n] = index
+                    assert match(changed, dealt, team, luck, given)[a] == goes, (rows, how, a)
+                flipped, kept = flipped + (flip is not None), kept + (flip is None)
+        assert flipped > 150
+        assert kept > 10
+
+    @pytest.mark.parametrize(
+        ("s", "index", "moves"),
+        [([0.5, 0.9, 0.7], 0.5, "rose above"), ([0.9, 0.5, 0.7], 0.9, "fell below")],
+    )
+    def test_an_arm_may_go_to_another_agent(self, s, index, moves):
+        # Two assignments are allowed. With x for b they are worth s1 x + s2 + 0.2 s3 and s2 x + s3 + 0.2 s1,
+        # as much as each other where (s1 - s2) x = 0.2 s1 - s2 + 0.8 s3: in both cases at 0.24 / 0.4.
+        planner = Planner(s, ["a", "b", "c"], fixed([1.0, index, 0.2]))
+        plan = planner.ask(forbidden=[(0, 0), (1, 2), (2, 1)])
+        assert plan.assignment == (1, 0, 2)
+        e = planner.explain(plan)[0]
+        assert (e.arm, e.runner_up) == ("b", "c")
+        assert e.flip_index == pytest.approx(0.6, rel=1e-12)
+        assert str(e).endswith(f"would go to c (0.200) if b {moves} 0.600")
+
+    def test_with_pairs_that_do_not_matter_the_reasons_stay(self):
+        index = [0.9, 0.8, 0.7, 0.6]
+        planner = Planner([0.9, 0.5], 4, fixed(index))
+        free = planner.explain(planner.ask())
+        bound = planner.explain(planner.ask(forbidden=[(0, 3)]))
+        for one, other in zip(free, bound, strict=True):
+            assert (one.runner_up, one.flip_index) == (other.runner_up, other.flip_index)
+
+    @pytest.mark.parametrize("entry", [*PLANNED, *OWN], ids=labelled)
+    @settings(max_examples=25)
+    @given(st.data())
+    def test_what_a_reason_says_is_so(self, entry, data):
+        agents, arms = data.draw(sizes(4))
+        pulls = [[data.draw(st.integers(0, 3)) for _ in range(arms)] for _ in range(agents)]
+        successes = [[data.draw(st.integers(0, c)) for c in row] for row in pulls]
+        how = data.draw(circumstances(agents, arms))
+        assume(not contradictory(**how) and list(every_allowed(agents, arms, **how)))
+        planner = Planner([0.9, 0.5, 0.5, 0.2][:agents], arms, entry)
+        planner = with_tables(planner, pulls, successes, 12)
+        plan = planner.ask(**how)
+        seen = planner.pulls.sum(axis=0)
+        for a, (n, reason) in enumerate(zip(plan.assignment, plan.reasons, strict=True)):
+            if n is None:
+                continue
+            higher = sum(
+                plan.index[a][m] > plan.index[a][n] for m in range(arms) if m not in how["closed"]
+            )
+            if reason.code in ("highest", "among the highest"):
+                assert higher < reason.visited
+            if reason.code == "best to be had":
+                assert higher >= reason.visited
+            if reason.code == "unseen":
+                assert seen[n] == 0
+            if reason.code == "unseen by it":
+                assert pulls[a][n] == 0
+
+    def test_an_infinite_index_of_an_arm_that_was_pulled(self):
+        planner = Planner([0.9], ["a", "b"], fixed([math.inf, 1.0]))
+        planner.tell(planner.ask(), [1])
+        plan = planner.ask()
+        assert plan.reasons[0].code == "highest left"
+        assert str(plan).endswith("a: index infinite, the highest left at its turn")
+        (e,) = planner.explain(plan)
+        assert str(e).endswith("would go to b (1.000) if a fell below 1.000")
+
+    def test_infinite_numbers_in_words(self):
+        planner = Planner([0.9, 0.5], ["east", "west"], fixed([1.0, math.inf]))
+        plan = planner.ask(forbidden=[(0, 1), (1, 0)])
+        for e in planner.explain(plan):
+            assert "inf)" not in str(e)
+        (first,) = planner.explain(planner.ask(closed=["west"], absent=[1]))
+        text = str(replace(first, runner_up="west", runner_up_index=math.inf, flip_index=2.0))
+        assert text.endswith("would go to west (infinite) if east rose above 2.000")
 
     def test_without_another_arm_to_be_had(self):
         planner = Planner([0.9, 0.5], 2, fixed([1.0, 0.5]))

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from heterobandits import PAPER, InvalidInput, Planner, Problem, policy
@@ -46,6 +47,10 @@ class TestMaking:
             ({"successes": [[1, 1, 1]] * 2}, "successes without pulls"),
             ({"pulls": [[1, 1]] * 2, "successes": [[1, 1]] * 2}, "pulls has the shape"),
             ({"pulls": [[1] * 3] * 2, "successes": [[1, 1, 2]] * 2}, "at most the 1 pulls"),
+            (
+                {"pulls": [[1] * 3] * 2, "successes": [[0, -5, 0]] * 2},
+                r"successes\[0\]\[1\] is -5: a table of whole numbers from 0",
+            ),
             ({"rounds": -1}, "rounds is -1"),
             ({"rounds": 1.5}, "rounds is 1.5"),
             ({"left": 1}, "left is 1: a list of agents"),
@@ -191,6 +196,15 @@ class TestTelling:
             (lambda f: {"x": [3, 12], "y": (0, 0)}, [(3, 12), (0, 0)]),
             (lambda f: {"x": (np.int32(3), np.uint8(12)), "y": None}, [(3, 12), (0, 0)]),
             (lambda f: [(12, 12), (0, 7), None], [(12, 12), (0, 7)]),
+            (lambda f: [1.0, 0.0, math.nan], [(1, 1), (0, 1)]),
+            (lambda f: np.array([1.0, math.nan, math.nan]), [(1, 1), (0, 0)]),
+            (lambda f: np.array([1, 0, math.nan], np.float32), [(1, 1), (0, 1)]),
+            (lambda f: {"x": np.float64(1.0), "y": np.nan, "z": np.nan}, [(1, 1), (0, 0)]),
+            (lambda f: {"x": (3.0, np.float64(12.0)), "y": (np.int64(0), 7)}, [(3, 12), (0, 7)]),
+            (lambda f: pd.Series([0.0, 1.0], ["y", "x"]), [(1, 1), (0, 1)]),
+            (lambda f: pd.Series([1, 0, None], dtype="Int64"), [(1, 1), (0, 1)]),
+            (lambda f: pd.Series([True, False, None], dtype="boolean"), [(1, 1), (0, 1)]),
+            (lambda f: dict(zip("xyz", pd.Series([1, 0, None]), strict=True)), [(1, 1), (0, 1)]),
         ],
     )
     def test_every_way_to_say_it(self, make, counted):
@@ -217,8 +231,12 @@ class TestTelling:
             (lambda f: [1, (1,), None], "outcome of 'y' is"),
             (lambda f: [1, (1, 2, 3), None], "outcome of 'y' is"),
             (lambda f: [1, 0.5, None], "outcome of 'y' is 0.5"),
-            (lambda f: [1, 1.0, None], "outcome of 'y' is 1.0"),
-            (lambda f: [1, math.nan, None], "outcome of 'y' is nan"),
+            (lambda f: [1, math.inf, None], "outcome of 'y' is inf"),
+            (lambda f: [(3, math.nan), 0, None], "tests of 'x' is nan"),
+            (lambda f: [(2.5, 3.0), 0, None], "successes of 'x' is 2.5"),
+            (lambda f: [1, np.float64(2.0), None], "outcome of 'y' is .*2.0"),
+            (lambda f: [1, 0, 0.0], "0.0 for 'z': the plan sent it nowhere"),
+            (lambda f: pd.Series([1, 0, 1], ["x", "y", "x"]), "outcomes has 'x' twice"),
             (lambda f: [1, -1, None], "outcome of 'y' is -1"),
             (lambda f: [1, 2, None], "outcome of 'y' is 2"),
             (lambda f: [1, 10**5000, None], "outcome of 'y' is"),
@@ -233,7 +251,7 @@ class TestTelling:
             (lambda f: "101", "outcomes is '101'"),
             (lambda f: np.array(1), "outcomes is"),
             (lambda f: {"x": 1, "w": 0}, "unknown agent 'w'"),
-            (lambda f: {"x": 1, 3: 0}, "number of an agent is 3"),
+            (lambda f: {"x": 1, 3: 0}, "number of an agent is 3: .*from 0, 'x', to 2, 'z'"),
             (lambda f: {"x": 1, 10**5000: 0}, "number of an agent is"),
             (lambda f: {"x": 1, None: 0}, "None"),
             (lambda f: {"x": 1, 0: 0}, "outcomes has 'x' twice"),
@@ -353,3 +371,69 @@ class TestTelling:
         for arm, k, n in ((first, 30, 100), (second, 9, 10)):
             exact = k / n + math.sqrt(math.log(2 * 2 * 100 / 0.05) / (2 * n))  # eq:cucb_alg_ucb
             assert planner.ask().index[0][arm] == pytest.approx(exact, rel=1e-12)
+
+
+class TestReading:
+    def made(self):
+        planner = Planner([0.9, 0.5], ["north", "the swamp"], agent_names=["Ana", "Bo"], seed=1)
+        planner.tell(planner.ask(forced=[("Ana", "north")]), {"Ana": (3, 12), "Bo": 1})
+        planner.accept(planner.ask(absent=["Bo"], closed=["the swamp"]))
+        return planner
+
+    def test_the_planner_in_one_line(self):
+        assert repr(self.made()) == (
+            "<Planner: 2 agents, 2 arms, posterior-sorted, seed 1, 2 rounds, 1 waiting>"
+        )
+        assert (
+            repr(Planner([0.5], 1, "cucb")) == "<Planner: 1 agent, 1 arm, cucb, seed 0, 0 rounds>"
+        )
+
+    def test_the_planner_as_a_table(self):
+        planner = self.made()
+        planner.leave("Bo")
+        assert [line.split() for line in str(planner).splitlines()] == [
+            repr(planner)[1:-1].split(),
+            ["agent", "sensitivity", "pulls", "successes"],
+            ["Ana", "0.9", "12", "3"],
+            ["Bo", "(left)", "0.5", "1", "1"],
+            ["arm", "pulls", "successes"],
+            ["north", "12", "3"],
+            ["the", "swamp", "1", "1"],
+            ["round", "2", "waits", "for", "Ana"],
+        ]
+        assert len({len(line) for line in str(planner).splitlines()[1:4]}) == 1
+
+    def test_long_tables_are_cut(self):
+        text = str(Planner([0.5] * 40, 500))
+        assert len(text.splitlines()) < 60
+        assert "... and 480 more" in text
+
+    def test_intervals_with_names(self):
+        planner = self.made()
+        known = planner.intervals()
+        assert known.arm_names == planner.arm_names
+        lines = str(known).splitlines()
+        assert lines[0].split() == ["arm", "estimate", "lower", "upper"]
+        for n, name in enumerate(planner.arm_names):
+            numbers = [f"{x[n]:.3f}" for x in known]
+            assert lines[n + 1].split() == [*name.split(), *numbers]
+            assert f"{name}: {numbers[0]} in [{numbers[1]}, {numbers[2]}]" in repr(known)
+        assert "\n" not in repr(known)
+        estimate, lower, upper = known  # still three arrays
+        assert (lower <= estimate).all()
+        assert (estimate <= upper).all()
+
+    def test_the_ranking_with_names(self):
+        planner = Planner(
+            [0.9], ["a", "b", "c"], pulls=[[400, 400, 400]], successes=[[40, 60, 300]], rounds=1200
+        )
+        known = planner.ranking()
+        assert known.arm_names == ("a", "b", "c")
+        assert known.best.tolist() == [2, 2, 1]
+        assert [line.split() for line in str(known).splitlines()] == [
+            ["arm", "rank", "certainly", "above"],
+            ["a", "2", "to", "3", "-"],
+            ["b", "2", "to", "3", "-"],
+            ["c", "1", "a,", "b"],
+        ]
+        assert repr(known) == "<Ranking: a 2 to 3, b 2 to 3, c 1>"

@@ -2,7 +2,12 @@
 
 import json
 import math
+import os
+import resource
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,6 +119,32 @@ class TestSaving:
         assert friday.pulls[0].tolist() == [12 * (n == plan.assignment[0]) for n in range(3)]
         assert friday.waiting == ()
 
+    def test_outcomes_go_to_the_arms_that_were_visited(self, tmp_path):
+        arms, file = ["north", "east", "swamp"], tmp_path / "park.json"
+        monday = Planner([0.9, 0.5], arms, seed=3, agent_names=["Ana", "Bo"])
+        early = monday.ask(forced=[("Ana", "swamp")])  # before the swamp was closed
+        plan = monday.ask(closed=["swamp"])
+        monday.save(file)  # nothing is fixed yet: the plan itself says who went where
+        friday = Planner.load(file)
+        friday.tell(plan, {"Ana": 1, "Bo": 0})
+        assert friday.pulls.tolist() == [
+            [int(n == plan.assignment[a]) for n in range(3)] for a in range(2)
+        ]
+        monday.accept(plan)
+        monday.save(file)
+        friday = Planner.load(file)
+        before = friday.to_json()
+        with pytest.raises(InvalidInput, match=r"round 1, which was fixed with another: .*'swamp'"):
+            friday.tell(early, {"Ana": 1, "Bo": 0})
+        assert friday.to_json() == before
+        assert friday.ask().round == 2  # asked again without the closure, it is another round
+        with pytest.raises(InvalidInput, match="'Ana' on 'swamp': the plan did not send it there"):
+            friday.tell(1, {("Ana", "swamp"): 1})
+        friday.tell(1, {"Ana": 1, "Bo": 0})
+        assert friday.pulls[:, 2].tolist() == [0, 0]
+        assert friday.pulls.sum() == 2
+        assert friday.waiting == ()
+
     def test_who_left_and_what_was_added(self):
         planner = play(Planner([0.9, 0.5], 2, "cucb", agent_names=["x", "y"]), 3)
         planner.accept(planner.ask())
@@ -172,15 +203,16 @@ class TestSaving:
             Planner.from_json(planner.to_json(), policy("min-width"))
         assert Planner.from_json(planner.to_json(), OWN[0]).ask() == planner.ask()
 
-    @pytest.mark.parametrize("given", ["min-width", 5, ["min-width"]])
+    @pytest.mark.parametrize("given", ["min-width", "optimism", 5, ["min-width"]])
     def test_the_policy_given_is_a_policy(self, given):
-        planner = Planner([0.5], 2)
-        try:
-            again = Planner.from_json(planner.to_json(), given)
-        except InvalidInput as error:
-            assert "policy" in str(error)  # noqa: PT017 - a name may be refused or understood
-        else:
-            assert again.policy.name == given == "min-width"
+        for entry in ("min-width", OWN[0]):
+            text = Planner([0.5], 2, entry).to_json()
+            with pytest.raises(InvalidInput) as caught:
+                Planner.from_json(text, given)
+            assert str(caught.value) == (
+                f"policy is {given!r}: the Policy that the planner was saved with, which is needed "
+                "if it is one of your own"
+            )
 
     @pytest.mark.parametrize("newer", [3, 4, 10**6])
     def test_what_a_newer_version_wrote(self, newer):
@@ -556,6 +588,82 @@ def works_or_refuses(call):
     except InvalidInput as error:
         assert str(error)  # noqa: PT017 - either outcome is right, but a refusal says why
         return None
+
+
+class TestFiles:
+    def test_there_and_back(self, tmp_path):
+        planner = Planner([0.9, 0.5], ["Río", "沼", "c"], agent_names=["Ána", "B"], seed=2)
+        planner.tell(planner.ask(), [1, (3, 12)])
+        planner.accept(planner.ask(closed="沼"))
+        for path in (tmp_path / "Río.json", str(tmp_path / "text.json")):
+            assert planner.save(path) is None
+            assert Planner.load(path).to_json() == planner.to_json()
+            data = Path(path).read_bytes()
+            assert data.decode("utf-8") == planner.to_json() + "\n"
+            assert "沼".encode() in data
+        (tmp_path / "bom.json").write_bytes(b"\xef\xbb\xbf" + data)
+        assert Planner.load(tmp_path / "bom.json").to_json() == planner.to_json()
+
+    def test_a_policy_of_ones_own(self, tmp_path):
+        planner = play(Planner([0.5, 0.4], 3, OWN[0]), 5)
+        planner.save(tmp_path / "own.json")
+        with pytest.raises(InvalidInput, match="'optimism', which is not in the catalogue"):
+            Planner.load(tmp_path / "own.json")
+        assert Planner.load(tmp_path / "own.json", OWN[0]).ask() == planner.ask()
+
+    def test_utf_8_whatever_the_locale(self, tmp_path):
+        code = (
+            "import sys; from heterobandits import Planner; "
+            "Planner([0.5], ['R\\xedo']).save(sys.argv[1]); Planner.load(sys.argv[1])"
+        )
+        plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        file = str(tmp_path / "planner.json")
+        subprocess.run([sys.executable, "-c", code, file], check=True, env=os.environ | plain)
+        assert Planner.load(file).arm_names == ("Río",)
+
+    def test_what_fails_leaves_the_old_file(self, tmp_path):
+        file = tmp_path / "planner.json"
+        planner = Planner([0.9, 0.5], 3)
+        planner.save(file)
+        before = file.read_bytes()
+        planner = play(planner, 20)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (len(before) + 1, limits[1])
+        )  # a disk that is full
+        try:
+            with pytest.raises(
+                InvalidInput, match=r"cannot write .*planner\.json.: File too large"
+            ):
+                planner.save(file)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert file.read_bytes() == before
+        assert list(tmp_path.iterdir()) == [file]
+        planner.save(file)
+        assert Planner.load(file).rounds == 20
+
+    @pytest.mark.parametrize("path", ["no/such/folder.json", "", ".", "a\0b"])
+    def test_where_nothing_can_be(self, path, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(InvalidInput, match="cannot write"):
+            Planner([0.5], 2).save(path)
+        with pytest.raises(InvalidInput, match="cannot read"):
+            Planner.load(path)
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("path", [None, 5, ["a"]])
+    def test_what_is_no_path(self, path):
+        for use in (Planner([0.5], 2).save, Planner.load):
+            with pytest.raises(InvalidInput, match=r"path is .*: the path of a file"):
+                use(path)
+
+    def test_what_is_no_planner(self, tmp_path):
+        file = tmp_path / "x.json"
+        for data, said in ((b"\xff\xfe{", "not UTF-8"), (b"{}", "not a saved planner")):
+            file.write_bytes(data)
+            with pytest.raises(InvalidInput, match=said):
+                Planner.load(file)
 
 
 class TestGarbage:

@@ -247,6 +247,13 @@ class TestReadOnly:
         for table in (planner.pulls, planner.successes):
             with pytest.raises(ValueError, match="read-only"):
                 table[0, 0] += 1
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                table.flags.writeable = True
+
+    @pytest.mark.parametrize("name", ["sensitivity", "Pulls", "names", "agents"])
+    def test_nothing_can_be_added(self, name):
+        with pytest.raises(AttributeError, match=name):
+            setattr(begun(), name, 1)
 
     def test_tables_given_are_copied(self):
         pulls = np.full((1, 2), 3, np.int32)

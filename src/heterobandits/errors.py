@@ -191,12 +191,19 @@ def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:
 
 
 def located(key: Any, kind: str, known: Sequence[str]) -> int:
-    """The position of an agent or arm given by its name or its number."""
+    """The position of an agent or arm given by its name or its number, which counts from 0."""
     if isinstance(key, str):
         if key not in known:
             raise unknown(kind, key, known)
         return known.index(key)
-    return whole_number(key, f"the number of an {kind}", 0, len(known) - 1)
+    try:
+        return whole_number(key, f"the number of an {kind}", 0, len(known) - 1)
+    except InvalidInput:
+        last = len(known) - 1
+        raise InvalidInput(
+            f"the number of an {kind} is {shown(key)}: "
+            f"a number from 0, {known[0]!r}, to {last}, {known[last]!r}"
+        ) from None
 
 
 def located_pair(
@@ -204,5 +211,7 @@ def located_pair(
 ) -> tuple[int, int]:
     """The positions of a pair (agent, arm)."""
     if not isinstance(key, (tuple, list)) or len(key) != 2:
-        raise InvalidInput(f"{name} has {shown(key)}: pairs (agent, arm)")
+        raise InvalidInput(
+            f"{name} has {shown(key)}: pairs (agent, arm), as ({agents[0]!r}, {arms[0]!r})"
+        )
     return located(key[0], "agent", agents), located(key[1], "arm", arms)

@@ -1,5 +1,6 @@
 """Rounds as they were held: who was sent where, and what is known so far of what came of it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,15 +111,16 @@ class Round:
         counted: dict[int, Outcome | None] = {}
         for agent, outcome in self._by_agent(outcomes).items():
             name = self.agent_names[agent]
-            if outcome is not None and self.assignment[agent] is None:
+            missing = is_missing(outcome)
+            if not missing and self.assignment[agent] is None:
                 raise InvalidInput(
                     f"outcomes has {shown(outcome)} for {name!r}: the plan sent it nowhere"
                 )
-            counted[agent] = None if outcome is None else counted_outcome(outcome, name)
+            counted[agent] = None if missing else counted_outcome(outcome, name)
         return counted
 
     def _by_agent(self, outcomes: Any) -> dict[int, Any]:
-        if not isinstance(outcomes, Mapping):
+        if not hasattr(outcomes, "items"):  # a mapping, or a column of a data frame, has pairs
             items = listed(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
             if len(items) != len(self.agent_names):
                 raise InvalidInput(
@@ -172,22 +174,35 @@ def in_words(outcome: Outcome | None) -> str:
     return "no outcome yet" if outcome is None else f"{outcome[0]} of {outcome[1]}"
 
 
+def is_missing(outcome: Any) -> bool:
+    """Whether this says that there is no outcome: None, or as a data frame has it, NaN or pandas.NA."""
+    if isinstance(outcome, (float, np.floating)):
+        return math.isnan(outcome)
+    return outcome is None or type(outcome).__name__ == "NAType"
+
+
+def as_count(number: Any) -> Any:
+    """A whole number that a data frame holds as a float, as an int; anything else as it is."""
+    whole = isinstance(number, (float, np.floating)) and float(number).is_integer()
+    return int(number) if whole else number
+
+
 def counted_outcome(outcome: Any, agent: str) -> Outcome:
     """An outcome, 0 or 1 or (successes, tests), as (successes, tests)."""
     if isinstance(outcome, (bool, np.bool_)):
         return int(outcome), 1
     if isinstance(outcome, (tuple, list)) and len(outcome) == 2:
-        n = whole_number(outcome[1], f"the tests of {agent!r}", 0, MOST)
-        k = whole_number(outcome[0], f"the successes of {agent!r}", 0)
+        n = whole_number(as_count(outcome[1]), f"the tests of {agent!r}", 0, MOST)
+        k = whole_number(as_count(outcome[0]), f"the successes of {agent!r}", 0)
         if k > n:
             raise InvalidInput(
                 f"the outcome of {agent!r} is {shown(k)} successes of {n} tests: at most all of them"
             )
         return k, n
     try:
-        return whole_number(outcome, "outcome", 0, 1), 1
+        return whole_number(as_count(outcome), "outcome", 0, 1), 1
     except InvalidInput:
         raise InvalidInput(
             f"the outcome of {agent!r} is {shown(outcome)}: "
-            "0, 1, a pair (successes, tests), or None"
+            "0, 1, a pair (successes, tests), or None or NaN where it is missing"
         ) from None

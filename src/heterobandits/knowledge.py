@@ -41,7 +41,7 @@ class Knowledge:
         for field in ("pulls", "successes"):
             table = getattr(self, field).copy()
             table.flags.writeable = False
-            object.__setattr__(self, field, table)
+            object.__setattr__(self, field, table.view())  # which nobody can make writeable
 
     @classmethod
     def of(

@@ -1,4 +1,4 @@
-"""One round at a time: ask for a plan, fix it, tell what came of it, have it explained. No I/O.
+"""One round at a time: ask for a plan, fix it, tell what came of it, have it explained.
 
 A planner holds the team, the arms, the tables it began with and the rounds since. What is
 known is folded from them, and a plan is a function of that (`planning.plan`): asking changes
@@ -8,6 +8,8 @@ nothing, and asking again gives the same plan.
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
+
+import numpy as np
 
 from heterobandits import planning, saving
 from heterobandits.errors import (
@@ -20,10 +22,17 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.history import Round, differences
-from heterobandits.intervals import Intervals, Method, Ranking, mean_intervals, ranking
+from heterobandits.intervals import Method, mean_intervals, ranking
 from heterobandits.knowledge import Counts, Knowledge
 from heterobandits.matching import Circumstances
-from heterobandits.plans import Explanation, Plan
+from heterobandits.plans import (
+    Explanation,
+    NamedIntervals,
+    NamedRanking,
+    Plan,
+    counted,
+    table,
+)
 from heterobandits.policies import RECOMMENDED, Policy
 from heterobandits.policies import policy as catalogued
 from heterobandits.team import Team
@@ -73,6 +82,18 @@ class Planner:
     (1, 13, 4)
     """
 
+    __slots__ = (
+        "_arms",
+        "_history",
+        "_knowledge",
+        "_left",
+        "_policy",
+        "_seed",
+        "_start",
+        "_team",
+        "_trial",
+    )
+
     def __init__(
         self,
         sensitivities: Any,
@@ -105,6 +126,39 @@ class Planner:
         )
         self._knowledge = self._start
         self._history: list[Round] = []
+
+    def __repr__(self) -> str:
+        parts = [
+            counted(len(self.agent_names) - len(self._left), "agent"),
+            counted(len(self.arm_names), "arm"),
+            self.policy.label,
+            f"seed {self.seed}",
+            counted(self.rounds, "round"),
+        ]
+        waiting = [f"{len(self.waiting)} waiting"] if self.waiting else []
+        return f"<Planner: {', '.join(parts + waiting)}>"
+
+    def __str__(self) -> str:
+        """The agents and the arms with what is known of them, and whose outcomes are missing."""
+
+        def sums(axis: int) -> list[tuple[str, str]]:
+            both = (self.pulls, self.successes)
+            pulls, successes = (t.sum(axis=axis, dtype=np.int64).tolist() for t in both)
+            return [(str(c), str(y)) for c, y in zip(pulls, successes, strict=True)]
+
+        agents = [name + " (left)" * (a in self._left) for a, name in enumerate(self.agent_names)]
+        how = (f"{s:g}" for s in self.sensitivities)
+        by_agent = zip(agents, how, *zip(*sums(1), strict=True), strict=True)
+        by_arm = zip(self.arm_names, *zip(*sums(0), strict=True), strict=True)
+        waiting = [f"round {r.number} waits for {', '.join(r.missing)}" for r in self.waiting]
+        return "\n".join(
+            [
+                repr(self)[1:-1],
+                table(("agent", "sensitivity", "pulls", "successes"), by_agent),
+                table(("arm", "pulls", "successes"), by_arm),
+                *waiting,
+            ]
+        )
 
     @property
     def sensitivities(self) -> tuple[float, ...]:
@@ -171,7 +225,7 @@ class Planner:
         """The rounds that still wait for outcomes; `round.missing` says of whom."""
         return tuple(round_ for round_ in self._history if round_.missing)
 
-    def intervals(self, method: Method = "posterior-ratio") -> Intervals:
+    def intervals(self, method: Method = "posterior-ratio") -> NamedIntervals:
         """An estimate and an interval for the mean of every arm, however the agents were sent.
 
         All of them hold with the policy's probability 1 - delta: with "posterior-ratio" and
@@ -183,12 +237,13 @@ class Planner:
             anytime = self.policy.horizon == "anytime"
             horizon = max(1, self.elapsed) if anytime else int(self.policy.horizon)
         tables = (self.pulls, self.successes, self.sensitivities)
-        return mean_intervals(*tables, method=method, delta=self.policy.delta, horizon=horizon)
+        known = mean_intervals(*tables, method=method, delta=self.policy.delta, horizon=horizon)
+        return NamedIntervals.of(known, self.arm_names)
 
-    def ranking(self) -> Ranking:
+    def ranking(self) -> NamedRanking:
         """Which arms are certainly above which, in all rounds at once, with the policy's 1 - delta."""
         tables = (self.pulls, self.successes, self.sensitivities)
-        return ranking(*tables, delta=self.policy.delta)
+        return NamedRanking.of(ranking(*tables, delta=self.policy.delta), self.arm_names)
 
     def ask(
         self,
@@ -203,13 +258,14 @@ class Planner:
         Parameters
         ----------
         absent
-            Agents that stay home, by name or number.
+            Agents that stay home, by name or number; numbers count from 0, so 1 is "agent 2".
         closed
-            Arms nobody may go to.
+            Arms nobody may go to, likewise.
         forbidden, forced
-            Pairs (agent, arm) that must not, or must, be assigned. With any of these the
-            assignment maximises the sum of sensitivity times index over all that is allowed
-            (of the index alone for a policy with random turns, to which all agents are alike).
+            Pairs (agent, arm) that must not, or must, be assigned. The arms with the highest
+            indices to which everybody can be matched are then dealt for the greatest sum of
+            sensitivity times index (`matching`). Forbidding a pair that the plan does not use, or
+            forcing one that it uses, changes nothing.
         """
         known = (self.agent_names, self.arm_names)
         how = Circumstances.of(*known, absent, closed, forbidden, forced, self._left)
@@ -234,8 +290,9 @@ class Planner:
             A plan, which is accepted if it was not yet, or a round that was fixed, or its number.
         outcomes
             A list with one outcome for each agent, or a mapping from agents, or from pairs
-            (agent, arm), to outcomes. An outcome is 0 or 1, a pair (successes, tests), or None if
-            it is still missing; who is not in the mapping is missing too.
+            (agent, arm), to outcomes; or a column of a data frame, whose index has the agents. An
+            outcome is 0 or 1, a pair (successes, tests), or None or NaN if it is still missing;
+            who is not in the mapping is missing too.
         """
         self._keep(self._round_of(plan).told(outcomes))
 
@@ -331,6 +388,15 @@ class Planner:
                 f"a saved planner that is damaged: an entry is missing or of the wrong kind ({error})"
             ) from None
         return planner
+
+    def save(self, path: Any) -> None:
+        """Write the planner to a file, the rounds that wait included; the old file stays until the new one is whole."""
+        saving.write_file(self.to_json(), path)
+
+    @classmethod
+    def load(cls, path: Any, policy: Policy | None = None) -> Self:
+        """The planner that `save` wrote; a policy of your own must be given again."""
+        return cls.from_json(saving.read_file(path), policy)
 
     def _given(
         self, number: int

@@ -19,16 +19,13 @@ from heterobandits.matching import (
     Circumstances,
     Floats,
     Luck,
-    for_each,
     match,
-    next_in_match,
     next_in_turn,
+    next_with_pairs,
 )
 from heterobandits.plans import Code, Explanation, Plan, Reason
 from heterobandits.policies import Policy
 from heterobandits.team import Team
-
-UNSEEN: dict[str, Code] = {"arm": "unseen", "agent": "unseen by it"}
 
 
 class Address(NamedTuple):
@@ -69,7 +66,8 @@ def plan(
         assignment=assignment,
         index=tuple(map(tuple, index.tolist())),
         reasons=tuple(
-            reason(policy, rows, index, circumstances, assignment, a) for a in range(len(team))
+            reason(policy, knowledge, rows, index, circumstances, assignment, a)
+            for a in range(len(team))
         ),
         agent_names=team.names,
         arm_names=arms,
@@ -169,11 +167,13 @@ def index_rows(team: Team, policy: Policy, knowledge: Knowledge, address: Addres
 
 def index_table(team: Team, policy: Policy, rows: Floats) -> Floats:
     """The index of every agent for every arm."""
-    return for_each(team, rows[:1] if policy.sorted_by == "estimate" else rows)
+    index = rows[:1] if policy.sorted_by == "estimate" else rows
+    return np.broadcast_to(index, (len(team), rows.shape[1]))
 
 
 def reason(
     policy: Policy,
+    knowledge: Knowledge,
     rows: Floats,
     index: Floats,
     circumstances: Circumstances,
@@ -188,15 +188,18 @@ def reason(
     here = float(index[agent, arm])
     by_estimate = policy.sorted_by == "estimate"
     visited = sum(n is not None for n in assignment)
+    own = policy.index_per == "agent"
+    open_arms = [n for n in range(index.shape[1]) if n not in circumstances.closed]
     code: Code
     if (agent, arm) in circumstances.forced:
         code = "forced"
-    elif math.isinf(here):
-        code = UNSEEN[policy.index_per]
+    elif math.isinf(here) and not knowledge.pulls[agent if own else slice(None), arm].any():
+        code = "unseen by it" if own else "unseen"
     elif not policy.learns:
         code = "random"
     elif by_estimate:
-        code = "highest" if visited == 1 else "among the highest"
+        high = sum(index[agent, n] > here for n in open_arms) < visited
+        code = "best to be had" if not high else "highest" if visited == 1 else "among the highest"
     else:
         code = "best allowed" if circumstances.paired else "highest left"
     return Reason(code, here, float(rows[1, arm]) if by_estimate else None, visited)
@@ -206,17 +209,16 @@ def runner_up(
     team: Team, policy: Policy, rows: Floats, luck: Luck, plan: Plan, agent: int, arm: int
 ) -> tuple[int | None, float | None]:
     """The arm that would get this agent next, and what the index of its arm would have to be."""
-    table, circumstances = np.array(plan.index), plan.circumstances
+    circumstances = plan.circumstances
     sent = {a: n for a, n in enumerate(plan.assignment) if n is not None}
     if (agent, arm) in circumstances.forced:
         return None, None
+    if circumstances.paired:
+        return next_with_pairs(rows, policy.dealt, team, luck, circumstances, sent, agent)
     if policy.sorted_by == "estimate":
         return next_in_set(team, policy, rows, luck, plan, agent, arm)
-    how = (policy.dealt, team)
-    if circumstances.paired:
-        shared = policy.index_per == "arm"
-        return next_in_match(table, shared, *how, luck, circumstances, sent, agent)
-    other = next_in_turn(table, *how, circumstances, sent, agent)
+    table = np.array(plan.index)
+    other = next_in_turn(table, policy.dealt, team, circumstances, sent, agent)
     return other, None if other is None else float(table[agent, other])
 
 
@@ -226,10 +228,6 @@ def next_in_set(
     """The same where the index decides which arms are visited: an arm drops out below the next highest."""
     circumstances, index = plan.circumstances, plan.index[agent]
     without = circumstances._replace(closed=circumstances.closed | {arm})
-    try:
-        other = match(rows, policy.dealt, team, luck, without).get(agent)
-    except InvalidInput:  # the forbidden pairs leave no other way
-        return None, None
+    other = match(rows, policy.dealt, team, luck, without).get(agent)
     outside = set(range(len(index))) - circumstances.closed - set(plan.assignment)
-    flip = max((index[n] for n in outside), default=None)
-    return other, None if circumstances.paired else flip
+    return other, max((index[n] for n in outside), default=None)

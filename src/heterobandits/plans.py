@@ -1,10 +1,15 @@
 """What a planner hands to people: the plan of a round, and why each agent is sent where it is."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import islice
+from typing import Literal, Self
 
+from heterobandits.intervals import Intervals, Ranking
 from heterobandits.matching import Circumstances
+
+MOST_LINES = 20  # of a table that is printed
 
 Code = Literal[
     "absent",
@@ -16,6 +21,7 @@ Code = Literal[
     "random",
     "highest",
     "among the highest",
+    "best to be had",
     "best allowed",
     "highest left",
 ]
@@ -27,10 +33,11 @@ SENTENCES: dict[Code, str] = {
     "unseen": "never pulled",
     "unseen by it": "never pulled by it",
     "random": "drawn at random",
-    "highest": "index {index:.3f}, the highest; posterior mean {estimate:.3f}",
-    "among the highest": "index {index:.3f}, among the highest {visited}; posterior mean {estimate:.3f}",
-    "best allowed": "index {index:.3f}, in the best allowed assignment",
-    "highest left": "index {index:.3f}, the highest left at its turn",
+    "highest": "index {index}, the highest; posterior mean {estimate}",
+    "among the highest": "index {index}, among the highest {visited}; posterior mean {estimate}",
+    "best to be had": "index {index}, among the highest that these pairs allow; posterior mean {estimate}",
+    "best allowed": "index {index}, in the best allowed assignment",
+    "highest left": "index {index}, the highest left at its turn",
 }
 
 
@@ -56,7 +63,13 @@ class Reason:
     visited: int | None = None
 
     def __str__(self) -> str:
-        return SENTENCES[self.code].format(**vars(self))
+        numbers = {"index": in_figures(self.index), "estimate": in_figures(self.estimate)}
+        return SENTENCES[self.code].format(**numbers, visited=self.visited)
+
+
+def in_figures(number: float | None) -> str:
+    """A number as people read it."""
+    return "unknown" if number is None else f"{number:.3f}".replace("inf", "infinite")
 
 
 @dataclass(frozen=True)
@@ -113,7 +126,8 @@ class Explanation:
     mode
         "exploit" if the estimates alone would send the agent to the same arm, else "explore".
     runner_up, runner_up_index
-        The arm this agent would go to if its own were not to be had; None if there is no other.
+        The arm this agent would go to beyond the flip index or, where there is none, if its own were
+        not to be had; None if there is no other.
     flip_index
         What the index of the agent's arm would have to fall below (or, if it is higher than the
         index, rise above), all else as it is, for the agent to go to the runner-up instead.
@@ -152,11 +166,81 @@ class Explanation:
         if self.runner_up is None or self.runner_up_index is None:
             return text if self.reason.code == "forced" else f"{text}; it could go nowhere else"
         if self.flip_index is None:
-            return f"{text}; after it {self.runner_up} ({self.runner_up_index:.3f})"
+            return f"{text}; after it {self.runner_up} ({in_figures(self.runner_up_index)})"
         if self.flip_index == self.index or math.isclose(self.flip_index, self.index, rel_tol=1e-9):
             return f"{text}; tied with {self.runner_up}, chance decided"
         moves = "fell below" if self.flip_index < self.index else "rose above"
         return (
-            f"{text}; would go to {self.runner_up} ({self.runner_up_index:.3f}) "
-            f"if {self.arm} {moves} {self.flip_index:.3f}"
+            f"{text}; would go to {self.runner_up} ({in_figures(self.runner_up_index)}) "
+            f"if {self.arm} {moves} {in_figures(self.flip_index)}"
         )
+
+
+class NamedIntervals(Intervals):
+    """Intervals that know whose they are: `arm_names`."""
+
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Intervals, arm_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.arm_names = arm_names
+        return made
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        numbers = ([f"{x:.3f}" for x in column] for column in self)
+        return list(zip(self.arm_names, *numbers, strict=True))
+
+    def __str__(self) -> str:
+        return table(("arm", "estimate", "lower", "upper"), self._rows())
+
+    def __repr__(self) -> str:
+        each = (f"{arm}: {middle} in [{low}, {high}]" for arm, middle, low, high in self._rows())
+        return f"<Intervals: {', '.join(each)}>"
+
+
+class NamedRanking(Ranking):
+    """A ranking that knows whose it is: `arm_names`."""
+
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Ranking, arm_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.arm_names = arm_names
+        return made
+
+    def _ranks(self) -> list[str]:
+        ends = zip(self.best.tolist(), self.worst.tolist(), strict=True)
+        return [f"{best}" if best == worst else f"{best} to {worst}" for best, worst in ends]
+
+    def __str__(self) -> str:
+        names = self.arm_names
+        below = (", ".join(names[m] for m in row.nonzero()[0]) or "-" for row in self.above)
+        return table(
+            ("arm", "rank", "certainly above"), zip(names, self._ranks(), below, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        each = (f"{arm} {rank}" for arm, rank in zip(self.arm_names, self._ranks(), strict=True))
+        return f"<Ranking: {', '.join(each)}>"
+
+
+def counted(number: int, what: str) -> str:
+    """So many of these, in words."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows of text under a head, the first column to the left and the others to the right; a long one is cut."""
+    everything = list(rows)
+    shown = [head, *islice(everything, MOST_LINES)]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
+    lines = [
+        "  ".join(["", row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+        for row in shown
+    ]
+    more = len(everything) - MOST_LINES
+    return "\n".join([*lines, *([f"  ... and {more:,} more"] if more > 0 else [])])

@@ -6,9 +6,12 @@ its tables are what the planner begins with.
 """
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 from heterobandits.errors import InvalidInput, UnsupportedVersion, listed, shown
+from heterobandits.files import write_aside
 from heterobandits.history import Round, assigned
 from heterobandits.matching import Circumstances
 from heterobandits.policies import CATALOGUE, Policy
@@ -47,16 +50,61 @@ def read(text: str) -> dict[str, Any]:
     return dict(state)
 
 
+def write_file(text: str, path: Any) -> None:
+    """Put the text into a file, in UTF-8, whole: until it is on the disk the old file stays."""
+
+    def write(aside: Path) -> None:
+        with aside.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    place = a_path(path)
+    try:
+        write_aside(place, write)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot write {shown(str(place), 300)}: {reason(error)}") from None
+
+
+def read_file(path: Any) -> str:
+    """The text of a file, with or without a mark of the byte order before it."""
+    place = a_path(path)
+    try:
+        return place.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else reason(error)
+        raise InvalidInput(f"cannot read {shown(str(place), 300)}: {why}") from None
+
+
+def a_path(given: Any) -> Path:
+    """What was given, if it is a path."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InvalidInput(f"path is {shown(given)}: the path of a file")
+    return Path(given)
+
+
+def reason(error: Exception) -> str:
+    """Why a file could not be used, without its path."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def saved_policy(saved: Any, given: Policy | None) -> Policy:
     """The policy of a saved planner; one of the user's own must be given again."""
     name = saved["name"]
     if given is None and isinstance(name, str) and name not in CATALOGUE:
         raise InvalidInput(
             f"the planner was saved with {name!r}, which is not in the catalogue: "
-            "give that policy again, as from_json(text, policy)"
+            "give that policy again, as Planner.load(path, policy)"
         )
-    if given is not None and (not isinstance(given, Policy) or given.name != name):
-        raise InvalidInput(f"policy is {shown(given)}: the planner was saved with {shown(name)}")
+    if given is not None and not isinstance(given, Policy):
+        raise InvalidInput(
+            f"policy is {shown(given)}: the Policy that the planner was saved with, which is needed "
+            "if it is one of your own"
+        )
+    if given is not None and given.name != name:
+        raise InvalidInput(
+            f"policy is one named {given.name!r}: the planner was saved with {shown(name)}"
+        )
     return catalogued(given or name, delta=saved["delta"], horizon=saved["horizon"])
 
 
