@@ -59,6 +59,13 @@ def test_intervals_are_the_papers_cut_to_what_a_mean_can_be(history, T, delta):
         assert made.upper[n] == pytest.approx(min(1.0, middle + half), abs=reach)
 
 
+@pytest.mark.parametrize(("agents", "arms"), [(1, 1), (3, 5), (170, 170), (300, 1000)])
+def test_the_log_term_of_ucb_counts_every_assignment(agents, arms):
+    """ln(2 t N!/(N-A)! / delta), the count being a whole number of any size."""
+    wanted = math.log(2 * 50 * math.perm(arms, agents)) - math.log(0.1)
+    assert bounds.log_term("ucb", agents, arms, 50, 0.1) == pytest.approx(wanted, rel=1e-14)
+
+
 @given(T=st.integers(1, 10**9), A=st.integers(1, 60))
 def test_ln_G_is_exact(T, A):
     assert ln_G(T, A) == pytest.approx(math.log(math.comb(T + A, A) - 1), rel=1e-13)

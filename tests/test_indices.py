@@ -122,7 +122,7 @@ def test_the_rule_of_ucb_is_the_papers(pulls, agents, t, delta, data):
     N = agents + 2
     F = math.perm(N, agents)
     rule = policy("ucb").rule
-    (L,) = rule.log_terms(np.array([float(t)]), indices.Size(agents, 1, N, float(F)), delta)
+    (L,) = rule.log_terms(np.array([float(t)]), indices.Size(agents, 1, N), delta)
     # one agent, the team, and an arm for each assignment
     c, y = (np.array(counts, np.int32)[None, :, None] for counts in (pulls, hits))
     out = np.full((1, len(pulls), 1), np.nan)

@@ -7,8 +7,19 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from heterobandits import CATALOGUE, PAPER, InvalidInput, Planner, Policy, Problem, policy
+from heterobandits import (
+    CATALOGUE,
+    PAPER,
+    InvalidInput,
+    Planner,
+    Policy,
+    Problem,
+    bounds,
+    coverage,
+    policy,
+)
 from heterobandits.engine import Learning, World
+from heterobandits.intervals import mean_intervals, ranking
 from heterobandits.policies import BEYOND, RECOMMENDED
 
 NAMES = tuple(CATALOGUE)
@@ -173,6 +184,29 @@ class TestParameters:
         for make in (lambda: policy("ucb", delta=delta), lambda: Policy("ucb", delta=delta)):
             with pytest.raises(InvalidInput, match=r"^delta is .*strictly between 0 and 1"):
                 make()
+
+    @pytest.mark.parametrize("delta", [5e-324, 1e-308, 9e-201])
+    def test_delta_is_not_so_small_that_every_index_is_infinite(self, delta):
+        """2 A N / delta must be a number: with 1e-308 and nine arms it is not, and all arms tie."""
+        tables = ([[9] * 9], [[3] * 9], [0.9])
+        message = f"^delta is {delta:g}: at least 1e-200, to be computed with$"
+        for make in (
+            lambda: policy("min-width", delta=delta),
+            lambda: mean_intervals(*tables, delta=delta),
+            lambda: ranking(*tables, delta=delta),
+            lambda: bounds.regret_bound(Problem([0.5], [0.5]), 10, delta),
+            lambda: coverage(Problem([0.5], [0.5]), 3, 2, delta=delta),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                make()
+
+    @pytest.mark.parametrize("name", [n for n in NAMES if CATALOGUE[n].learns and n != "ucb"])
+    def test_the_least_delta_still_ranks_the_arms(self, name):
+        tables = {"pulls": [[9, 9, 9]], "successes": [[1, 8, 5]], "rounds": 27}
+        planner = Planner([0.9], 3, policy(name, delta=1e-200), **tables)
+        (index,) = planner.ask().index
+        assert np.isfinite(index).all()
+        assert bounds.log_term("no-sharing", 2**31 - 1, 2**31 - 1, 1, 1e-200) < 1000
 
     @pytest.mark.parametrize(
         "horizon", [0, -1, 1.5, "never", math.nan, True, [3], np.array([1, 2])]

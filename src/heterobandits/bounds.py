@@ -16,7 +16,7 @@ from heterobandits.errors import (
     MOST,
     MOST_ROUNDS,
     counts,
-    fraction,
+    delta_from,
     unknown,
     whole_number,
 )
@@ -56,11 +56,10 @@ def log_term(
     horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     agents = whole_number(agents, "agents", 1, MOST)
     arms = whole_number(arms, "arms", agents, MOST)
-    assignments = float(math.perm(arms, agents)) if policy == "ucb" else 1.0
     rule = CATALOGUE[policy].rule
     assert rule is not None
-    size = indices.Size(agents, agents, arms, assignments)
-    (L,) = rule.log_terms(np.array([float(horizon)]), size, fraction(delta, "delta"))
+    size = indices.Size(agents, agents, arms)
+    (L,) = rule.log_terms(np.array([float(horizon)]), size, delta_from(delta))
     return float(L)
 
 

@@ -31,7 +31,7 @@ from heterobandits.errors import (
     MOST_ROUNDS,
     InvalidInput,
     choice,
-    fraction,
+    delta_from,
     learned,
     shown,
     whole_number,
@@ -192,7 +192,7 @@ def mean_intervals(
     [0.357, 0.038, 0.812]
     """
     choice(method, "method", METHODS)
-    delta = fraction(delta, "delta")
+    delta = delta_from(delta)
     team = Team(sensitivities)
     c, y = learned(pulls, successes, len(team))
     arms = c.shape[1]
@@ -228,7 +228,7 @@ def ranking(
     >>> known.best.tolist(), known.worst.tolist()
     ([2, 2, 1], [3, 3, 1])
     """
-    delta = fraction(delta, "delta")
+    delta = delta_from(delta)
     team = Team(sensitivities)
     c, y = learned(pulls, successes, len(team))
     arms = c.shape[1]

@@ -37,7 +37,7 @@ from heterobandits.errors import (
     MOST_ROUNDS,
     InvalidInput,
     choice,
-    fraction,
+    delta_from,
     listed,
     shown,
     unknown,
@@ -154,7 +154,7 @@ class Policy:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidInput(f"name is {shown(self.name)}: a policy's name is a text")
-        object.__setattr__(self, "delta", fraction(self.delta, "delta"))
+        object.__setattr__(self, "delta", delta_from(self.delta))
         if not isinstance(self.horizon, str) or self.horizon != "anytime":
             rounds = whole_number(self.horizon, "a policy's horizon", 1, MOST_ROUNDS)
             object.__setattr__(self, "horizon", rounds)
@@ -242,8 +242,7 @@ class Policy:
         Before the first round nothing was pulled, and it has no say.
         """
         assert self.rule is not None
-        F = float(math.perm(arms, len(team))) if self.index_per == "assignment" else 1.0
-        size = indices.Size(len(team), len(team.kinds), arms, F)
+        size = indices.Size(len(team), len(team.kinds), arms)
         if self.horizon == "anytime":
             t = np.maximum(1.0, np.arange(elapsed, elapsed + count, dtype=np.float64))
             return np.asarray(self.rule.log_terms(t, size, self.delta))

@@ -14,7 +14,7 @@ from heterobandits.errors import (
     MOST,
     MOST_ADDRESS,
     choice,
-    fraction,
+    delta_from,
     listed,
     whole_number,
 )
@@ -72,7 +72,7 @@ def coverage(
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(whole_number(trials, "trials", 1))
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
-    delta = fraction(delta, "delta")
+    delta = delta_from(delta)
     watched = tuple(listed(watched, "watched", "names"))
     for name in watched:
         choice(name, "watched", WATCHED)
