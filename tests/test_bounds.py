@@ -28,14 +28,30 @@ def histories(draw):
     return s, c, y
 
 
+def most_pulls(c):
+    """Of an arm by all agents: with several tests in a visit these may be more than the horizon."""
+    return max(sum(reference.column(c, n)) for n in range(len(c[0])))
+
+
+def test_more_pulls_than_the_horizon_count_instead_of_it():
+    """1,000 tests of an arm cannot have been foreseen by a union bound over 10: by hand, with one agent."""
+    half = math.sqrt(math.log(2 * 2 * 1000 / 0.05) / (2 * 0.8**2 * 1000))
+    (width, _) = widths("min-width", [[1000, 10]], [0.8], horizon=10)
+    assert width == pytest.approx(half, rel=TOLERANCE)
+    made = mean_intervals([[1000, 10]], [[400, 1]], [0.8], method="min-width", horizon=10)
+    assert made.upper[0] == pytest.approx(0.5 + half, rel=TOLERANCE)
+    assert made.lower[0] == pytest.approx(0.5 - half, rel=TOLERANCE)
+
+
 @settings(max_examples=60)
 @given(history=histories(), T=st.integers(1, 300), delta=DELTAS)
 def test_widths_are_the_papers(history, T, delta):
     s, c, _ = history
     A, N = len(c), len(c[0])
-    own = [[reference.epsilon_own(s[a], c[a][n], A, N, T, delta) for n in range(N)]
+    t = max(T, most_pulls(c))
+    own = [[reference.epsilon_own(s[a], c[a][n], A, N, t, delta) for n in range(N)]
            for a in range(A)]  # fmt: skip
-    shared = [reference.epsilon_shared(s, reference.column(c, n), N, T, delta) for n in range(N)]
+    shared = [reference.epsilon_shared(s, reference.column(c, n), N, t, delta) for n in range(N)]
     np.testing.assert_allclose(widths("min-width", c, s, T, delta), shared, rtol=TOLERANCE)
     np.testing.assert_allclose(widths("no-sharing", c, s, T, delta), own, rtol=TOLERANCE)
     narrowest = np.min(own, axis=0)
@@ -48,6 +64,7 @@ def test_intervals_are_the_papers_cut_to_what_a_mean_can_be(history, T, delta):
     s, c, y = history
     N = len(c[0])
     made = mean_intervals(c, y, s, method="min-width", horizon=T, delta=delta)
+    T = max(T, most_pulls(c))
     for n in range(N):
         c_n, y_n = reference.column(c, n), reference.column(y, n)
         middle = reference.muhat_shared(s, c_n, y_n)

@@ -21,6 +21,7 @@ from heterobandits import (
 from heterobandits.engine import Learning, World
 from heterobandits.intervals import mean_intervals, ranking
 from heterobandits.policies import BEYOND, RECOMMENDED
+from heterobandits.team import Team
 
 NAMES = tuple(CATALOGUE)
 
@@ -242,6 +243,17 @@ class TestParameters:
         assert index(policy("min-width", horizon=500)) == pytest.approx(
             exact(math.log(2 * 500 / 0.05))
         )
+
+    def test_a_horizon_that_is_over_gives_way_to_the_rounds_elapsed(self):
+        team = Team([0.9, 0.5])
+        fixed, anytime = policy("min-width", horizon=10), policy("min-width")
+        assert fixed.log_terms(team, 3, 0, 11).tolist() == [anytime.log_terms(team, 3, 10)[0]] * 11
+        after = fixed.log_terms(team, 3, 11, 5)
+        assert after.tolist() == anytime.log_terms(team, 3, 11, 5).tolist()
+        planner = Planner([0.8], 1, policy("min-width", horizon=10))
+        planner.tell(planner.ask(), [(300, 1000)])
+        wanted = 300 / (0.8 * 1000) + math.sqrt(math.log(2 * 1000 / 0.05) / (2 * 0.8**2 * 1000))
+        assert planner.ask().index[0][0] == pytest.approx(wanted, rel=1e-12)
 
     @pytest.mark.parametrize(
         ("given", "nearest"),

@@ -111,7 +111,7 @@ class Policy:
         The probability with which the policy's bounds may fail.
     horizon
         "anytime" puts the rounds elapsed into the logarithm, as in the paper's experiments;
-        a number of rounds puts that there, as in its theory.
+        a number of rounds puts that there, as in its theory, until more have elapsed.
     equation, guarantee, cost, summary
         What `heterobandits policies` shows.
     proven
@@ -239,15 +239,14 @@ class Policy:
     def log_terms(self, team: Team, arms: int, elapsed: int, count: int = 1) -> Floats:
         """The log term of the rule after elapsed, elapsed + 1, ... rounds, `count` of them.
 
-        Before the first round nothing was pulled, and it has no say.
+        Before the first round nothing was pulled, and it has no say. A horizon stands in their place until they
+        are more.
         """
         assert self.rule is not None
         size = indices.Size(len(team), len(team.kinds), arms)
-        if self.horizon == "anytime":
-            t = np.maximum(1.0, np.arange(elapsed, elapsed + count, dtype=np.float64))
-            return np.asarray(self.rule.log_terms(t, size, self.delta))
-        fixed = self.rule.log_terms(np.array([float(self.horizon)]), size, self.delta)
-        return np.repeat(fixed, count)
+        least = 1.0 if self.horizon == "anytime" else float(self.horizon)
+        t = np.maximum(least, np.arange(elapsed, elapsed + count, dtype=np.float64))
+        return np.asarray(self.rule.log_terms(t, size, self.delta))
 
     def own_rows(
         self, team: Team, pulls: Table, successes: Table, elapsed: int, words: Words
@@ -300,7 +299,8 @@ class Policy:
         return self.rule is not None and self.rule.band is not None
 
     def band(self, team: Team, pulls: Table, successes: Table) -> tuple[Floats, Floats]:
-        """Estimates and half widths of the policy's intervals, with its horizon in the logarithm.
+        """Estimates and half widths of the policy's intervals, with its horizon in the logarithm or, if an arm was
+        pulled more often than that, the pulls.
 
         Shape (rows, arms, trials): a row for each agent if these are of its own outcomes, else one row. Where
         nothing was pulled the estimate is 0.5 and the width infinite.
@@ -308,7 +308,8 @@ class Policy:
         assert self.rule is not None
         assert self.rule.band is not None
         agents, arms, trials = pulls.shape
-        (L,) = self.log_terms(team, arms, 1)
+        most = int(pulls.sum(axis=0, dtype=np.int64).max())
+        (L,) = self.log_terms(team, arms, most)
         tables = (np.ascontiguousarray(table, np.int32) for table in (pulls, successes))
         rows = agents if self.rule.band.per == "agent" else 1
         estimate, width = np.empty((2, rows, arms, trials))
