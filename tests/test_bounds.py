@@ -1,5 +1,6 @@
 """What theory promises: widths and the regret bound as numbers, and that the promises are kept."""
 
+import json
 import math
 
 import numpy as np
@@ -105,11 +106,44 @@ def test_the_regret_bound_is_the_theorems(s, extra, T, delta):
     assert regret_bound(problem, T, delta) == pytest.approx(wanted, rel=TOLERANCE)
 
 
-def test_the_regret_bound_is_about_the_true_sensitivities():
-    """A belief changes what the planner does, not what the theorem says of one who knows."""
-    true = Problem([0.5, 0.2], [0.9, 0.3])
-    mistaken = Problem([0.5, 0.2], [0.9, 0.3], believed=[0.4, 0.4])
-    assert regret_bound(true, 100) == regret_bound(mistaken, 100)
+MISTAKEN = Problem([0.9, 0.1], [0.5, 0.9], believed=[0.9, 0.5])  # it sends them the wrong way round
+
+
+def test_without_the_true_sensitivities_there_is_no_regret_bound(seed):
+    """Sorted the wrong way round, two agents lose 0.32 in every round: no theorem can bound that."""
+    assert regret_bound(MISTAKEN, 10**6) == math.inf
+    seen = coverage(MISTAKEN, 100, 4, seed, watched=())
+    assert (seen.regret_bound, seen.over_regret_bound) == (math.inf, 0)
+    assert regret_bound(Problem([0.9, 0.1], [0.5, 0.9]), 10**6) < 60_000
+
+
+def test_the_command_says_why_there_is_none(capsys):
+    from heterobandits.cli import main
+
+    arguments = [
+        "bounds",
+        "--means",
+        "0.9,0.1",
+        "--sensitivities",
+        "0.5,0.9",
+        "--horizon",
+        "1000000",
+    ]
+    answers = {}
+    for name, more in {
+        "text": ["--believed", "0.9,0.5"],
+        "json": ["--believed", "0.9,0.5", "--format", "json"],
+        "right": [],
+    }.items():
+        with pytest.raises(SystemExit) as exit_:
+            main([*arguments, *more])
+        assert not exit_.value.code
+        answers[name] = " ".join(capsys.readouterr().out.split())
+    assert json.loads(answers["json"])["regret_bound"] is None
+    assert "56,986" not in answers["text"]
+    assert "no bound on min-width's regret: the sensitivities believed are not" in answers["text"]
+    assert "56,986" in answers["right"]
+    assert "tests of a visit are independent" in answers["right"]
 
 
 PROBLEMS = {

@@ -144,6 +144,49 @@ class TestRecords:
             pickle.dumps(local)
 
 
+class TestProven:
+    """What is proven is proven of a policy as configured."""
+
+    @pytest.mark.parametrize(
+        ("name", "anytime", "fixed"),
+        [
+            ("min-width", "nothing", "regret"),
+            ("min-ucb", "nothing", "intervals"),
+            ("no-sharing", "nothing", "intervals"),
+            ("min-width-grouped", "nothing", "intervals"),
+            ("mixture-width", "intervals", "intervals"),
+            ("posterior-ratio", "regret", "regret"),
+            ("posterior-ratio-decay", "regret", "regret"),
+            ("posterior-sorted", "regret", "regret"),
+        ],
+    )
+    def test_with_the_rounds_elapsed_and_with_a_horizon(self, name, anytime, fixed):
+        assert policy(name).proven == anytime
+        assert policy(name, horizon=100).proven == fixed
+        assert policy(policy(name, horizon=100), horizon="anytime").proven == anytime
+
+    def test_of_the_others_nothing_is(self):
+        proven = {n for n in NAMES if policy(n, horizon=100).proven != "nothing"}
+        assert len(proven) == 8
+        assert Policy("own", index=zeros).proven == "nothing"
+        assert Policy("own", index=zeros, proves="regret").proven == "regret"
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_the_words_say_it_too(self, name):
+        entry = CATALOGUE[name]
+        assert ("fixed horizon" in entry.guarantee) == (
+            entry.proven != policy(name, horizon=100).proven
+        )
+
+    def test_the_catalogue_says_what_guarantees_need(self, capsys):
+        from heterobandits.cli.policies import policies
+
+        policies()
+        shown = " ".join(capsys.readouterr().out.split())
+        for need in ("sensitivities are as believed", "tests of a visit", "missing"):
+            assert need in shown
+
+
 class TestParameters:
     def test_labels_show_what_is_not_the_default(self):
         assert policy("min-width", delta=0.05, horizon="anytime").label == "min-width"

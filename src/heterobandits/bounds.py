@@ -90,11 +90,14 @@ def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -
     """What Min-Width's regret after `horizon` rounds stays below with probability 1 - delta.
 
     The theorem's A (N - 1) + 2 sqrt(2 A N T ln(2 N G(T, A) / delta)) max S / min S
-    [eq:min_width_regret_bound], for a planner that knows the sensitivities.
+    [eq:min_width_regret_bound], for a policy with this horizon and a planner that knows the
+    sensitivities: infinite if those believed are not the true ones. `policies.NEEDS` says what else it needs.
     """
     A, N = stated(problem).agents, problem.arms
     T = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     L = log_term("min-width", A, N, T, delta)
+    if problem.believed != problem.sensitivities:
+        return math.inf
     spread = max(problem.sensitivities) / min(problem.sensitivities)
     return A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L) * spread
 

@@ -49,7 +49,13 @@ Table = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Words = Callable[[int, int], npt.NDArray[np.uint32]]
 
+Proven = Literal["nothing", "intervals", "regret"]
+
 MAX_ASSIGNMENTS = 200_000
+NEEDS = (  # what every guarantee assumes
+    "the sensitivities are as believed, the tests of a visit are independent, "
+    "and outcomes are missing for reasons that do not depend on them"
+)
 
 CATALOGUE: "dict[str, Policy]" = {}  # filled below
 
@@ -114,8 +120,10 @@ class Policy:
         a number of rounds puts that there, as in its theory, until more have elapsed.
     equation, guarantee, cost, summary
         What `heterobandits policies` shows.
-    proven
-        What the guarantee is about: nothing, the intervals, or the regret as well.
+    proves, fixed_horizon
+        What the guarantee is about: nothing, the intervals, or the regret as well; and whether it is for a
+        horizon fixed beforehand, and up to it, alone. `proven` says what that comes to with the horizon set. All
+        guarantees need what `NEEDS` says.
     needs_means
         The policy knows the true means and can only be simulated.
     learns
@@ -139,7 +147,8 @@ class Policy:
     horizon: int | Literal["anytime"] = "anytime"
     equation: str = ""
     guarantee: str = "none claimed"
-    proven: Literal["nothing", "intervals", "regret"] = "nothing"
+    proves: Proven = "nothing"
+    fixed_horizon: bool = False
     cost: str = "A·N"
     summary: str = ""
     needs_means: bool = False
@@ -203,6 +212,11 @@ class Policy:
         if self.horizon != "anytime":
             changed.append(f"horizon={self.horizon}")
         return self.name + (f"({', '.join(changed)})" if changed else "")
+
+    @property
+    def proven(self) -> Proven:
+        """What is proven of the policy as configured: with "anytime" nothing that is for a fixed horizon."""
+        return "nothing" if self.fixed_horizon and self.horizon == "anytime" else self.proves
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -346,7 +360,8 @@ CATALOGUE |= {
             summary="all outcomes of an arm, weighted for the narrowest interval",
             equation="W/V + sqrt(ln(2N·G(t,A)/δ) / 2V),  V = Σ s²c,  W = Σ s·y",
             guarantee="for a fixed horizon: all intervals hold, regret O(sqrt(T ln T)), with probability 1 − δ",
-            proven="regret",
+            proves="regret",
+            fixed_horizon=True,
         ),
         Policy(
             "min-ucb",
@@ -359,7 +374,8 @@ CATALOGUE |= {
             summary="the least of the agents' own upper bounds of an arm",
             equation="min over agents of  y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
             guarantee="for a fixed horizon: all upper bounds hold with probability 1 − δ",
-            proven="intervals",
+            proves="intervals",
+            fixed_horizon=True,
         ),
         Policy(
             "no-sharing",
@@ -372,7 +388,8 @@ CATALOGUE |= {
             summary="each agent by its own outcomes alone",
             equation="y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
             guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
-            proven="intervals",
+            proves="intervals",
+            fixed_horizon=True,
         ),
         Policy(
             "cucb",
@@ -411,7 +428,8 @@ CATALOGUE |= {
             summary="min-width that counts agents of equal sensitivity as one",
             equation="W/V + sqrt(ln(2N·G(t,K)/δ) / 2V),  K distinct sensitivities",
             guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
-            proven="intervals",
+            proves="intervals",
+            fixed_horizon=True,
         ),
         Policy(
             "mixture-width",
@@ -424,7 +442,7 @@ CATALOGUE |= {
             summary="min-width's estimate with an interval valid at all rounds at once",
             equation="W/V + sqrt((V+ρ)/2 · (ln(N/δ) + ln(1+V/ρ)/2)) / V,  ρ = 1",
             guarantee="all intervals hold in all rounds, for ever, with probability 1 − δ",
-            proven="intervals",
+            proves="intervals",
         ),
         Policy(
             "kl-ucb",
@@ -449,7 +467,7 @@ CATALOGUE |= {
             summary="the largest mean that the exact likelihood of all outcomes has not ruled out",
             equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N/δ)}",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
-            proven="regret",
+            proves="regret",
         ),
         Policy(
             "posterior-ratio-decay",
@@ -461,8 +479,8 @@ CATALOGUE |= {
             source="docs/beyond.md (8)",
             summary="posterior-ratio with δ/t for δ, so that no failure lasts",
             equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N·t/δ)}",
-            guarantee="all intervals hold from round t on with probability 1 − δ/t; expected regret O(sqrt(T ln T))",
-            proven="regret",
+            guarantee="after t rounds all intervals hold from then on with probability 1 − δ/t; expected regret O(sqrt(T ln T))",
+            proves="regret",
         ),
         Policy(
             "posterior-sorted",
@@ -474,7 +492,7 @@ CATALOGUE |= {
             summary="posterior-ratio chooses the arms, the posterior mean who goes to which of them",
             equation="as posterior-ratio; on these arms ∫μ·exp l / ∫exp l",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
-            proven="regret",
+            proves="regret",
         ),
         Policy(
             "thompson",

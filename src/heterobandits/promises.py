@@ -64,7 +64,7 @@ def coverage(
     agent, all with the horizon in the logarithm; the intervals of mixture-width and
     posterior-ratio, and the statements of `ranking` about the order of arms, which have no
     horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise
-    for min-width). They are computed with the sensitivities the policy believes in; the oracle
+    for min-width; there is no bound, and it is infinite, if the sensitivities believed are not the true ones). They are computed with the sensitivities the policy believes in; the oracle
     knows the true ones. `watched` names those to watch, all of them if not given.
     """
     stated(problem)
