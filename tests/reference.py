@@ -564,7 +564,8 @@ def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None)
     """One trial on the luck of its addresses: yields (assignment, c, y) after every round.
 
     Everything is in the order in which the agents are listed, as in the paper; only the
-    addresses of tie-breaks and turns go by the order in which they pick.
+    addresses of tie-breaks and turns go by the order in which they pick. A horizon fixed_t stands for
+    the rounds elapsed until these are more.
     """
     believed = s if believed is None else believed
     A, N = len(s), len(mu)
@@ -577,7 +578,7 @@ def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None)
         words = [
             word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + 2 * N)
         ]
-        t = fixed_t or round_ - 1
+        t = max(fixed_t or 0, round_ - 1)
         if policy == "ucb":
             index = [ucb_plain(C[i], Y[i], len(supers), t or 1, delta) for i in range(len(supers))]
             chosen = max(range(len(supers)), key=lambda i: (index[i], words[N + i]))

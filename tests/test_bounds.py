@@ -1,5 +1,6 @@
 """What theory promises: widths and the regret bound as numbers, and that the promises are kept."""
 
+import json
 import math
 
 import numpy as np
@@ -28,14 +29,30 @@ def histories(draw):
     return s, c, y
 
 
+def most_pulls(c):
+    """Of an arm by all agents: with several tests in a visit these may be more than the horizon."""
+    return max(sum(reference.column(c, n)) for n in range(len(c[0])))
+
+
+def test_more_pulls_than_the_horizon_count_instead_of_it():
+    """1,000 tests of an arm cannot have been foreseen by a union bound over 10: by hand, with one agent."""
+    half = math.sqrt(math.log(2 * 2 * 1000 / 0.05) / (2 * 0.8**2 * 1000))
+    (width, _) = widths("min-width", [[1000, 10]], [0.8], horizon=10)
+    assert width == pytest.approx(half, rel=TOLERANCE)
+    made = mean_intervals([[1000, 10]], [[400, 1]], [0.8], method="min-width", horizon=10)
+    assert made.upper[0] == pytest.approx(0.5 + half, rel=TOLERANCE)
+    assert made.lower[0] == pytest.approx(0.5 - half, rel=TOLERANCE)
+
+
 @settings(max_examples=60)
 @given(history=histories(), T=st.integers(1, 300), delta=DELTAS)
 def test_widths_are_the_papers(history, T, delta):
     s, c, _ = history
     A, N = len(c), len(c[0])
-    own = [[reference.epsilon_own(s[a], c[a][n], A, N, T, delta) for n in range(N)]
+    t = max(T, most_pulls(c))
+    own = [[reference.epsilon_own(s[a], c[a][n], A, N, t, delta) for n in range(N)]
            for a in range(A)]  # fmt: skip
-    shared = [reference.epsilon_shared(s, reference.column(c, n), N, T, delta) for n in range(N)]
+    shared = [reference.epsilon_shared(s, reference.column(c, n), N, t, delta) for n in range(N)]
     np.testing.assert_allclose(widths("min-width", c, s, T, delta), shared, rtol=TOLERANCE)
     np.testing.assert_allclose(widths("no-sharing", c, s, T, delta), own, rtol=TOLERANCE)
     narrowest = np.min(own, axis=0)
@@ -48,6 +65,7 @@ def test_intervals_are_the_papers_cut_to_what_a_mean_can_be(history, T, delta):
     s, c, y = history
     N = len(c[0])
     made = mean_intervals(c, y, s, method="min-width", horizon=T, delta=delta)
+    T = max(T, most_pulls(c))
     for n in range(N):
         c_n, y_n = reference.column(c, n), reference.column(y, n)
         middle = reference.muhat_shared(s, c_n, y_n)
@@ -57,6 +75,13 @@ def test_intervals_are_the_papers_cut_to_what_a_mean_can_be(history, T, delta):
         reach = TOLERANCE * max(1.0, middle, half if half < math.inf else 1.0)
         assert made.lower[n] == pytest.approx(min(1.0, max(0.0, middle - half)), abs=reach)
         assert made.upper[n] == pytest.approx(min(1.0, middle + half), abs=reach)
+
+
+@pytest.mark.parametrize(("agents", "arms"), [(1, 1), (3, 5), (170, 170), (300, 1000)])
+def test_the_log_term_of_ucb_counts_every_assignment(agents, arms):
+    """ln(2 t N!/(N-A)! / delta), the count being a whole number of any size."""
+    wanted = math.log(2 * 50 * math.perm(arms, agents)) - math.log(0.1)
+    assert bounds.log_term("ucb", agents, arms, 50, 0.1) == pytest.approx(wanted, rel=1e-14)
 
 
 @given(T=st.integers(1, 10**9), A=st.integers(1, 60))
@@ -81,11 +106,44 @@ def test_the_regret_bound_is_the_theorems(s, extra, T, delta):
     assert regret_bound(problem, T, delta) == pytest.approx(wanted, rel=TOLERANCE)
 
 
-def test_the_regret_bound_is_about_the_true_sensitivities():
-    """A belief changes what the planner does, not what the theorem says of one who knows."""
-    true = Problem([0.5, 0.2], [0.9, 0.3])
-    mistaken = Problem([0.5, 0.2], [0.9, 0.3], believed=[0.4, 0.4])
-    assert regret_bound(true, 100) == regret_bound(mistaken, 100)
+MISTAKEN = Problem([0.9, 0.1], [0.5, 0.9], believed=[0.9, 0.5])  # it sends them the wrong way round
+
+
+def test_without_the_true_sensitivities_there_is_no_regret_bound(seed):
+    """Sorted the wrong way round, two agents lose 0.32 in every round: no theorem can bound that."""
+    assert regret_bound(MISTAKEN, 10**6) == math.inf
+    seen = coverage(MISTAKEN, 100, 4, seed, watched=())
+    assert (seen.regret_bound, seen.over_regret_bound) == (math.inf, 0)
+    assert regret_bound(Problem([0.9, 0.1], [0.5, 0.9]), 10**6) < 60_000
+
+
+def test_the_command_says_why_there_is_none(capsys):
+    from heterobandits.cli import main
+
+    arguments = [
+        "bounds",
+        "--means",
+        "0.9,0.1",
+        "--sensitivities",
+        "0.5,0.9",
+        "--horizon",
+        "1000000",
+    ]
+    answers = {}
+    for name, more in {
+        "text": ["--believed", "0.9,0.5"],
+        "json": ["--believed", "0.9,0.5", "--format", "json"],
+        "right": [],
+    }.items():
+        with pytest.raises(SystemExit) as exit_:
+            main([*arguments, *more])
+        assert not exit_.value.code
+        answers[name] = " ".join(capsys.readouterr().out.split())
+    assert json.loads(answers["json"])["regret_bound"] is None
+    assert "56,986" not in answers["text"]
+    assert "no bound on min-width's regret: the sensitivities believed are not" in answers["text"]
+    assert "56,986" in answers["right"]
+    assert "tests of a visit are independent" in answers["right"]
 
 
 PROBLEMS = {

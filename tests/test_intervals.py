@@ -123,7 +123,7 @@ class TestPosteriorRatio:
     @settings(max_examples=60)
     @given(histories(), DELTAS)
     def test_no_wider_than_the_regret_bound_counts_on(self, history, delta):
-        """Every mean of (6) is within sqrt(2 D / V) of the peak, D = 1 + ln((n + 1) N / delta)."""
+        """Every mean of (6) is within sqrt(2 D / V) of the peak, D = ln((n + 1) N / delta)."""
         s, c, y = history
         made = mean_intervals(c, y, s, delta=delta)
         N = len(c[0])
@@ -131,7 +131,7 @@ class TestPosteriorRatio:
             pulls = reference.column(c, n)
             V = sum(s_a**2 * k for s_a, k in zip(s, pulls, strict=True))
             if V:
-                D = 1 + math.log((sum(pulls) + 1) * N / delta)
+                D = math.log((sum(pulls) + 1) * N / delta)
                 half = math.sqrt(2 * D / V) + EXACT
                 assert known.peak - half <= made.lower[n] <= known.peak + EXACT
                 assert known.peak - EXACT <= made.upper[n] <= known.peak + half
@@ -641,7 +641,7 @@ class TestBadInput:
         [
             (([[5, 12]], [[5, 3]], [1e-50]), 0.05),
             (([[1, 3]], [[1, 3]], [1.0]), 1e-40),
-            (([[5, 12]], [[5, 3]], [0.5]), 1e-310),
+            (([[5, 12]], [[5, 3]], [0.5]), 1e-200),
         ],
     )
     def test_the_smallest_numbers_are_taken(self, tables, delta):

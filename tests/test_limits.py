@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from heterobandits import InvalidInput, Problem, lower_bound
+from heterobandits.bounds import kl
+
+DIGITS = 800  # beside 1, the square of the least double times the least sensitivity
 
 probability = st.integers(1, 19).map(lambda i: i / 20)
 
@@ -86,10 +90,98 @@ def test_ties_with_the_least_of_the_best_cost_nothing():
     assert tied == pytest.approx(lower_bound(Problem([0.7, 0.5, 0.1], [0.3, 0.2])), rel=1e-12)
 
 
-def test_a_certain_success_and_an_arm_that_never_succeeds():
-    assert lower_bound(Problem([1.0, 0.3], [1.0])) == 0.0  # one failure rules arm 1's mean out
+@pytest.mark.parametrize(
+    ("means", "sensitivities"),
+    [([1.0, 0.3], [1.0]), ([1.0, 0.5], [0.5]), ([1.0, 1.0, 0.5], [0.9, 0.5])],
+)
+def test_nothing_is_above_an_arm_that_never_fails(means, sensitivities):
+    """Where the least of the best arms has a mean of 1, no other arm can take its place."""
+    assert lower_bound(Problem(means, sensitivities)) == 0.0
+
+
+def test_an_arm_that_never_succeeds():
     wanted = 0.5 * 0.6 / -math.log(1 - 0.5 * 0.6)  # kl(0, q) = -ln(1 - q)
     assert lower_bound(Problem([0.6, 0.0], [0.5])) == pytest.approx(wanted, rel=1e-12)
+
+
+def exact_kl(p, q):
+    """The divergence in many digits, of the doubles or decimals as they are."""
+    with localcontext(prec=DIGITS):
+        p, q = Decimal(p), Decimal(q)
+        parts = ((p, q), (1 - p, 1 - q))
+        return sum((x * (x / y).ln() for x, y in parts if x), Decimal(0))
+
+
+def exact_lower_bound(means, sensitivities):
+    """Equations (2) and (3) of docs/limits.md in many digits, agent by agent and arm by arm."""
+    with localcontext(prec=DIGITS):
+        s = sorted((Decimal(x) for x in sensitivities), reverse=True)
+        mu = sorted((Decimal(x) for x in means), reverse=True)
+        least = mu[len(s) - 1]
+
+        def value(team):
+            return sum(x * y for x, y in zip(team, mu, strict=False))
+
+        return float(
+            sum(
+                min(
+                    (value(s) - value(s[:a] + s[a + 1 :]) - s[a] * m)
+                    / exact_kl(s[a] * m, s[a] * least)
+                    for a in range(len(s))
+                )
+                for m in mu
+                if m < least
+            )
+        )
+
+
+unit = st.floats(0, 1)
+close = st.sampled_from([1e-16, 1e-12, 1e-8, 1e-4, 1e-2, 0.05, 0.1])
+
+
+@given(p=unit, q=st.floats(1e-12, 1 - 1e-12))
+def test_the_divergence_to_the_last_digits(p, q):
+    assert kl(p, q) == pytest.approx(float(exact_kl(p, q)), rel=1e-13, abs=0)
+
+
+@given(q=st.floats(1e-6, 1 - 1e-6), distance=close, sign=st.sampled_from([-1, 1]))
+def test_the_divergence_of_close_ones(q, distance, sign):
+    p = min(1.0, max(0.0, q * (1 + sign * distance)))
+    assert kl(p, q) == pytest.approx(float(exact_kl(p, q)), rel=1e-13, abs=0)
+
+
+def test_the_divergence_at_the_ends():
+    assert [kl(0.0, 0.0), kl(1.0, 1.0), kl(0.3, 0.3)] == [0.0, 0.0, 0.0]
+    assert [kl(p, q) for p, q in ((0.5, 0.0), (0.5, 1.0), (0.0, 1.0), (1.0, 0.0))] == [math.inf] * 4
+    assert kl(0.0, 0.25) == pytest.approx(-math.log(0.75), rel=1e-14)
+    assert kl(1.0, 0.25) == pytest.approx(math.log(4), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("means", "sensitivities"),
+    [
+        ([0.5, 0.5 - 1e-8], [0.9]),
+        ([0.30000000000000004, 0.3, 0.1], [0.9]),
+        ([0.30000000000000004, 0.3, 0.1], [0.9, 0.3]),
+        ([0.7, math.nextafter(0.7, 0), 0.6, 0.2], [1.0, 0.5]),
+        ([1 - 2**-53, 0.3, 0.0], [1.0]),
+        ([1e-300, 5e-301, 0.0], [1.0, 1e-50]),
+        ([5e-324, 0.0, 0.0], [1e-50]),
+    ],
+)
+def test_close_means_and_tiny_numbers(means, sensitivities):
+    wanted = exact_lower_bound(means, sensitivities)
+    assert lower_bound(Problem(means, sensitivities)) == pytest.approx(wanted, rel=1e-13, abs=0)
+
+
+@given(
+    means=st.lists(st.floats(0, 1 - 1e-9), min_size=1, max_size=7),
+    sensitivities=st.lists(st.floats(1e-6, 1), min_size=1, max_size=4),
+)
+def test_it_is_the_sum_over_the_arms_to_the_last_digits(means, sensitivities):
+    assume(len(sensitivities) <= len(means))
+    wanted = exact_lower_bound(means, sensitivities)
+    assert lower_bound(Problem(means, sensitivities)) == pytest.approx(wanted, rel=1e-12, abs=0)
 
 
 def test_belief_and_labels_do_not_matter():

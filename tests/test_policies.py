@@ -7,9 +7,21 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from heterobandits import CATALOGUE, PAPER, InvalidInput, Planner, Policy, Problem, policy
+from heterobandits import (
+    CATALOGUE,
+    PAPER,
+    InvalidInput,
+    Planner,
+    Policy,
+    Problem,
+    bounds,
+    coverage,
+    policy,
+)
 from heterobandits.engine import Learning, World
+from heterobandits.intervals import mean_intervals, ranking
 from heterobandits.policies import BEYOND, RECOMMENDED
+from heterobandits.team import Team
 
 NAMES = tuple(CATALOGUE)
 
@@ -132,6 +144,49 @@ class TestRecords:
             pickle.dumps(local)
 
 
+class TestProven:
+    """What is proven is proven of a policy as configured."""
+
+    @pytest.mark.parametrize(
+        ("name", "anytime", "fixed"),
+        [
+            ("min-width", "nothing", "regret"),
+            ("min-ucb", "nothing", "intervals"),
+            ("no-sharing", "nothing", "intervals"),
+            ("min-width-grouped", "nothing", "intervals"),
+            ("mixture-width", "intervals", "intervals"),
+            ("posterior-ratio", "regret", "regret"),
+            ("posterior-ratio-decay", "regret", "regret"),
+            ("posterior-sorted", "regret", "regret"),
+        ],
+    )
+    def test_with_the_rounds_elapsed_and_with_a_horizon(self, name, anytime, fixed):
+        assert policy(name).proven == anytime
+        assert policy(name, horizon=100).proven == fixed
+        assert policy(policy(name, horizon=100), horizon="anytime").proven == anytime
+
+    def test_of_the_others_nothing_is(self):
+        proven = {n for n in NAMES if policy(n, horizon=100).proven != "nothing"}
+        assert len(proven) == 8
+        assert Policy("own", index=zeros).proven == "nothing"
+        assert Policy("own", index=zeros, proves="regret").proven == "regret"
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_the_words_say_it_too(self, name):
+        entry = CATALOGUE[name]
+        assert ("fixed horizon" in entry.guarantee) == (
+            entry.proven != policy(name, horizon=100).proven
+        )
+
+    def test_the_catalogue_says_what_guarantees_need(self, capsys):
+        from heterobandits.cli.policies import policies
+
+        policies()
+        shown = " ".join(capsys.readouterr().out.split())
+        for need in ("sensitivities are as believed", "tests of a visit", "missing"):
+            assert need in shown
+
+
 class TestParameters:
     def test_labels_show_what_is_not_the_default(self):
         assert policy("min-width", delta=0.05, horizon="anytime").label == "min-width"
@@ -174,6 +229,29 @@ class TestParameters:
             with pytest.raises(InvalidInput, match=r"^delta is .*strictly between 0 and 1"):
                 make()
 
+    @pytest.mark.parametrize("delta", [5e-324, 1e-308, 9e-201])
+    def test_delta_is_not_so_small_that_every_index_is_infinite(self, delta):
+        """2 A N / delta must be a number: with 1e-308 and nine arms it is not, and all arms tie."""
+        tables = ([[9] * 9], [[3] * 9], [0.9])
+        message = f"^delta is {delta:g}: at least 1e-200, to be computed with$"
+        for make in (
+            lambda: policy("min-width", delta=delta),
+            lambda: mean_intervals(*tables, delta=delta),
+            lambda: ranking(*tables, delta=delta),
+            lambda: bounds.regret_bound(Problem([0.5], [0.5]), 10, delta),
+            lambda: coverage(Problem([0.5], [0.5]), 3, 2, delta=delta),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                make()
+
+    @pytest.mark.parametrize("name", [n for n in NAMES if CATALOGUE[n].learns and n != "ucb"])
+    def test_the_least_delta_still_ranks_the_arms(self, name):
+        tables = {"pulls": [[9, 9, 9]], "successes": [[1, 8, 5]], "rounds": 27}
+        planner = Planner([0.9], 3, policy(name, delta=1e-200), **tables)
+        (index,) = planner.ask().index
+        assert np.isfinite(index).all()
+        assert bounds.log_term("no-sharing", 2**31 - 1, 2**31 - 1, 1, 1e-200) < 1000
+
     @pytest.mark.parametrize(
         "horizon", [0, -1, 1.5, "never", math.nan, True, [3], np.array([1, 2])]
     )
@@ -208,6 +286,17 @@ class TestParameters:
         assert index(policy("min-width", horizon=500)) == pytest.approx(
             exact(math.log(2 * 500 / 0.05))
         )
+
+    def test_a_horizon_that_is_over_gives_way_to_the_rounds_elapsed(self):
+        team = Team([0.9, 0.5])
+        fixed, anytime = policy("min-width", horizon=10), policy("min-width")
+        assert fixed.log_terms(team, 3, 0, 11).tolist() == [anytime.log_terms(team, 3, 10)[0]] * 11
+        after = fixed.log_terms(team, 3, 11, 5)
+        assert after.tolist() == anytime.log_terms(team, 3, 11, 5).tolist()
+        planner = Planner([0.8], 1, policy("min-width", horizon=10))
+        planner.tell(planner.ask(), [(300, 1000)])
+        wanted = 300 / (0.8 * 1000) + math.sqrt(math.log(2 * 1000 / 0.05) / (2 * 0.8**2 * 1000))
+        assert planner.ask().index[0][0] == pytest.approx(wanted, rel=1e-12)
 
     @pytest.mark.parametrize(
         ("given", "nearest"),

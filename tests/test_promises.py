@@ -8,6 +8,8 @@ import pytest
 
 import reference
 from heterobandits import InvalidInput, Policy, Problem, coverage, promises
+from heterobandits.intervals import Posteriors
+from heterobandits.team import Team
 from orders import evidence, log_likelihood, posteriors, threshold
 
 
@@ -139,6 +141,29 @@ class TestCoverage:
         assert exact_shares(seen) == (outside, misranked)
         assert outside > 0
         assert misranked > 0
+
+    def test_arms_that_exclude_each_other_break_the_ranking_alone(self, seed):
+        """Two arms of mean 1/2, one of which succeeds in every round: evidence against both piles up at once.
+
+        Measured, 17 % of the trials have a false statement and in 2 % an interval fails: seven standard
+        errors over 0.11, and eight below 0.05.
+        """
+        trials, delta = 2000, 0.05
+        rng = np.random.default_rng(seed)
+        c, y = np.zeros((2, 1, 2 * trials), np.int32)
+        first, second = np.arange(trials), np.arange(trials, 2 * trials)
+        misranked, outside = np.zeros((2, trials), bool)
+        for _ in range(150):
+            succeeds = rng.random(trials) < 0.5
+            c += 1
+            y += np.concatenate([succeeds, ~succeeds])
+            known = Posteriors.of(Team([1.0]), c, y)
+            for i, j in ((first, second), (second, first)):
+                misranked |= known.evidence(i, j) >= math.log(1 / delta)
+            excess = known.log_evidence - known.log_likelihood(np.full(2 * trials, 0.5))
+            outside |= (excess > math.log(2 / delta)).reshape(2, -1).any(axis=0)
+        assert misranked.mean() > 0.11
+        assert outside.mean() <= delta
 
     def test_watching_some_leaves_their_shares_as_they_are(self, seed):
         problem = Problem([0.9, 0.5, 0.2], [0.9, 0.6], believed=[0.45, 0.6])

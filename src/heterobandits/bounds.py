@@ -16,7 +16,7 @@ from heterobandits.errors import (
     MOST,
     MOST_ROUNDS,
     counts,
-    fraction,
+    delta_from,
     unknown,
     whole_number,
 )
@@ -27,6 +27,8 @@ from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
 
+CLOSE = 0.05  # below, the first twelve terms of a series are as good as all
+LAG_SERIES = [*((-1) ** (k + 1) / (k + 1) for k in range(12, 0, -1)), 0.0]  # x/2 - x^2/3 + ...
 WITH_WIDTHS = tuple(name for name in PAPER if CATALOGUE[name].has_band)
 
 
@@ -54,11 +56,10 @@ def log_term(
     horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     agents = whole_number(agents, "agents", 1, MOST)
     arms = whole_number(arms, "arms", agents, MOST)
-    assignments = float(math.perm(arms, agents)) if policy == "ucb" else 1.0
     rule = CATALOGUE[policy].rule
     assert rule is not None
-    size = indices.Size(agents, agents, arms, assignments)
-    (L,) = rule.log_terms(np.array([float(horizon)]), size, fraction(delta, "delta"))
+    size = indices.Size(agents, agents, arms)
+    (L,) = rule.log_terms(np.array([float(horizon)]), size, delta_from(delta))
     return float(L)
 
 
@@ -89,34 +90,39 @@ def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -
     """What Min-Width's regret after `horizon` rounds stays below with probability 1 - delta.
 
     The theorem's A (N - 1) + 2 sqrt(2 A N T ln(2 N G(T, A) / delta)) max S / min S
-    [eq:min_width_regret_bound], for a planner that knows the sensitivities.
+    [eq:min_width_regret_bound], for a policy with this horizon and a planner that knows the
+    sensitivities: infinite if those believed are not the true ones. `policies.NEEDS` says what else it needs.
     """
     A, N = stated(problem).agents, problem.arms
     T = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     L = log_term("min-width", A, N, T, delta)
+    if problem.believed != problem.sensitivities:
+        return math.inf
     spread = max(problem.sensitivities) / min(problem.sensitivities)
     return A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L) * spread
 
 
-def kl(p: float, q: float) -> float:
-    """The Kullback-Leibler divergence of a Bernoulli(p) from a Bernoulli(q), in nats."""
-    total = 0.0
-    for x, y in ((p, q), (1.0 - p, 1.0 - q)):
-        if x > 0.0:
-            total += math.inf if y == 0.0 else x * math.log(x / y)
-    return max(0.0, total)
+def lag(p: Any, q: Any, d: Any) -> Floats:
+    """1 - ln(q/p) / (d/p), with d = q - p: how far the logarithm lags behind its argument.
 
-
-def exploration_cost(problem: Problem, agent: int, arm: int) -> float:
-    """What a round costs in which this agent visits this arm and the others stay at their best.
-
-    The others move up, sorted, on the best arms that are left: equation (2) of docs/limits.md.
+    It has the sign of d and vanishes with it; by its series where the two nearly cancel.
     """
-    others = sorted((s for a, s in enumerate(problem.sensitivities) if a != agent), reverse=True)
-    free = sorted((m for n, m in enumerate(problem.means) if n != arm), reverse=True)
-    rest = sum(s * m for s, m in zip(others, free, strict=False))
-    here = problem.sensitivities[agent] * problem.means[arm]
-    return max(0.0, problem.expected_reward(problem.optimum) - here - rest)
+    x = d / p
+    close = abs(x) < CLOSE
+    logarithm = np.where(x > -0.5, np.log1p(x), np.log(q / p))
+    plain = np.where(np.isinf(x), 1.0, 1.0 - logarithm / x)
+    return np.where(close, np.polyval(LAG_SERIES, np.where(close, x, 0.0)), plain)
+
+
+def kl(p: float, q: float) -> float:
+    """The Kullback-Leibler divergence of a Bernoulli(p) from a Bernoulli(q), in nats.
+
+    p ln(p/q) + (1-p) ln((1-p)/(1-q)), put together from two parts of the same sign, so that it is
+    right to the last digits for a close p and q too.
+    """
+    p, q, d = np.float64(p), np.float64(q), np.float64(q) - np.float64(p)
+    with np.errstate(all="ignore"):
+        return float(d * (lag(p, q, d) - lag(1.0 - p, 1.0 - q, -d))) if d else 0.0
 
 
 def lower_bound(problem: Problem) -> float:
@@ -124,7 +130,8 @@ def lower_bound(problem: Problem) -> float:
 
     The Graves-Lai constant of this structure, equation (3) of docs/limits.md: arms among the
     best A are seen for free, and each other arm n is explored by the agent for whom that is
-    cheapest, cost / kl(s mu_n, s mu_(A)). Zero if there are as many agents as arms.
+    cheapest, cost / kl(s mu_n, s mu_A). Zero if there are as many agents as arms, or if even the
+    least of the best A has a mean of 1. It does not depend on what the planner believes.
 
     Examples
     --------
@@ -135,14 +142,19 @@ def lower_bound(problem: Problem) -> float:
     >>> round(0.25 / kl(0.25, 0.5), 6)
     1.911139
     """
-    stated(problem)
-    threshold = sorted(problem.means, reverse=True)[problem.agents - 1]
-    constant = 0.0
-    for arm, mean in enumerate(problem.means):
-        if mean >= threshold:
-            continue
-        constant += min(
-            exploration_cost(problem, agent, arm) / kl(s * mean, s * threshold)
-            for agent, s in enumerate(problem.sensitivities)
-        )
-    return constant
+    A = stated(problem).agents
+    mu = np.sort(problem.means)[::-1]
+    s = np.sort(problem.sensitivities)[::-1]
+    least = mu[A - 1]
+    mu_n = mu[mu < least]
+    if least == 1.0 or not len(mu_n):
+        return 0.0
+    # What the others lose by moving up, the last part of (2): agent by agent, from the least sensitive on.
+    detour = np.append(np.cumsum((-np.diff(s) * (mu[: A - 1] - least))[::-1])[::-1], 0.0)
+    s, detour = s[:, None], detour[:, None]
+    gap = least - mu_n
+    with np.errstate(all="ignore"):
+        # Cost and divergence, both over s gap.
+        cost = 1.0 + detour / s / gap
+        divergence = lag(mu_n, least, gap) - lag(1.0 - s * mu_n, 1.0 - s * least, -s * gap)
+        return float((cost / divergence).min(axis=0).sum())

@@ -19,6 +19,7 @@ MOST = 2**31 - 1  # the kernels count in 32 bits
 MOST_ADDRESS = 2**64 - 1  # of a seed or a trial
 MOST_ROUNDS = 2**53  # and take logarithms of floats
 LEAST_SENSITIVITY = 1e-50
+LEAST_DELTA = 1e-200  # so that 2 A N / delta is a number for all A and N that can be counted
 DEFAULT_DELTA = 0.05  # the paper's
 
 __all__ = ["InvalidInput", "UnsupportedVersion"]
@@ -74,6 +75,14 @@ def fraction(value: Any, name: str) -> float:
     number = real_number(value, name, allowed)
     if not 0.0 < number < 1.0:
         raise InvalidInput(f"{name} is {number:g}: {allowed}")
+    return number
+
+
+def delta_from(value: Any) -> float:
+    """`value` as the probability with which bounds may fail, none so small that they are infinite."""
+    number = fraction(value, "delta")
+    if number < LEAST_DELTA:
+        raise InvalidInput(f"delta is {number:g}: at least {LEAST_DELTA:g}, to be computed with")
     return number
 
 

@@ -7,6 +7,10 @@ Three methods for the means, each covering all arms at once with probability 1 -
     min-width         up to a horizon; the paper's                    [eq:muhat_t,n, eq:epsilon_t,n]
 
 And statements about the order of two arms, which hold in all rounds at once   docs/beyond.md (10).
+
+All of it holds if the sensitivities are as believed, the tests of a visit are independent, and outcomes are missing
+for reasons that do not depend on them; what is said of the order needs different arms' outcomes of one round to be
+independent given the past, too.
 """
 
 import math
@@ -31,7 +35,7 @@ from heterobandits.errors import (
     MOST_ROUNDS,
     InvalidInput,
     choice,
-    fraction,
+    delta_from,
     learned,
     shown,
     whole_number,
@@ -107,7 +111,8 @@ class Posteriors:
     def log_likelihood(self, means: Floats) -> Floats:
         """l of each at these means."""
         out = np.empty(len(means))
-        inside = np.maximum(means, np.finfo(float).tiny)  # at 0 nothing can have succeeded
+        least = np.where(self.seen.Y > 0.0, np.finfo(float).tiny, 0.0)  # at 0 nothing succeeds
+        inside = np.maximum(means, least)
         fill_log_likelihoods(inside, self.seen, out)
         return out
 
@@ -165,6 +170,9 @@ def mean_intervals(
 ) -> Intervals:
     """An estimate and an interval for the mean of every arm, all of them right with probability 1 - delta.
 
+    It needs sensitivities as believed, independent tests of a visit, and outcomes missing for reasons that
+    do not depend on them; not that the agents were sent in any particular way.
+
     Parameters
     ----------
     pulls, successes
@@ -175,7 +183,8 @@ def mean_intervals(
         "posterior-ratio" and "mixture-width" hold in all rounds at once, for ever; "min-width"
         in all rounds up to a horizon that was fixed beforehand.
     horizon
-        That horizon, for "min-width" alone.
+        That horizon, for "min-width" alone. If an arm was pulled more often than that, its pulls count instead,
+        and nothing is promised.
 
     Returns
     -------
@@ -192,7 +201,7 @@ def mean_intervals(
     [0.357, 0.038, 0.812]
     """
     choice(method, "method", METHODS)
-    delta = fraction(delta, "delta")
+    delta = delta_from(delta)
     team = Team(sensitivities)
     c, y = learned(pulls, successes, len(team))
     arms = c.shape[1]
@@ -218,7 +227,8 @@ def ranking(
 ) -> Ranking:
     """Which arms are certainly above which: all of it right, in all rounds at once, with probability 1 - delta.
 
-    Parameters as in `mean_intervals`. What follows from two statements is stated too.
+    Parameters and needs as in `mean_intervals`; beside those, different arms' outcomes of one round must be
+    independent given the past. What follows from two statements is stated too.
 
     Examples
     --------
@@ -228,7 +238,7 @@ def ranking(
     >>> known.best.tolist(), known.worst.tolist()
     ([2, 2, 1], [3, 3, 1])
     """
-    delta = fraction(delta, "delta")
+    delta = delta_from(delta)
     team = Team(sensitivities)
     c, y = learned(pulls, successes, len(team))
     arms = c.shape[1]

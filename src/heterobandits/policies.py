@@ -37,7 +37,7 @@ from heterobandits.errors import (
     MOST_ROUNDS,
     InvalidInput,
     choice,
-    fraction,
+    delta_from,
     listed,
     shown,
     unknown,
@@ -49,7 +49,13 @@ Table = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Words = Callable[[int, int], npt.NDArray[np.uint32]]
 
+Proven = Literal["nothing", "intervals", "regret"]
+
 MAX_ASSIGNMENTS = 200_000
+NEEDS = (  # what every guarantee assumes
+    "the sensitivities are as believed, the tests of a visit are independent, "
+    "and outcomes are missing for reasons that do not depend on them"
+)
 
 CATALOGUE: "dict[str, Policy]" = {}  # filled below
 
@@ -111,11 +117,13 @@ class Policy:
         The probability with which the policy's bounds may fail.
     horizon
         "anytime" puts the rounds elapsed into the logarithm, as in the paper's experiments;
-        a number of rounds puts that there, as in its theory.
+        a number of rounds puts that there, as in its theory, until more have elapsed.
     equation, guarantee, cost, summary
         What `heterobandits policies` shows.
-    proven
-        What the guarantee is about: nothing, the intervals, or the regret as well.
+    proves, fixed_horizon
+        What the guarantee is about: nothing, the intervals, or the regret as well; and whether it is for a
+        horizon fixed beforehand, and up to it, alone. `proven` says what that comes to with the horizon set. All
+        guarantees need what `NEEDS` says.
     needs_means
         The policy knows the true means and can only be simulated.
     learns
@@ -139,7 +147,8 @@ class Policy:
     horizon: int | Literal["anytime"] = "anytime"
     equation: str = ""
     guarantee: str = "none claimed"
-    proven: Literal["nothing", "intervals", "regret"] = "nothing"
+    proves: Proven = "nothing"
+    fixed_horizon: bool = False
     cost: str = "A·N"
     summary: str = ""
     needs_means: bool = False
@@ -154,7 +163,7 @@ class Policy:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidInput(f"name is {shown(self.name)}: a policy's name is a text")
-        object.__setattr__(self, "delta", fraction(self.delta, "delta"))
+        object.__setattr__(self, "delta", delta_from(self.delta))
         if not isinstance(self.horizon, str) or self.horizon != "anytime":
             rounds = whole_number(self.horizon, "a policy's horizon", 1, MOST_ROUNDS)
             object.__setattr__(self, "horizon", rounds)
@@ -205,6 +214,11 @@ class Policy:
         return self.name + (f"({', '.join(changed)})" if changed else "")
 
     @property
+    def proven(self) -> Proven:
+        """What is proven of the policy as configured: with "anytime" nothing that is for a fixed horizon."""
+        return "nothing" if self.fixed_horizon and self.horizon == "anytime" else self.proves
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """Name and parameters, as they stand in files."""
         return {"name": self.name, "delta": self.delta, "horizon": self.horizon}
@@ -239,16 +253,14 @@ class Policy:
     def log_terms(self, team: Team, arms: int, elapsed: int, count: int = 1) -> Floats:
         """The log term of the rule after elapsed, elapsed + 1, ... rounds, `count` of them.
 
-        Before the first round nothing was pulled, and it has no say.
+        Before the first round nothing was pulled, and it has no say. A horizon stands in their place until they
+        are more.
         """
         assert self.rule is not None
-        F = float(math.perm(arms, len(team))) if self.index_per == "assignment" else 1.0
-        size = indices.Size(len(team), len(team.kinds), arms, F)
-        if self.horizon == "anytime":
-            t = np.maximum(1.0, np.arange(elapsed, elapsed + count, dtype=np.float64))
-            return np.asarray(self.rule.log_terms(t, size, self.delta))
-        fixed = self.rule.log_terms(np.array([float(self.horizon)]), size, self.delta)
-        return np.repeat(fixed, count)
+        size = indices.Size(len(team), len(team.kinds), arms)
+        least = 1.0 if self.horizon == "anytime" else float(self.horizon)
+        t = np.maximum(least, np.arange(elapsed, elapsed + count, dtype=np.float64))
+        return np.asarray(self.rule.log_terms(t, size, self.delta))
 
     def own_rows(
         self, team: Team, pulls: Table, successes: Table, elapsed: int, words: Words
@@ -301,7 +313,8 @@ class Policy:
         return self.rule is not None and self.rule.band is not None
 
     def band(self, team: Team, pulls: Table, successes: Table) -> tuple[Floats, Floats]:
-        """Estimates and half widths of the policy's intervals, with its horizon in the logarithm.
+        """Estimates and half widths of the policy's intervals, with its horizon in the logarithm or, if an arm was
+        pulled more often than that, the pulls.
 
         Shape (rows, arms, trials): a row for each agent if these are of its own outcomes, else one row. Where
         nothing was pulled the estimate is 0.5 and the width infinite.
@@ -309,7 +322,8 @@ class Policy:
         assert self.rule is not None
         assert self.rule.band is not None
         agents, arms, trials = pulls.shape
-        (L,) = self.log_terms(team, arms, 1)
+        most = int(pulls.sum(axis=0, dtype=np.int64).max())
+        (L,) = self.log_terms(team, arms, most)
         tables = (np.ascontiguousarray(table, np.int32) for table in (pulls, successes))
         rows = agents if self.rule.band.per == "agent" else 1
         estimate, width = np.empty((2, rows, arms, trials))
@@ -346,7 +360,8 @@ CATALOGUE |= {
             summary="all outcomes of an arm, weighted for the narrowest interval",
             equation="W/V + sqrt(ln(2N·G(t,A)/δ) / 2V),  V = Σ s²c,  W = Σ s·y",
             guarantee="for a fixed horizon: all intervals hold, regret O(sqrt(T ln T)), with probability 1 − δ",
-            proven="regret",
+            proves="regret",
+            fixed_horizon=True,
         ),
         Policy(
             "min-ucb",
@@ -359,7 +374,8 @@ CATALOGUE |= {
             summary="the least of the agents' own upper bounds of an arm",
             equation="min over agents of  y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
             guarantee="for a fixed horizon: all upper bounds hold with probability 1 − δ",
-            proven="intervals",
+            proves="intervals",
+            fixed_horizon=True,
         ),
         Policy(
             "no-sharing",
@@ -372,7 +388,8 @@ CATALOGUE |= {
             summary="each agent by its own outcomes alone",
             equation="y/(s·c) + sqrt(ln(2AN·t/δ) / 2c) / s",
             guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
-            proven="intervals",
+            proves="intervals",
+            fixed_horizon=True,
         ),
         Policy(
             "cucb",
@@ -411,7 +428,8 @@ CATALOGUE |= {
             summary="min-width that counts agents of equal sensitivity as one",
             equation="W/V + sqrt(ln(2N·G(t,K)/δ) / 2V),  K distinct sensitivities",
             guarantee="for a fixed horizon: all intervals hold with probability 1 − δ",
-            proven="intervals",
+            proves="intervals",
+            fixed_horizon=True,
         ),
         Policy(
             "mixture-width",
@@ -424,7 +442,7 @@ CATALOGUE |= {
             summary="min-width's estimate with an interval valid at all rounds at once",
             equation="W/V + sqrt((V+ρ)/2 · (ln(N/δ) + ln(1+V/ρ)/2)) / V,  ρ = 1",
             guarantee="all intervals hold in all rounds, for ever, with probability 1 − δ",
-            proven="intervals",
+            proves="intervals",
         ),
         Policy(
             "kl-ucb",
@@ -449,7 +467,7 @@ CATALOGUE |= {
             summary="the largest mean that the exact likelihood of all outcomes has not ruled out",
             equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N/δ)}",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
-            proven="regret",
+            proves="regret",
         ),
         Policy(
             "posterior-ratio-decay",
@@ -461,8 +479,8 @@ CATALOGUE |= {
             source="docs/beyond.md (8)",
             summary="posterior-ratio with δ/t for δ, so that no failure lasts",
             equation="max{μ : l(μ) ≥ ln ∫exp l − ln(N·t/δ)}",
-            guarantee="all intervals hold from round t on with probability 1 − δ/t; expected regret O(sqrt(T ln T))",
-            proven="regret",
+            guarantee="after t rounds all intervals hold from then on with probability 1 − δ/t; expected regret O(sqrt(T ln T))",
+            proves="regret",
         ),
         Policy(
             "posterior-sorted",
@@ -474,7 +492,7 @@ CATALOGUE |= {
             summary="posterior-ratio chooses the arms, the posterior mean who goes to which of them",
             equation="as posterior-ratio; on these arms ∫μ·exp l / ∫exp l",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
-            proven="regret",
+            proves="regret",
         ),
         Policy(
             "thompson",

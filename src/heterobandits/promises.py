@@ -14,7 +14,7 @@ from heterobandits.errors import (
     MOST,
     MOST_ADDRESS,
     choice,
-    fraction,
+    delta_from,
     listed,
     whole_number,
 )
@@ -64,7 +64,7 @@ def coverage(
     agent, all with the horizon in the logarithm; the intervals of mixture-width and
     posterior-ratio, and the statements of `ranking` about the order of arms, which have no
     horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise
-    for min-width). They are computed with the sensitivities the policy believes in; the oracle
+    for min-width; there is no bound, and it is infinite, if the sensitivities believed are not the true ones). They are computed with the sensitivities the policy believes in; the oracle
     knows the true ones. `watched` names those to watch, all of them if not given.
     """
     stated(problem)
@@ -72,7 +72,7 @@ def coverage(
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(whole_number(trials, "trials", 1))
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
-    delta = fraction(delta, "delta")
+    delta = delta_from(delta)
     watched = tuple(listed(watched, "watched", "names"))
     for name in watched:
         choice(name, "watched", WATCHED)

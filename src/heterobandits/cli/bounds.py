@@ -1,6 +1,7 @@
 """`heterobandits bounds`: what theory promises for a problem, and whether simulation agrees."""
 
 import json
+import math
 from typing import Annotated, Any
 
 import typer
@@ -47,6 +48,7 @@ def bounds(
         name: theory.widths(name, once, stated.believed, rounds, delta)
         for name in theory.WITH_WIDTHS
     }
+    bound = theory.regret_bound(stated, rounds, delta)
     found: dict[str, Any] = {
         "problem": stated.to_dict(),
         "horizon": rounds,
@@ -63,12 +65,12 @@ def bounds(
             "min-ucb": float(widths["min-ucb"][0]),
             "no-sharing": widths["no-sharing"][:, 0].tolist(),
         },
-        "regret_bound": theory.regret_bound(stated, rounds, delta),
+        "regret_bound": bound if math.isfinite(bound) else None,
         "lower_bound": theory.lower_bound(stated),
     }
     if coverage:
         study = promises.coverage(stated, rounds, coverage, seed, delta=delta)
-        found["coverage"] = study._asdict()
+        found["coverage"] = {**study._asdict(), "regret_bound": found["regret_bound"]}
     if format == "json":
         print(json.dumps(found))
         return
@@ -80,6 +82,7 @@ def print_report(found: dict[str, Any], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from heterobandits.policies import NEEDS
     from heterobandits.problem import Problem
 
     stated = Problem.from_dict(found["problem"])
@@ -96,14 +99,26 @@ def print_report(found: dict[str, Any], title: str) -> None:
         values = width if isinstance(width, list) else [width]
         shown = ", ".join(f"{value:.4g}" for value in values)
         table.add_row(f"width of {name}, arm pulled once by all", shown)
-    certainty = f"with probability {1 - found['delta']:g}"
-    table.add_row(f"min-width's regret is below, {certainty}", f"{found['regret_bound']:,.1f}")
+    bounded = found["regret_bound"] is not None
+    if bounded:
+        certainty = f"with probability {1 - found['delta']:g}"
+        table.add_row(f"min-width's regret is below, {certainty}", f"{found['regret_bound']:,.1f}")
     table.add_row("no good policy can stay below, per ln T", f"{found['lower_bound']:.4g}")
     study = found.get("coverage")
     if isinstance(study, dict):
         count = f"of {study['trials']:,} trials"
         for name, share in study["failed"].items():
             table.add_row(f"share {count}: {name} fails", f"{share:.4f}")
-        table.add_row(f"share {count}: regret over the bound", f"{study['over_regret_bound']:.4f}")
+        if bounded:
+            over = f"{study['over_regret_bound']:.4f}"
+            table.add_row(f"share {count}: regret over the bound", over)
         table.add_row("largest regret seen", f"{study['worst_regret']:,.1f}")
-    Console().print(table)
+    console = Console(highlight=False)
+    console.print(table)
+    note = f"Widths and bounds are those of policies with this horizon set, and hold if {NEEDS}."
+    if not bounded:
+        note += (
+            " Here there is no bound on min-width's regret: "
+            "the sensitivities believed are not the true ones."
+        )
+    console.print(f"\n{note}", markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ ORIGINS = {"paper": "the paper's", "beyond": "beyond the paper", "baseline": "a 
 
 def policies(format: TableOrJson = "table") -> None:
     """List the policies: equation, who picks first, guarantee and cost of a round."""
-    from heterobandits.policies import CATALOGUE, PAPER, RECOMMENDED
+    from heterobandits.policies import CATALOGUE, NEEDS, PAPER, RECOMMENDED
 
     fields = ("summary", "equation", "index_per", "first", "guarantee", "cost", "source")
     if format == "json":
@@ -30,6 +30,7 @@ def policies(format: TableOrJson = "table") -> None:
         console.print(f"    guarantee  {entry.guarantee}", markup=False)
         console.print(f"    cost       {entry.cost} per round", markup=False)
         console.print(f"    source     {entry.source}\n", markup=False)
+    console.print(f"Guarantees hold if {NEEDS}.\n", markup=False)
     console.print(
         "A agents of sensitivity s, N arms, c pulls and y successes of an agent on an arm, "
         "t rounds elapsed,\nδ the probability with which the bounds may fail, "

@@ -45,6 +45,16 @@ def ln(x):
 
 
 @inlined
+def ln_less(x):
+    """ln(1 - x) for 0 <= x < 1, to the last bits of a double however small x is.
+
+    What is lost when 1 - x is rounded is added to its logarithm: of a small x it is all that counts.
+    """
+    rest = 1.0 - x
+    return ln(rest) + ((1.0 - rest) - x)
+
+
+@inlined
 def exp(x):
     """e^x for -700 < x < 700, to the last bits of a double.
 

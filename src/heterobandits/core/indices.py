@@ -91,7 +91,6 @@ class Size(NamedTuple):
     A: int
     K: int
     N: int
-    F: float = 1.0
 
 
 class Band(NamedTuple):
@@ -526,7 +525,8 @@ def cucb_terms(t, size, delta):
 
 def ucb_terms(t, size, delta):
     """ln(2 F t / delta)   [eq:ucb_alg_ucb]"""
-    return math.log(2 * size.F / delta) + ln_G(t, 1)
+    F = math.perm(size.N, size.A)  # too large a number for a float, maybe
+    return math.log(2 * F) - math.log(delta) + ln_G(t, 1)
 
 
 CUCB = Rule(counted(plain_index), cucb_terms)

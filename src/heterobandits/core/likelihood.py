@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.core.compiled import compiled
-from heterobandits.core.elementary import exp, ln
+from heterobandits.core.compiled import compiled, inlined
+from heterobandits.core.elementary import exp, ln, ln_less
 from heterobandits.core.work import beyond
 
 MOST_STEPS = 100
 FARTHEST = 690.0  # e to this power is a number still
+LAST_BIT = 2.0**-52  # of a number, relative to it
 CLOSE = 1e-10  # relative size of the last step: its error is of the order of the square
 
 
@@ -40,9 +41,17 @@ class Outcomes(NamedTuple):
     Y: np.ndarray
 
 
+@inlined
+def large(step, mu, pole):
+    """Whether one of Newton's steps to mu calls for another: it is not small beside mu and beside the distance
+    to the pole of l at 1/s_1, as far as a double can tell that."""
+    scale = mu if mu < pole - mu else pole - mu
+    return step > CLOSE * scale + LAST_BIT * mu
+
+
 @compiled
 def fill_log_likelihoods(mu, seen, out):
-    """out[lane] = l(mu[lane]), for 0 <= mu < 1/s_1, and mu > 0 where an r is 0."""
+    """out[lane] = l(mu[lane]), for 0 <= mu < 1/s_1, and mu > 0 where an r is 0 and something succeeded."""
     B = len(mu)
     for j in range(len(seen.r)):
         r_j = seen.r[j]
@@ -58,8 +67,8 @@ def fill_log_likelihoods(mu, seen, out):
         f_k = seen.f[k]
         for lane in range(B):
             # where nobody of this kind has failed, 1 - s mu may be zero
-            rest = 1.0 - s_k * mu[lane] if f_k[lane] > 0.0 else 1.0
-            out[lane] += f_k[lane] * ln(rest)
+            at = s_k * mu[lane] if f_k[lane] > 0.0 else 0.0
+            out[lane] += f_k[lane] * ln_less(at)
 
 
 @compiled
@@ -99,9 +108,9 @@ def fill_heights_and_slopes(mu, seen, height, slope):
         s_k = seen.s[k]
         f_k = seen.f[k]
         for lane in range(B):
-            rest = 1.0 - s_k * mu[lane] if f_k[lane] > 0.0 else 1.0
-            height[lane] += f_k[lane] * ln(rest)
-            slope[lane] -= f_k[lane] * s_k / rest
+            at = s_k * mu[lane] if f_k[lane] > 0.0 else 0.0
+            height[lane] += f_k[lane] * ln_less(at)
+            slope[lane] -= f_k[lane] * s_k / (1.0 - at)
 
 
 @compiled
@@ -135,11 +144,12 @@ def fill_likeliest(seen, work, mu):
     """
     B = len(mu)
     r, h, s, f, Y = seen
+    pole = 1.0 / s[0]
     excess = work.floats[0]
     slope = work.floats[1]
     active = work.flags[0]
     for lane in range(B):
-        mu[lane] = 1.0 / s[0]
+        mu[lane] = pole
         excess[lane] = 0.0
         slope[lane] = 0.0
     for k in range(len(s)):
@@ -200,7 +210,7 @@ def fill_likeliest(seen, work, mu):
             active[lane] = active[lane] & (excess[lane] > 0.0)
             step = excess[lane] / slope[lane] if active[lane] else 0.0
             mu[lane] -= step
-            active[lane] = active[lane] & (step > CLOSE * mu[lane])
+            active[lane] = active[lane] & large(step, mu[lane], pole)
             moving += active[lane]
         if moving == 0:
             break
@@ -248,6 +258,7 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
     B = len(mu)
     Y = seen.Y
     side = 1.0 if above else -1.0
+    pole = 1.0 / seen.s[0]
     last = min(limit, (1.0 - CLOSE) / seen.s[0])  # closer to the pole of l one does not look
     height = work.floats[0]
     slope = work.floats[1]
@@ -299,7 +310,7 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
             off = abs(lack * (2.0 * wanted[lane] - lack))  # twice what l is off
             step = abs(after - mu[lane])
             mu[lane] = after if active[lane] else mu[lane]
-            active[lane] = active[lane] & (off > 2.0 * slack) & (step > CLOSE * after)
+            active[lane] = active[lane] & (off > 2.0 * slack) & large(step, after, pole)
             moving += active[lane]
         if moving == 0:
             break
