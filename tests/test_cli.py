@@ -138,6 +138,26 @@ def test_problem_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         assert Problem.from_dict(json.loads(out)["problem"]) == problem
 
 
+def test_names_are_data_not_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arms = ["[/foo]", "camp [north]", "[link=https://example.org]a[/link]", ":smile: [red]x"]
+    problem = Problem(
+        [0.8, 0.6, 0.4, 0.2],
+        [0.9, 0.8, 0.7, 0.6],
+        arm_names=arms,
+        agent_names=[f"[b]{i}" for i in range(4)],
+    )
+    (tmp_path / "p.json").write_text(problem.to_json(), encoding="utf-8")
+    code, out, err = run_in_process(
+        capsys, "bounds", "--problem", str(tmp_path / "p.json"), "--horizon", "9"
+    )
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    for i, arm in enumerate(arms):
+        assert any(
+            line.split() == [*f"best place for [b]{i}".split(), *arm.split()] for line in lines
+        )
+
+
 def test_policies_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run_in_process(capsys, "policies", "--format", "json")
     entries = json.loads(out)

@@ -39,6 +39,7 @@ from heterobandits.errors import (
     choice,
     fraction,
     listed,
+    name_from,
     shown,
     unknown,
     whole_number,
@@ -152,8 +153,7 @@ class Policy:
     rule: Rule | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise InvalidInput(f"name is {shown(self.name)}: a policy's name is a text")
+        object.__setattr__(self, "name", name_from(self.name, "a policy's name"))
         object.__setattr__(self, "delta", fraction(self.delta, "delta"))
         if not isinstance(self.horizon, str) or self.horizon != "anytime":
             rounds = whole_number(self.horizon, "a policy's horizon", 1, MOST_ROUNDS)

@@ -178,12 +178,12 @@ class Problem:
 
     def to_toml(self) -> str:
         """The problem as TOML text."""
-        # JSON's arrays of numbers and texts are TOML's, but for DEL, which TOML wants escaped.
+        # JSON's arrays of numbers and texts are TOML's: names have no DEL, which TOML wants escaped.
         lines = (
-            f"{key} = {json.dumps(values, ensure_ascii=False)}"
+            f"{key} = {json.dumps(values, ensure_ascii=False)}\n"
             for key, values in self.to_dict().items()
         )
-        return "\n".join(lines).replace("\x7f", "\\u007f") + "\n"
+        return "".join(lines)
 
     @classmethod
     def from_toml(cls, text: str) -> Self:

@@ -17,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits import files, plots
-from heterobandits.errors import InvalidInput, fraction, real_number, shown, unknown, whole_number
+from heterobandits.errors import (
+    InvalidInput,
+    fraction,
+    located_name,
+    real_number,
+    shown,
+    whole_number,
+)
 from heterobandits.problem import Problem
 
 if TYPE_CHECKING:
@@ -115,9 +122,7 @@ class Results:
 
     def position(self, policy: str) -> int:
         """Where a policy stands in `policies`."""
-        if policy not in self.policies:
-            raise unknown("policy in these results", policy, self.policies)
-        return self.policies.index(policy)
+        return located_name(policy, "policy in these results", self.policies)
 
     def mean(self, policy: str) -> Floats:
         """Mean regret at each checkpoint."""
@@ -334,7 +339,7 @@ class Results:
         """Mean regret over the rounds with a band of two standard errors, as in the paper.
 
         `limit` is the least regret per ln T in the long run, `bounds.lower_bound(problem)`: if it
-        is given, its curve is drawn too.
+        is given, its curve is drawn too, where the run is long enough that no policy ends below it.
         """
         return plots.draw_regret(self, ax, title, limit)
 

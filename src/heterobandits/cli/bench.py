@@ -148,7 +148,7 @@ def print_table(report: dict[str, Any]) -> None:
         name: [f"{row[t]:.2f}" if t in row else "refused" for t in titles]
         for name, row in rates.items()
     }
-    show("million rounds per second", titles, cells)
+    show_rates("million rounds per second", titles, cells)
 
 
 def print_scaling(report: dict[str, Any]) -> None:
@@ -167,13 +167,14 @@ def print_scaling(report: dict[str, Any]) -> None:
         }
         noun = "checkpoint" if checkpoints == 1 else "checkpoints"
         heading = f"million rounds per second, {checkpoints} {noun}"
-        show(heading, [*titles, "all over one"], cells)
+        show_rates(heading, [*titles, "all over one"], cells)
 
 
-def show(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
+def show_rates(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
     """A table with a row for each policy."""
-    from rich.console import Console
     from rich.table import Table
+
+    from heterobandits.cli.terminal import show
 
     table = Table(title=title)
     table.add_column("policy", no_wrap=True)
@@ -181,7 +182,7 @@ def show(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
         table.add_column(heading, justify="right")
     for name, row in cells.items():
         table.add_row(name, *row)
-    Console().print(table)
+    show(table)
 
 
 def print_machine(report: dict[str, Any]) -> None:

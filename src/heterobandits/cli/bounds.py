@@ -77,9 +77,9 @@ def bounds(
 
 def print_report(found: dict[str, Any], title: str) -> None:
     """The same for a person: one line for each number, and what it means."""
-    from rich.console import Console
     from rich.table import Table
 
+    from heterobandits.cli.terminal import show
     from heterobandits.problem import Problem
 
     stated = Problem.from_dict(found["problem"])
@@ -106,4 +106,4 @@ def print_report(found: dict[str, Any], title: str) -> None:
             table.add_row(f"share {count}: {name} fails", f"{share:.4f}")
         table.add_row(f"share {count}: regret over the bound", f"{study['over_regret_bound']:.4f}")
         table.add_row("largest regret seen", f"{study['worst_regret']:,.1f}")
-    Console().print(table)
+    show(table)

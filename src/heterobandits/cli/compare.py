@@ -72,9 +72,9 @@ def compare(
 
 def print_standings(made: "Comparison") -> None:
     """The leaderboard for a terminal."""
-    from rich.console import Console
     from rich.table import Table
 
+    from heterobandits.cli.terminal import show
     from heterobandits.experiments.leaderboard import headline
 
     if made.quick:
@@ -104,6 +104,6 @@ def print_standings(made: "Comparison") -> None:
             "" if limit is None else f"{limit:.2f}",
             f"{entry['million_rounds_per_second']:.1f}",
         )
-    Console().print(table)
+    show(table)
     print(headline(made))
     print(f"{made.folder / 'leaderboard.html'} after {made.seconds:.0f} s")

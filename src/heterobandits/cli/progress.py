@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from heterobandits.cli import terminal
+
 if TYPE_CHECKING:
     from heterobandits.policies import Policy
 
@@ -49,13 +51,13 @@ def _bar(policies: "Iterable[str | Policy]", quiet: bool) -> Iterator[Progress |
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    console = Console(stderr=True)
+    console = terminal.console(to_stderr=True)
     compile_visibly(policies, console)
     columns = (
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         yield bar

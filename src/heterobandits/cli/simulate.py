@@ -140,8 +140,9 @@ def summary(results: "Results") -> dict[str, object]:
 
 def print_table(results: "Results", title: str) -> None:
     """Regret at the horizon, best first, with the paired difference to the best."""
-    from rich.console import Console
     from rich.table import Table
+
+    from heterobandits.cli.terminal import show
 
     ranked = sorted(results.policies, key=lambda label: float(results.mean(label)[-1]))
     table = Table(
@@ -166,4 +167,4 @@ def print_table(results: "Results", title: str) -> None:
             more,
             f"{results.rounds_per_second(label) / 1e6:.1f}",
         )
-    Console().print(table)
+    show(table)
