@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 
 import numpy as np
 import pandas as pd
@@ -214,6 +215,15 @@ class TestSave:
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(self.FILES)
         for name in self.FILES:
             assert (tmp_path / name).read_bytes() != b"old"
+
+    @pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+    def test_the_umask_says_who_may_read(self, results, tmp_path, umask, mode):
+        before = os.umask(umask)
+        try:
+            written = results.save(tmp_path)
+        finally:
+            os.umask(before)
+        assert {path.stat().st_mode & 0o777 for path in written} == {mode}
 
     def test_a_write_that_fails_leaves_the_old_file(self, tmp_path):
         path = tmp_path / "results.json"

@@ -2,15 +2,22 @@
 
 import os
 import platform
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 
+def version(package: str) -> str:
+    """The version of a package as installed; what it says itself, or "unknown", where it only lies in the path."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return str(getattr(import_module(package), "__version__", "unknown"))
+
+
 def versions() -> dict[str, str]:
     """The versions of everything that can change a number."""
-    packages = ("heterobandits", "numpy", "numba")
-    found = {name: metadata.version(name) for name in packages}
+    found = {name: version(name) for name in ("heterobandits", "numpy", "numba")}
     return {"python": platform.python_version(), **found}
 
 

@@ -122,9 +122,7 @@ def hotel_means(
             {"hotel": h.hotel, "location": h.location, "ratings": h.ratings, "mean": h.mean}
             for h in found.hotels
         ]
-        print(
-            json.dumps({"hotels": rows, "complaints": list(found.complaints)}, ensure_ascii=False)
-        )
+        print(json.dumps({"hotels": rows, "complaints": list(found.complaints)}))
     else:
         for h in found.hotels:
             print(f"{h.mean:.4f}  {h.ratings:6,} ratings  {h.hotel}  {h.location}")

@@ -19,8 +19,8 @@ from heterobandits.bounds import lower_bound
 from heterobandits.errors import InvalidInput, choice, listed, whole_number
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
-from heterobandits.experiments.runs import Kept, Report, run_all, writable, write_table
-from heterobandits.files import write_aside
+from heterobandits.experiments.runs import Kept, Report, run_all, write_table
+from heterobandits.files import writable, write_aside, writing_to
 from heterobandits.policies import BEYOND, CATALOGUE, PAPER, policy
 from heterobandits.problem import Problem
 from heterobandits.provenance import machine, versions
@@ -278,10 +278,8 @@ def compare(
         for row in judged(experiment, group, results[experiment.name])
     ]
     made = Comparison(rows, speeds(results.values()), 0.0, quick, folder)
-    try:
+    with writing_to(folder):
         write_everything(made, chosen, results, seed)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
     return replace(made, seconds=time.perf_counter() - start)
 
 

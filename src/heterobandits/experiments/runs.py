@@ -4,7 +4,6 @@ A finished experiment lies in `runs/NAME.json`. It is used again if its definiti
 the versions behind its numbers are the same, and run anew otherwise.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 
 from heterobandits.errors import InvalidInput
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.files import write_aside
+from heterobandits.files import write_aside, writing_to
 from heterobandits.policies import policy
 from heterobandits.provenance import versions
 from heterobandits.results import Results
@@ -62,14 +61,10 @@ class Kept:
 
     def save(self, experiment: Experiment, results: Results) -> None:
         """Keep a finished run."""
-        try:
+        text = results.to_json()
+        with writing_to(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            text = results.to_json()
             write_aside(self.path(experiment), lambda aside: aside.write_text(text, "utf-8"))
-        except OSError as error:
-            raise InvalidInput(
-                f"cannot write to {self.folder}: {error.strerror or error}"
-            ) from None
 
 
 def checkpoints(horizon: int) -> list[int]:
@@ -131,16 +126,6 @@ def run_all(
 def with_trials(experiments: Iterable[Experiment], trials: int | None) -> list[Experiment]:
     """The same experiments with another number of trials, if one is given."""
     return [e if trials is None else replace(e, trials=trials) for e in experiments]
-
-
-def writable(folder: Path) -> None:
-    """Make the folder, or say before any work is done that it cannot be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
 
 
 def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
