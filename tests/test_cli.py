@@ -536,6 +536,20 @@ def test_the_folder_is_tried_before_the_work(
     assert err == f"heterobandits: cannot write to {tmp_path / 'file'}: File exists\n"
 
 
+@pytest.mark.parametrize("command", ["reproduce", "compare"])
+def test_trials_that_cannot_be_kept_are_refused_at_once(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run_in_process(
+        capsys, command, "--trials", str(10**15), "--output", str(tmp_path / "made")
+    )
+    assert (code, out) == (2, "")
+    assert re.fullmatch(
+        r"heterobandits: 1,000,000,000,000,000 trials of .* would need \d+ PB of memory: .*\n", err
+    )
+    assert list((tmp_path / "made").iterdir()) == []
+
+
 def test_what_cannot_be_printed_is_saved(tmp_path: Path) -> None:
     arguments, environment, folder = in_folder(tmp_path, "simulate")
     with open("/dev/full", "w") as full:

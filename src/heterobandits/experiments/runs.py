@@ -17,7 +17,7 @@ from heterobandits.files import write_aside, writing_to
 from heterobandits.policies import policy
 from heterobandits.provenance import versions
 from heterobandits.results import Results
-from heterobandits.simulation import simulate
+from heterobandits.simulation import check_memory, simulate
 
 EVEN_CHECKPOINTS = 50
 EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axis too
@@ -89,6 +89,8 @@ def run_all(
 ) -> dict[str, Results]:
     """The results of every experiment, run or read; an interrupt leaves the finished ones kept."""
     experiments = list(experiments)
+    for e in experiments:
+        check_memory(len(e.policies), len(checkpoints(e.horizon)), int(not e.ranking), e.trials)
     total = sum(cost(experiment) for experiment in experiments)
     before = 0.0
     found: dict[str, Results] = {}
