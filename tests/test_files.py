@@ -46,7 +46,7 @@ class TestJson:
         assert [entry["name"] for entry in payload["policies"]] == list(NAMES)
         assert {"python", "numpy", "numba", "heterobandits"} <= payload["versions"].keys()
 
-    @pytest.mark.parametrize("newer", [2, 99, "2", None, 1.5])
+    @pytest.mark.parametrize("newer", [2, 99, "2", None, 1.5, True, False, 0, -1])
     def test_a_newer_format_is_refused(self, results, newer):
         payload = json.loads(results.to_json()) | {"heterobandits_results": newer}
         with pytest.raises(UnsupportedVersion, match="format"):
@@ -57,6 +57,14 @@ class TestJson:
     )
     def test_another_text_is_refused(self, text):
         with pytest.raises(InvalidInput, match="not the results"):
+            Results.from_json(text)
+
+    def test_a_byte_order_mark_is_taken(self, results):
+        assert bits(Results.from_json("\ufeff" + results.to_json())) == bits(results)
+
+    def test_a_key_that_is_there_twice_is_refused(self, results):
+        text = results.to_json().replace('"seed": 7', '"seed": 7, "seed": 8')
+        with pytest.raises(InvalidInput, match="damaged: 'seed' is there twice"):
             Results.from_json(text)
 
     def test_half_a_file_is_refused(self, results):

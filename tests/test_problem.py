@@ -465,3 +465,20 @@ class TestGarbage:
             Problem(nested, [0.5])
         with pytest.raises(InvalidInput, match="a problem is a table"):
             Problem.from_dict(nested)
+
+
+class TestFilesOfOthers:
+    """What other programs write."""
+
+    @pytest.mark.parametrize(
+        ("name", "write"), [("p.json", Problem.to_json), ("p.toml", Problem.to_toml)]
+    )
+    def test_a_byte_order_mark_is_taken(self, tmp_path, name, write):
+        problem = Problem(MEANS, SENSITIVITIES, arm_names=["Süd", "Río", "日本"])
+        (tmp_path / name).write_text(write(problem), encoding="utf-8-sig")
+        assert Problem.load(tmp_path / name) == problem
+
+    def test_a_key_that_is_there_twice_is_refused(self):
+        text = '{"means": [0.1, 0.5], "sensitivities": [0.5], "means": [0.2, 0.3]}'
+        with pytest.raises(InvalidInput, match="not a problem in JSON: 'means' is there twice"):
+            Problem.from_json(text)

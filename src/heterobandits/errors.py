@@ -5,6 +5,7 @@ person who made the mistake.
 """
 
 import difflib
+import json
 import math
 import operator
 import unicodedata
@@ -199,6 +200,20 @@ def names(values: Any, name: str, count: int, prefix: str) -> tuple[str, ...]:
             raise InvalidInput(f"{name}[{i}] is {shown(item)}: names must differ from each other")
         checked[text] = None
     return tuple(checked)
+
+
+def json_from(text: str) -> Any:
+    """What a JSON text says, with or without a byte order mark; a key that is there twice is refused."""
+
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise InvalidInput(f"{shown(twice)} is there twice")
+        return found
+
+    return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=table)
 
 
 def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:

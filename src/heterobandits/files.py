@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from heterobandits.errors import MOST, InvalidInput, UnsupportedVersion, shown, whole_number
+from heterobandits.errors import (
+    MOST,
+    InvalidInput,
+    UnsupportedVersion,
+    json_from,
+    shown,
+    whole_number,
+)
 from heterobandits.plots import draw_regret
 from heterobandits.problem import Problem
 
@@ -44,11 +51,13 @@ def to_json(results: "Results") -> str:
 def from_json(text: str, make: Callable[..., Made]) -> Made:
     """What `make` makes of the fields that `to_json` wrote; what it refuses is damage of the text."""
     try:
-        payload = json.loads(text)
+        payload = json_from(text)
         format_ = payload["heterobandits_results"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except InvalidInput as error:
+        raise InvalidInput(f"results that are damaged: {error}") from None
+    except (AttributeError, ValueError, TypeError, KeyError, RecursionError):
         raise InvalidInput(f"not the results of heterobandits: {shown(text)}") from None
-    if not isinstance(format_, int) or format_ > FORMAT:
+    if type(format_) is not int or not 1 <= format_ <= FORMAT:
         raise UnsupportedVersion(
             f"results of format {shown(format_)}: this version reads up to {FORMAT}"
         )

@@ -17,6 +17,7 @@ import numpy as np
 
 from heterobandits.errors import (
     InvalidInput,
+    json_from,
     listed,
     means_from,
     names,
@@ -174,7 +175,7 @@ class Problem:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The problem from JSON text."""
-        return cls.from_dict(_parsed(text, json.loads, "JSON"))
+        return cls.from_dict(_parsed(text, json_from, "JSON"))
 
     def to_toml(self) -> str:
         """The problem as TOML text."""
@@ -220,6 +221,6 @@ def _parsed(text: Any, parse: Callable[[str], Any], language: str) -> Any:
     if not isinstance(text, str):
         raise InvalidInput(f"not a problem in {language}: {shown(text)} is no text")
     try:
-        return parse(text)
+        return parse(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"not a problem in {language}: {error}") from None
