@@ -21,11 +21,11 @@ def reproduce(
         typer.Option(help="Folder for the report, figures, tables and numbers.", metavar="DIR"),
     ] = Path("reproduction"),
     only: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Only these experiments or groups, with commas; see --list.", metavar="NAMES"
         ),
-    ] = "",
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Few trials, in seconds; marked as such.")
@@ -50,7 +50,7 @@ def reproduce(
     from heterobandits.experiments.reproduce import reproduce as run
     from heterobandits.policies import PAPER
 
-    names = [name.strip() for name in only.split(",")] if only else []
+    names = [] if only is None else [name.strip() for name in only.split(",")]
     with shown_share(PAPER, quiet) as (show, note):
         made = run(
             output,
