@@ -44,6 +44,7 @@ from heterobandits.errors import (
     unknown,
     whole_number,
 )
+from heterobandits.provenance import fingerprint
 from heterobandits.team import Team
 
 Table = npt.NDArray[Any]
@@ -206,8 +207,9 @@ class Policy:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Name and parameters, as they stand in files."""
-        return {"name": self.name, "delta": self.delta, "horizon": self.horizon}
+        """Name and parameters, as they stand in files, and for one's own a fingerprint of its index."""
+        own = {} if self.index is None else {"index": fingerprint(self.index)}
+        return {"name": self.name, "delta": self.delta, "horizon": self.horizon, **own}
 
     def check_size(self, agents: int, arms: int) -> None:
         """Refuse a policy that ranks whole assignments when there are too many of them."""

@@ -51,7 +51,7 @@ def compare(
     from heterobandits.experiments import comparison
     from heterobandits.policies import BEYOND, PAPER
 
-    chosen = policy or BEYOND
+    chosen = tuple(dict.fromkeys(policy or BEYOND))
     with shown_share(dict.fromkeys((*PAPER, *chosen)), quiet) as (show, note):
         made = comparison.compare(
             output,

@@ -10,7 +10,14 @@ from heterobandits.bounds import lower_bound, regret_bound
 from heterobandits.errors import DEFAULT_DELTA
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.files import write_aside
-from heterobandits.plots import LIMIT_STYLE, add_legend, draw_limit, limit_label, style_of
+from heterobandits.plots import (
+    LIMIT_STYLE,
+    OTHER_COLOURS,
+    add_legend,
+    draw_limit,
+    limit_label,
+    style_of,
+)
 from heterobandits.results import Results
 
 if TYPE_CHECKING:
@@ -48,8 +55,9 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
     late = rounds >= max(3, results.horizon / 300)
     limit = lower_bound(experiment.problem)
     least = limit * np.log(rounds[late]) if limit > 0 else 1.0
+    others = iter(OTHER_COLOURS * len(results.policies))
     for label in results.policies:
-        style = style_of(label)
+        style = style_of(label, others)
         axes.plot(
             rounds[late],
             results.mean(label)[late] / least,

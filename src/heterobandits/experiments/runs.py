@@ -45,10 +45,11 @@ class Kept:
             results = Results.from_json(path.read_text(encoding="utf-8"))
         except (InvalidInput, OSError, UnicodeDecodeError) as error:
             return f"{path} cannot be used and is run again: {error}"
+        entries = [policy(given) for given in experiment.policies]
         same = (
             results.problem == experiment.problem
-            and results.policies == experiment.policies
-            and results.parameters == tuple(policy(name).parameters for name in experiment.policies)
+            and results.policies == tuple(entry.label for entry in entries)
+            and results.parameters == tuple(entry.parameters for entry in entries)
             and results.horizon == experiment.horizon
             and results.rounds == tuple(checkpoints(experiment.horizon))
             and results.kept_rounds == (() if experiment.ranking else results.rounds[-1:])
