@@ -119,6 +119,11 @@ class Comparison:
             for name in self.policies
         ]
 
+    @property
+    def page(self) -> Path:
+        """The leaderboard."""
+        return self.folder / "leaderboard.html"
+
     def summary(self) -> dict[str, Any]:
         """What `heterobandits compare --format json` prints."""
         return {
@@ -126,7 +131,7 @@ class Comparison:
             "rows": [asdict(row) for row in self.rows],
             "level": LEVEL,
             "quick": self.quick,
-            "page": str(self.folder / "leaderboard.html"),
+            "page": str(self.page),
             "seconds": self.seconds,
         }
 
@@ -345,6 +350,4 @@ def write_everything(
         indent=1,
     )
     text = leaderboard.render(made, shown, provenance)
-    write_aside(
-        made.folder / "leaderboard.html", lambda aside: aside.write_text(text, encoding="utf-8")
-    )
+    write_aside(made.page, lambda aside: aside.write_text(text, encoding="utf-8"))

@@ -71,6 +71,11 @@ class Reproduction:
             or not all(cell.agrees for cell in (*self.regret, *self.percent))
         )
 
+    @property
+    def page(self) -> Path:
+        """The report."""
+        return self.folder / "report.html"
+
     def summary(self) -> dict[str, Any]:
         """What `heterobandits reproduce --format json` prints."""
         return {
@@ -81,7 +86,7 @@ class Reproduction:
                 "synthetic_rankings": [row.to_dict() for row in self.rankings],
             },
             "quick": self.quick,
-            "report": str(self.folder / "report.html"),
+            "report": str(self.page),
             "seconds": self.seconds,
         }
 
@@ -240,7 +245,7 @@ def write_everything(
     page = report.render(
         made.claims, made.regret, made.percent, made.rankings, shown, provenance, made.quick
     )
-    write_aside(folder / "report.html", lambda aside: aside.write_text(page, "utf-8"))
+    write_aside(made.page, lambda aside: aside.write_text(page, "utf-8"))
 
 
 def forget_earlier(drawings: Path, tables: Path) -> None:
