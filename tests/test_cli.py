@@ -505,6 +505,15 @@ def test_ctrl_c_during_imports_ends_at_once(module: str, swallow: str, tmp_path:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "heterobandits: interrupted\n")
 
 
+def test_ctrl_c_in_the_first_moment_ends_quietly(tmp_path: Path) -> None:
+    arguments, environment, folder = in_folder(tmp_path, "simulate")
+    done = subprocess.run(
+        [sys.executable, "-c", STRIKING, "heterobandits.cli.interrupts", "no", *arguments[len(COMMAND) :]],
+        capture_output=True, text=True, cwd=folder, env=environment, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_an_interrupt_that_got_lost_in_the_work_is_raised_again() -> None:
     from heterobandits.cli import interrupts
 

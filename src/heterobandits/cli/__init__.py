@@ -12,7 +12,10 @@ import io
 import os
 import sys
 
-from heterobandits.cli import interrupts
+try:
+    from heterobandits.cli import interrupts
+except KeyboardInterrupt:  # Ctrl-C in the first moment: nothing has begun
+    sys.exit(130)
 
 UNPRINTED = 1
 BAD_INPUT = 2
