@@ -171,7 +171,7 @@ class TestWhatIsRefused:
         for field, names in (("arm_names", [name, "b", "c"]), ("agent_names", [name, "b"])):
             with pytest.raises(InvalidInput, match=rf"{field}\[0\] is {wanted}"):
                 Problem(MEANS, SENSITIVITIES, **{field: names})
-        with pytest.raises(InvalidInput, match=f"^a policy's name is {wanted}"):
+        with pytest.raises(InvalidInput, match=f"^name is {wanted}"):
             Policy(name, index=lambda known: known.pulls[0])
 
     def test_names_that_look_the_same_are_the_same(self):

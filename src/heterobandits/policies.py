@@ -154,7 +154,7 @@ class Policy:
     rule: Rule | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", name_from(self.name, "a policy's name"))
+        object.__setattr__(self, "name", name_from(self.name, "name"))
         object.__setattr__(self, "delta", fraction(self.delta, "delta"))
         if not isinstance(self.horizon, str) or self.horizon != "anytime":
             rounds = whole_number(self.horizon, "a policy's horizon", 1, MOST_ROUNDS)
