@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import pty
@@ -414,8 +415,9 @@ NARROW = {
 }
 
 
-@pytest.mark.parametrize("encoding", NARROW)
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "encoding"), [*itertools.product(QUICK, NARROW), ("compare", "C")]
+)
 def test_letters_that_cannot_be_printed_are_escaped(
     command: str, encoding: str, tmp_path: Path
 ) -> None:
@@ -552,6 +554,15 @@ def test_trials_that_cannot_be_kept_are_refused_at_once(
         r"heterobandits: 1,000,000,000,000,000 trials of .* would need \d+ PB of memory: .*\n", err
     )
     assert list((tmp_path / "made").iterdir()) == []
+
+
+@pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
+def test_bad_input_without_a_stderr_still_has_its_code(stderr: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {stderr}', "sh", *COMMAND, "bounds", "--means", "2"],
+        stdout=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_a_source_tree_that_is_not_installed_can_be_run(tmp_path: Path) -> None:

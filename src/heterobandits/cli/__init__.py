@@ -13,6 +13,8 @@ import os
 import sys
 
 try:
+    from typing import TextIO
+
     from heterobandits.cli import interrupts
 except KeyboardInterrupt:  # Ctrl-C in the first moment: nothing has begun
     sys.exit(130)
@@ -55,18 +57,31 @@ def _run(arguments: list[str]) -> int:
     except MemoryError:
         code = _complain("there is not enough memory for this", BAD_INPUT)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        _abandon(sys.stdout)
         code = UNPRINTED
         if not isinstance(error, BrokenPipeError):  # whoever reads it has gone and knows
             what = error.filename or "the output cannot be printed"
             _complain(f"{what}: {error.strerror or error}", code)
     if code == interrupts.INTERRUPTED:
-        print(interrupts.MESSAGE, file=sys.stderr)
+        _say(interrupts.MESSAGE)
     return code
 
 
 def _complain(message: str, code: int) -> int:
     """Print a message as one line, and give back the exit code."""
     words = (w if len(w) <= MOST_LETTERS else w[:MOST_LETTERS] + "..." for w in message.split())
-    print("heterobandits: " + " ".join(words), file=sys.stderr)
+    _say("heterobandits: " + " ".join(words))
     return code
+
+
+def _say(line: str) -> None:
+    """Print a line on stderr, if it can be."""
+    try:
+        print(line, file=sys.stderr)
+    except OSError:
+        _abandon(sys.stderr)
+
+
+def _abandon(stream: TextIO) -> None:
+    """Let what is left in a stream that cannot be written to go nowhere, or Python would try once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
