@@ -11,7 +11,16 @@ import pytest
 from scipy import stats
 
 from evidence import handmade
-from heterobandits import CATALOGUE, PAPER, InvalidInput, Problem, lower_bound, simulate
+from heterobandits import (
+    CATALOGUE,
+    PAPER,
+    InvalidInput,
+    Policy,
+    Problem,
+    lower_bound,
+    policy,
+    simulate,
+)
 from heterobandits.cli import main
 from heterobandits.experiments import comparison, figures, leaderboard
 from heterobandits.experiments.catalogue import Experiment
@@ -260,6 +269,42 @@ def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison")
     how = {"policies": ["mixture-width"], "groups": ["domains"], "quick": True, "trials": 2}
     return folder, how, comparison.compare(folder, **how, seed=5)
+
+
+class TestOwnPolicies:
+    """Policies of one's own, and of the catalogue with other parameters, are compared like any other."""
+
+    def test_they_are_on_the_leaderboard(self, tmp_path):
+        def hopeful(known):
+            return (known.successes.sum(axis=0) + 1) / (known.pulls.sum(axis=0) + 1)
+
+        own = Policy("hopeful <own>", index=hopeful, guarantee="none at all")
+        bold = policy("min-width", delta=0.5)
+        how = {"groups": ["domains"], "quick": True, "trials": 2}
+        made = comparison.compare(tmp_path, policies=[own, bold], **how)
+        labels = {*PAPER, "hopeful <own>", "min-width(delta=0.5)"}
+        assert {row.policy for row in made.rows} == labels
+        (domain,) = (
+            e for e in comparison.contests([own], quick=True)["domains"] if e.name == "covid"
+        )
+        alone = simulate(domain.problem, own, domain.horizon, 2)
+        (row,) = (r for r in made.of("hopeful <own>") if r.problem == "covid")
+        assert row.regret == alone.mean("hopeful <own>")[-1]
+        said = {entry["policy"]: entry["guarantee"] for entry in made.standings()}
+        assert said["hopeful <own>"] == "none at all"
+        assert said["min-width(delta=0.5)"] == CATALOGUE["min-width"].guarantee
+        page = (tmp_path / "leaderboard.html").read_text("utf-8")
+        assert "<b>hopeful &lt;own&gt;</b>" in page
+
+        changed = Policy("hopeful <own>", index=lambda known: -hopeful(known))
+        again = comparison.compare(tmp_path, policies=[changed, bold], **how, resume=True)
+        assert again.of("hopeful <own>") != made.of("hopeful <own>")
+        assert again.of("ucb") == made.of("ucb")
+
+    def test_two_of_one_name_are_refused(self, tmp_path):
+        both = [Policy("own", index=lambda known: known.pulls[0]) for _ in range(2)]
+        with pytest.raises(InvalidInput, match="policy 'own' is given twice"):
+            comparison.compare(tmp_path, policies=both)
 
 
 class TestCommand:

@@ -44,7 +44,7 @@ def test_shell_examples_run(line: str, tmp_path: Path) -> None:
 
 
 def test_every_command_and_option_is_documented() -> None:
-    from heterobandits.cli import app
+    from heterobandits.cli.commands import app
 
     page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
     assert app.registered_commands

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,7 @@ class TestJson:
         assert [entry["name"] for entry in payload["policies"]] == list(NAMES)
         assert {"python", "numpy", "numba", "heterobandits"} <= payload["versions"].keys()
 
-    @pytest.mark.parametrize("newer", [2, 99, "2", None, 1.5])
+    @pytest.mark.parametrize("newer", [2, 99, "2", None, 1.5, True, False, 0, -1])
     def test_a_newer_format_is_refused(self, results, newer):
         payload = json.loads(results.to_json()) | {"heterobandits_results": newer}
         with pytest.raises(UnsupportedVersion, match="format"):
@@ -56,6 +57,14 @@ class TestJson:
     )
     def test_another_text_is_refused(self, text):
         with pytest.raises(InvalidInput, match="not the results"):
+            Results.from_json(text)
+
+    def test_a_byte_order_mark_is_taken(self, results):
+        assert bits(Results.from_json("\ufeff" + results.to_json())) == bits(results)
+
+    def test_a_key_that_is_there_twice_is_refused(self, results):
+        text = results.to_json().replace('"seed": 7', '"seed": 7, "seed": 8')
+        with pytest.raises(InvalidInput, match="damaged: 'seed' is there twice"):
             Results.from_json(text)
 
     def test_half_a_file_is_refused(self, results):
@@ -214,6 +223,15 @@ class TestSave:
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(self.FILES)
         for name in self.FILES:
             assert (tmp_path / name).read_bytes() != b"old"
+
+    @pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+    def test_the_umask_says_who_may_read(self, results, tmp_path, umask, mode):
+        before = os.umask(umask)
+        try:
+            written = results.save(tmp_path)
+        finally:
+            os.umask(before)
+        assert {path.stat().st_mode & 0o777 for path in written} == {mode}
 
     def test_a_write_that_fails_leaves_the_old_file(self, tmp_path):
         path = tmp_path / "results.json"

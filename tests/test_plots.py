@@ -59,6 +59,39 @@ class TestPlot:
         assert "interrupted" in ax.get_legend().get_title().get_text()
 
 
+class TestNames:
+    """A policy's name is data: no mathematics, and never hidden."""
+
+    NAMES = ("$\\frac{$", "_hidden", "a $1 bill, a $2 bill", "camp [north]")
+
+    def test_legend_and_title_show_it_as_it_is(self, tmp_path):
+        own = [
+            Policy(name, index=lambda known: np.zeros(known.pulls.shape[1:])) for name in self.NAMES
+        ]
+        figure = Figure()
+        ax = run(trials=3, policies=own).plot(figure.subplots(), title="for $\\frac{$ each")
+        texts = ax.get_legend().get_texts()
+        assert [text.get_text() for text in texts] == list(self.NAMES)
+        assert not any(text.get_parse_math() for text in (*texts, ax.title))
+        figure.savefig(tmp_path / "drawn.png")
+        assert (tmp_path / "drawn.png").stat().st_size > 0
+
+
+class TestLimit:
+    """The least regret of the long run is drawn where the run is long enough for it."""
+
+    def test_only_where_no_curve_ends_below_it(self, results):
+        least = min(results.mean(label)[-1] for label in NAMES)
+        for limit, drawn in (
+            (0.0, True),
+            (0.99 * least / np.log(30), True),
+            (1.01 * least / np.log(30), False),
+        ):
+            ax = results.plot(Figure().subplots(), limit=limit)
+            assert len(ax.lines) == len(NAMES) + drawn
+            assert len(ax.get_legend().get_texts()) == len(ax.lines)
+
+
 class TestStyles:
     """The catalogue says how its policies look; others are told apart."""
 

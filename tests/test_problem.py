@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import re
+import unicodedata
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -10,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heterobandits import InvalidInput, Problem
+from heterobandits import InvalidInput, Planner, Policy, Problem
 
 MEANS = [0.1, 0.5, 0.3]
 SENSITIVITIES = [0.2, 0.9]
+TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 # Few distinct values, so that ties between arms and between agents are common.
 coarse_means = st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -38,13 +41,17 @@ def problems(draw, means=fine_means, sensitivities=fine_sensitivities):
 
 
 def texts(count):
-    """Names that try every corner: quotes, backslashes, control characters, emoji."""
-    text = st.text(min_size=1, max_size=8) | st.text(
-        alphabet="\"'\\\b\f\n\r\t\x00\x1b\x7f\x80\x85\u2028\ufeff=[]{}#,\U0001f98fé", min_size=1
+    """Names that try every corner: quotes, backslashes, brackets, accents apart from their letters, emoji."""
+    allowed = st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"), exclude_characters=TURNING)
+    text = st.text(allowed, min_size=1, max_size=8) | st.text(
+        alphabet="\"'\\\ufeff=[]{}#,$_\U0001f98fée\u0301", min_size=1
     )
-    # Lone surrogates are no characters: no file can hold them.
-    printable = text.filter(lambda s: s.strip() and not any("\ud800" <= c <= "\udfff" for c in s))
-    return st.lists(printable, min_size=count, max_size=count, unique=True)
+    return st.lists(
+        text.filter(str.strip),
+        min_size=count,
+        max_size=count,
+        unique_by=lambda name: unicodedata.normalize("NFC", name),
+    )
 
 
 @st.composite
@@ -151,6 +158,33 @@ class TestWhatIsRefused:
     def test_names(self, field, given, culprit):
         with pytest.raises(InvalidInput, match=f"^{culprit}"):
             Problem(MEANS, SENSITIVITIES, **{field: given})
+
+    @pytest.mark.parametrize(
+        "character",
+        ["\n", "\r", "\t", "\0", "\x1b", "\x7f", "\x85", "\u2028", "\u2029", "\ud800", *TURNING],
+    )
+    def test_a_name_is_one_line_that_shows_as_it_is_written(self, character):
+        name = f"north{character}camp"
+        wanted = re.escape(
+            f"{name!r}: a name has no control, line-end or text-direction characters"
+        )
+        for field, names in (("arm_names", [name, "b", "c"]), ("agent_names", [name, "b"])):
+            with pytest.raises(InvalidInput, match=rf"{field}\[0\] is {wanted}"):
+                Problem(MEANS, SENSITIVITIES, **{field: names})
+        with pytest.raises(InvalidInput, match=f"^name is {wanted}"):
+            Policy(name, index=lambda known: known.pulls[0])
+
+    def test_names_that_look_the_same_are_the_same(self):
+        composed, apart = (unicodedata.normalize(form, "Río") for form in ("NFC", "NFD"))
+        assert composed != apart
+        problem = Problem(MEANS, SENSITIVITIES, arm_names=[apart, "b", "c"])
+        assert problem == Problem(MEANS, SENSITIVITIES, arm_names=[composed, "b", "c"])
+        assert problem.arm_names[0] == composed
+        with pytest.raises(InvalidInput, match=r"arm_names\[1\] is .*names must differ"):
+            Problem(MEANS, SENSITIVITIES, arm_names=[composed, apart, "c"])
+        assert Policy(apart, index=lambda known: known.pulls[0]).name == composed
+        planner = Planner(SENSITIVITIES, [composed, "b", "c"])
+        assert planner.ask(closed=[apart]).assignment == planner.ask(closed=[0]).assignment
 
     @pytest.mark.parametrize(
         ("assignment", "culprit"),
@@ -431,3 +465,20 @@ class TestGarbage:
             Problem(nested, [0.5])
         with pytest.raises(InvalidInput, match="a problem is a table"):
             Problem.from_dict(nested)
+
+
+class TestFilesOfOthers:
+    """What other programs write."""
+
+    @pytest.mark.parametrize(
+        ("name", "write"), [("p.json", Problem.to_json), ("p.toml", Problem.to_toml)]
+    )
+    def test_a_byte_order_mark_is_taken(self, tmp_path, name, write):
+        problem = Problem(MEANS, SENSITIVITIES, arm_names=["Süd", "Río", "日本"])
+        (tmp_path / name).write_text(write(problem), encoding="utf-8-sig")
+        assert Problem.load(tmp_path / name) == problem
+
+    def test_a_key_that_is_there_twice_is_refused(self):
+        text = '{"means": [0.1, 0.5], "sensitivities": [0.5], "means": [0.2, 0.3]}'
+        with pytest.raises(InvalidInput, match="not a problem in JSON: 'means' is there twice"):
+            Problem.from_json(text)

@@ -135,6 +135,10 @@ class TestReproduce:
         assert "https://" not in outside
         assert not re.search(r"url\(|@import", outside)
 
+    def test_figures_come_before_tables(self, folders):
+        page = (folders[0][1] / "report.html").read_text("utf-8")
+        assert page.index("<figure>") < page.rindex("<figure>") < page.index("<table")
+
     def test_figures_in_the_report_are_those_in_the_folder(self, folders):
         folder = folders[0][1]
         page = Page((folder / "report.html").read_text("utf-8"))

@@ -173,6 +173,8 @@ class TestReproduce:
             (["--only", "covd"], "unknown experiment 'covd': did you mean 'covid'?"),
             (["--only", "hotel, robustnes"], "did you mean 'robustness'?"),
             (["--only", "synthetic-1_9-by-1_8"], "did you mean 'synthetic-1_9-by-1_"),
+            (["--only", ""], "unknown experiment ''"),
+            (["--only", "covid,"], "unknown experiment ''"),
             (["--only", "covid", "--trials", "0"], "trials is 0: a whole number at least 2"),
             (["--only", "covid", "--trials", "1"], "trials is 1"),
             (["--only", "covid", "--trials", "-5"], "trials is -5"),
@@ -491,6 +493,14 @@ class TestHotelMeans:
         code, _, _, err = self.means(called, path, "--least", "1", "--location", "Oslo")
         assert code == 2
         assert "no hotel in 'Oslo'" in one_line(err)
+
+    @pytest.mark.parametrize("clean", ["nan", "inf", "-inf"])
+    def test_clean_is_a_number(self, called, tmp_path, clean):
+        path = tmp_path / "ratings.dat"
+        path.write_text(HEADER + line("x", 5), encoding="utf-8")
+        code, out, err = called("hotel-means", path, "--least", "1", "--clean", clean)
+        assert (code, out) == (2, "")
+        assert err == f"heterobandits: clean is {clean}: a rating from which on a hotel is clean\n"
 
     def test_from_which_rating_on_is_clean(self, called, tmp_path):
         path = self.write(tmp_path, HEADER + "".join(line("x", r) for r in (1, 2, 3, 4, 5)))

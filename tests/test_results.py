@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from heterobandits import InvalidInput, Problem, Results, simulate
+from heterobandits import InvalidInput, Policy, Problem, Results, simulate
 from heterobandits.results import joined_spans
 from measured import NAMES, PROBLEM, bits, run
 
@@ -172,12 +175,53 @@ class TestMerge:
         with pytest.raises(InvalidInput, match=both):
             results.merge(other)
 
-    def test_what_one_part_did_not_keep_the_whole_has_not(self, results):
-        merged = results.merge(run(range(100, 110), keep="moments"))
-        assert merged.kept is None
-        assert merged.trials == 50
-        with pytest.raises(InvalidInput, match="kept different rounds"):
-            results.merge(run(range(100, 110), keep="final"))
+    @pytest.mark.parametrize("keep", ["moments", "final"])
+    def test_kept_trials_are_never_dropped(self, results, keep):
+        other = run(range(100, 110), keep=keep)
+        for one, two in ((results, other), (other, results)):
+            with pytest.raises(InvalidInput, match="kept different rounds"):
+                one.merge(two)
+
+    def test_two_policies_of_one_name_are_refused(self):
+        def scaled(factor):
+            return lambda known: factor * known.pulls.sum(axis=0)
+
+        def played(index, trials):
+            return run(trials, policies=["cucb", Policy("own", index=index)])
+
+        first = played(scaled(1.0), range(5))
+        for other in (scaled(2.0), lambda known: known.successes.sum(axis=0), np.sum):
+            own = Policy("own", index=other)
+            assert own.parameters != first.parameters[1]
+        with pytest.raises(InvalidInput, match="different parameters"):
+            first.merge(played(scaled(-1.0), range(5, 9)))
+        assert first.merge(played(scaled(1.0), range(5, 9))).trials == 9
+        again = Results.from_json(first.to_json())
+        assert again.merge(played(scaled(1.0), range(5, 9))).trials == 9
+
+    def test_a_function_is_known_again_in_another_process(self):
+        code = (
+            "from functools import partial\nimport numpy as np\n"
+            "from heterobandits.provenance import fingerprint\n"
+            "def make(weights, names=frozenset({'a', 'b', 'c'})):\n"
+            "    def index(known):\n"
+            "        return weights @ known.pulls if 'x' in {'p', 'q', 'r'} else index(known)\n"
+            "    return index\n"
+            "class Rule:\n    def __init__(self, c):\n        self.c = c\n"
+            "    def __call__(self, known):\n        return known.pulls * self.c\n"
+            "print(fingerprint(make(np.arange(5000))), fingerprint(make(np.arange(5000) + 0.5)),\n"
+            "      fingerprint(Rule(1)), fingerprint(Rule(2)), fingerprint(Rule(1).__call__),\n"
+            "      fingerprint(partial(make, [1])), fingerprint(partial(make, [2])))"
+        )
+        seen = {
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            ).stdout
+            for seed in ("1", "2")
+        }  # fmt: skip
+        (prints,) = (text.split() for text in seen)
+        assert len(set(prints)) == 7
 
     def test_a_partial_part_makes_a_partial_whole(self, results):
         cut = replace(run(range(100, 110)), partial=True)
@@ -190,3 +234,13 @@ def test_speed_is_told(results):
     for label in NAMES:
         assert results.rounds_per_second(label) > 0
         assert results.seconds[results.position(label)] > 0
+
+
+def test_what_is_shown_of_results_is_short_and_says_what_matters(results):
+    text = repr(results)
+    assert "\n" not in text
+    assert len(text) < 300
+    assert "2 agents, 3 arms, 30 rounds, 40 trials" in text
+    for label in NAMES:
+        assert f"{label} {results.mean(label)[-1]:.4g} ± {results.se(label)[-1]:.2g}" in text
+    assert "interrupted" in repr(replace(results, partial=True))

@@ -56,9 +56,7 @@ def began():
 class TestSaving:
     @pytest.mark.parametrize("entry", [*PLANNED, *OWN, policy("cucb", delta=0.2)], ids=labelled)
     def test_the_same_text_and_the_same_plans(self, entry):
-        planner = Planner(
-            [0.6, 0.9], ["a", 'b"\\\n', "ç\U0001f98f"], entry, seed=2**64 - 1, trial=7
-        )
+        planner = Planner([0.6, 0.9], ["a", 'b"\\', "ç\U0001f98f"], entry, seed=2**64 - 1, trial=7)
         for r in range(20):
             own = planner.policy if planner.policy.index is not None else None
             text = planner.to_json()

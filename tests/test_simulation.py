@@ -4,11 +4,13 @@ import functools
 import itertools
 import math
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import replace
 from multiprocessing import get_context
@@ -947,3 +949,48 @@ def test_garbage_makes_no_policy(argument, value):
         return
     assert 0 < entry.delta < 1
     assert entry.horizon == "anytime" or entry.horizon >= 1
+
+
+class TestMemory:
+    """What cannot fit is refused before the work; trials alone cost nothing."""
+
+    PROBLEM = Problem([0.2, 0.7], [0.5])
+
+    @pytest.mark.parametrize(
+        ("horizon", "trials", "options", "least", "said"),
+        [
+            # eight bytes for each trial, and for each checkpoint of it
+            (300, 10**12, {"keep": "final"}, 8 * 10**12, "TB"),
+            (300, 10**12, {"keep": "all", "checkpoints": 300}, 8 * 300 * 10**12, "PB"),
+            (300, 10**15, {"keep": "all", "checkpoints": range(1, 301)}, 8 * 300 * 10**15, "EB"),
+            # two sums of a whole number of Python's each, with a pointer to it
+            (2 * 10**9, 10, {"checkpoints": 10**9}, 2 * 36 * 10**9, "GB|TB"),
+            (2 * 10**9, 10, {"checkpoints": range(1, 10**9)}, 2 * 36 * 10**9, "GB|TB"),
+        ],
+    )
+    def test_it_says_what_it_would_need(self, horizon, trials, options, least, said):
+        with pytest.raises(
+            InvalidInput, match=rf"would need [\d.]+ ({said}) of memory: "
+        ) as refused:
+            simulate(self.PROBLEM, "min-width", horizon, trials, **options)
+        amount, unit = re.search(r"need ([\d.]+) (\wB)", str(refused.value)).groups()
+        needed = float(amount) * 1000 ** (1 + "kMGTPE".index(unit[0]))
+        assert needed > 0.99 * least
+        assert f"{trials:,} trials" in str(refused.value)
+
+    def test_trials_alone_cost_nothing(self):
+        def stop(done, whole):
+            assert whole == 10**12 * 20
+            if done > 2**22:
+                raise KeyboardInterrupt
+
+        compile_kernels([policy("min-width")])
+        tracemalloc.start()
+        try:
+            results = simulate(self.PROBLEM, "min-width", 20, 10**12, progress=stop)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert results.partial
+        assert 0 < results.trials < 10**12
+        assert peak < 2**28  # a byte for each trial would be four thousand times that

@@ -1,5 +1,7 @@
 """The conformance checks: every policy of the catalogue passes, and each check can fail."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -93,3 +95,39 @@ def test_a_policy_that_trusts_the_first_agent_is_found() -> None:
 
     with pytest.raises(AssertionError, match="by their number"):
         check_agents_alike(Policy("trusting", index=trusting))
+
+
+def test_a_policy_that_changes_its_tables_is_found() -> None:
+    def greedy_hands(known):
+        index = mean_of_outcomes(known)
+        for table in (known.pulls, known.successes):
+            table.flags.writeable = True  # numpy lets the owner of the memory do so
+            table[:] += 1
+        return index
+
+    with pytest.raises(AssertionError, match="changed the table of pulls"):
+        check_policy(Policy("greedy hands", index=greedy_hands))
+
+
+def test_the_tables_cannot_be_written_to_by_mistake() -> None:
+    def careless(known):
+        known.pulls[0] += 1
+        return mean_of_outcomes(known)
+
+    with pytest.raises(ValueError, match="read-only"):
+        check_policy(Policy("careless", index=careless))
+
+
+def test_the_checks_work_without_assertions() -> None:
+    code = (
+        "import numpy as np\nfrom heterobandits import Policy\nfrom heterobandits.testing import check_policy\n"
+        "calls = []\n"
+        "def remembers(known):\n    calls.append(0)\n"
+        "    return known.pulls.sum(axis=0) + float(len(calls))\n"
+        "try:\n    check_policy(Policy('remembers', index=remembers))\n"
+        "except AssertionError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "gave two answers for the same tables" in done.stdout

@@ -3,10 +3,11 @@
 The public names are loaded when first used, so that importing the package costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # what type checkers take for true; importing typing would take a while
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from heterobandits.bounds import ln_G, lower_bound, regret_bound, widths
     from heterobandits.errors import InvalidInput, UnsupportedVersion
     from heterobandits.history import Round
@@ -56,9 +57,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'heterobandits' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(f"heterobandits.{_MODULE_OF[name]}"), name)
 
 

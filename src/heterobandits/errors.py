@@ -5,8 +5,10 @@ person who made the mistake.
 """
 
 import difflib
+import json
 import math
 import operator
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,6 +23,8 @@ MOST_ROUNDS = 2**53  # and take logarithms of floats
 LEAST_SENSITIVITY = 1e-50
 LEAST_DELTA = 1e-200  # so that 2 A N / delta is a number for all A and N that can be counted
 DEFAULT_DELTA = 0.05  # the paper's
+UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # categories: controls, half characters, ends of lines
+TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 __all__ = ["InvalidInput", "UnsupportedVersion"]
 
@@ -173,6 +177,24 @@ def learned(
     return c, y
 
 
+def composed(text: str) -> str:
+    """The text in Unicode's composed form, NFC: what looks the same is the same."""
+    return unicodedata.normalize("NFC", text)
+
+
+def name_from(value: Any, name: str) -> str:
+    """`value` as a name: one line of text that shows as it is written, in composed form."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"{name} is {shown(value)}: a name is a text that is not blank")
+    for character in value:
+        if character in TURNING or unicodedata.category(character) in UNPRINTABLE:
+            raise InvalidInput(
+                f"{name} is {shown(value)}: a name has no control, line-end or text-direction "
+                f"characters, such as {shown(character)}"
+            )
+    return composed(value)
+
+
 def names(values: Any, name: str, count: int, prefix: str) -> tuple[str, ...]:
     """`values` as `count` distinct, non-empty names; `prefix 1`, `prefix 2`, ... if not given."""
     if values is None:
@@ -180,16 +202,27 @@ def names(values: Any, name: str, count: int, prefix: str) -> tuple[str, ...]:
     items = listed(values, name, "names")
     if len(items) != count:
         raise InvalidInput(f"{name} has {len(items)} names: there are {count} {prefix}s to name")
-    seen: set[str] = set()
+    checked: dict[str, None] = {}
     for i, item in enumerate(items):
-        if not isinstance(item, str) or not item.strip():
-            raise InvalidInput(f"{name}[{i}] is {shown(item)}: a name is a text that is not blank")
-        if item in seen:
+        text = name_from(item, f"{name}[{i}]")
+        if text in checked:
             raise InvalidInput(f"{name}[{i}] is {shown(item)}: names must differ from each other")
-        if any("\ud800" <= character <= "\udfff" for character in item):
-            raise InvalidInput(f"{name}[{i}] is {shown(item)}: half a character cannot be written")
-        seen.add(item)
-    return tuple(items)
+        checked[text] = None
+    return tuple(checked)
+
+
+def json_from(text: str) -> Any:
+    """What a JSON text says, with or without a byte order mark; a key that is there twice is refused."""
+
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise InvalidInput(f"{shown(twice)} is there twice")
+        return found
+
+    return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=table)
 
 
 def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:
@@ -199,12 +232,18 @@ def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:
     return InvalidInput(f"unknown {kind} {shown(value)}: {hint}")
 
 
+def located_name(key: Any, kind: str, known: Sequence[str]) -> int:
+    """The position of a name."""
+    name = composed(key) if isinstance(key, str) else key
+    if name not in known:
+        raise unknown(kind, key, known)
+    return known.index(name)
+
+
 def located(key: Any, kind: str, known: Sequence[str]) -> int:
     """The position of an agent or arm given by its name or its number, which counts from 0."""
     if isinstance(key, str):
-        if key not in known:
-            raise unknown(kind, key, known)
-        return known.index(key)
+        return located_name(key, kind, known)
     try:
         return whole_number(key, f"the number of an {kind}", 0, len(known) - 1)
     except InvalidInput:

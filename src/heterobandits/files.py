@@ -2,15 +2,23 @@
 
 import json
 import math
-import os
+import secrets
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from heterobandits.errors import MOST, InvalidInput, UnsupportedVersion, shown, whole_number
+from heterobandits.errors import (
+    MOST,
+    InvalidInput,
+    UnsupportedVersion,
+    json_from,
+    shown,
+    whole_number,
+)
 from heterobandits.plots import draw_regret
 from heterobandits.problem import Problem
 
@@ -43,11 +51,13 @@ def to_json(results: "Results") -> str:
 def from_json(text: str, make: Callable[..., Made]) -> Made:
     """What `make` makes of the fields that `to_json` wrote; what it refuses is damage of the text."""
     try:
-        payload = json.loads(text)
+        payload = json_from(text)
         format_ = payload["heterobandits_results"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except InvalidInput as error:
+        raise InvalidInput(f"results that are damaged: {error}") from None
+    except (AttributeError, ValueError, TypeError, KeyError, RecursionError):
         raise InvalidInput(f"not the results of heterobandits: {shown(text)}") from None
-    if not isinstance(format_, int) or format_ > FORMAT:
+    if type(format_) is not int or not 1 <= format_ <= FORMAT:
         raise UnsupportedVersion(
             f"results of format {shown(format_)}: this version reads up to {FORMAT}"
         )
@@ -86,7 +96,12 @@ def write_parquet(results: "Results", path: str | Path) -> None:
     table = pa.Table.from_pandas(results.to_frame(), preserve_index=False)
     note = {b"heterobandits": json.dumps(results.provenance()).encode()}
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), **note})
-    write_aside(path, lambda aside: pq.write_table(table, aside))
+
+    def write(aside: Path) -> None:
+        with aside.open("wb") as file:  # pyarrow takes no path that is not UTF-8
+            pq.write_table(table, file)
+
+    write_aside(path, write)
 
 
 def save(
@@ -102,26 +117,42 @@ def save(
         folder / name for name in ("results.json", "results.csv", "results.parquet", "regret.png")
     ]
     text = to_json(results)
-    try:
+    with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_aside(written[0], lambda aside: aside.write_text(text, encoding="utf-8"))
         write_csv(results, written[1])
         write_parquet(results, written[2])
         write_aside(written[3], lambda aside: figure.savefig(aside, dpi=200, format="png"))
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
     return written
 
 
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """What the system refuses within is said of the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def writable(folder: Path) -> None:
+    """Make the folder, or say before any work is done that it cannot be written to."""
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
+
 def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, then put it in place: never half a file under that name."""
+    """Let `write` fill a file beside `path`, then put it in place: never half a file under that name.
+
+    It may be read by whom the process's umask allows.
+    """
     path = Path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
-    os.close(handle)
-    aside = Path(name)
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    aside.open("xb").close()
     try:
         write(aside)
-        aside.chmod(0o644)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)

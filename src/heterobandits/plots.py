@@ -1,12 +1,13 @@
 """How policies are drawn: regret over the rounds, and the least regret possible in the long run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
     from heterobandits.results import Results
 
@@ -42,21 +43,33 @@ def draw_regret(
         ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
     others = iter(OTHER_COLOURS * len(results.policies))
     rounds = np.array((0, *results.rounds))
+    lines = []
     for label in results.policies:
         style = style_of(label, others)
         mean = np.array((0.0, *results.mean(label)))
         band = 2 * np.nan_to_num(np.array((0.0, *results.se(label))))
-        ax.plot(rounds, mean, color=style.colour, linestyle=style.dashes, label=style.title)
+        lines += ax.plot(
+            rounds, mean, color=style.colour, linestyle=style.dashes, label=style.title
+        )
         ax.fill_between(rounds, mean - band, mean + band, color=style.colour, alpha=0.2, lw=0)
     top = ax.get_ylim()[1]
     if limit is not None:
-        draw_limit(ax, limit, results.horizon)
-    ax.set(xlabel="round", ylabel="cumulative regret", title=title, xlim=(0, results.horizon))
+        lines += draw_limit(ax, limit, results)
+    ax.set(xlabel="round", ylabel="cumulative regret", xlim=(0, results.horizon))
+    ax.set_title(title, parse_math=False)
     ax.set_ylim(0, top)
     ax.grid(alpha=0.25)
     noted = "interrupted, " if results.partial else ""
-    ax.legend(title=f"{noted}{results.trials:,} trials ± 2 SE", title_fontsize="small")
+    add_legend(ax, lines, title=f"{noted}{results.trials:,} trials ± 2 SE", title_fontsize="small")
     return ax
+
+
+def add_legend(ax: "Axes", lines: "Iterable[Line2D]", **options: Any) -> None:
+    """A legend in which a name is a name: none is read as mathematics, none hidden for its first letter."""
+    lines = list(lines)
+    legend = ax.legend(lines, [str(line.get_label()) for line in lines], **options)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def limit_label(limit: float) -> str:
@@ -64,7 +77,13 @@ def limit_label(limit: float) -> str:
     return "limit for t → ∞: " + (f"{limit:.3g} ln t" if limit > 0 else "bounded")
 
 
-def draw_limit(ax: "Axes", limit: float, horizon: int) -> None:
-    """The least regret possible in the long run, limit times ln t; at finite t some policies are below."""
-    rounds = np.unique(np.geomspace(1, max(2, horizon), 200))
-    ax.plot(rounds, limit * np.log(rounds), label=limit_label(limit), **LIMIT_STYLE)
+def draw_limit(ax: "Axes", limit: float, results: "Results") -> "list[Line2D]":
+    """The least regret possible in the long run, limit times ln t, if the run is long enough for that law.
+
+    It is if no policy ends below: the curve would lie above those it is a limit of.
+    """
+    least = min(results.mean(label)[-1] for label in results.policies)
+    if limit * np.log(results.horizon) > least:
+        return []
+    rounds = np.unique(np.geomspace(1, max(2, results.horizon), 200))
+    return ax.plot(rounds, limit * np.log(rounds), label=limit_label(limit), **LIMIT_STYLE)

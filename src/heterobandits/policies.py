@@ -39,10 +39,12 @@ from heterobandits.errors import (
     choice,
     delta_from,
     listed,
+    name_from,
     shown,
     unknown,
     whole_number,
 )
+from heterobandits.provenance import fingerprint
 from heterobandits.team import Team
 
 Table = npt.NDArray[Any]
@@ -161,8 +163,7 @@ class Policy:
     rule: Rule | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise InvalidInput(f"name is {shown(self.name)}: a policy's name is a text")
+        object.__setattr__(self, "name", name_from(self.name, "name"))
         object.__setattr__(self, "delta", delta_from(self.delta))
         if not isinstance(self.horizon, str) or self.horizon != "anytime":
             rounds = whole_number(self.horizon, "a policy's horizon", 1, MOST_ROUNDS)
@@ -220,8 +221,9 @@ class Policy:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Name and parameters, as they stand in files."""
-        return {"name": self.name, "delta": self.delta, "horizon": self.horizon}
+        """Name and parameters, as they stand in files, and for one's own a fingerprint of its index."""
+        own = {} if self.index is None else {"index": fingerprint(self.index)}
+        return {"name": self.name, "delta": self.delta, "horizon": self.horizon, **own}
 
     def check_size(self, agents: int, arms: int) -> None:
         """Refuse a policy that ranks whole assignments when there are too many of them."""

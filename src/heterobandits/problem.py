@@ -17,6 +17,7 @@ import numpy as np
 
 from heterobandits.errors import (
     InvalidInput,
+    json_from,
     listed,
     means_from,
     names,
@@ -174,16 +175,16 @@ class Problem:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The problem from JSON text."""
-        return cls.from_dict(_parsed(text, json.loads, "JSON"))
+        return cls.from_dict(_parsed(text, json_from, "JSON"))
 
     def to_toml(self) -> str:
         """The problem as TOML text."""
-        # JSON's arrays of numbers and texts are TOML's, but for DEL, which TOML wants escaped.
+        # JSON's arrays of numbers and texts are TOML's: names have no DEL, which TOML wants escaped.
         lines = (
-            f"{key} = {json.dumps(values, ensure_ascii=False)}"
+            f"{key} = {json.dumps(values, ensure_ascii=False)}\n"
             for key, values in self.to_dict().items()
         )
-        return "\n".join(lines).replace("\x7f", "\\u007f") + "\n"
+        return "".join(lines)
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
@@ -220,6 +221,6 @@ def _parsed(text: Any, parse: Callable[[str], Any], language: str) -> Any:
     if not isinstance(text, str):
         raise InvalidInput(f"not a problem in {language}: {shown(text)} is no text")
     try:
-        return parse(text)
+        return parse(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"not a problem in {language}: {error}") from None

@@ -1,17 +1,69 @@
 """What numbers were made with: the versions that can change them, and the machine."""
 
+import hashlib
 import os
 import platform
-from importlib import metadata
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module, metadata
 from pathlib import Path
+from types import CodeType, FunctionType, MethodType
 from typing import Any
+
+
+def version(package: str) -> str:
+    """The version of a package as installed; what it says itself, or "unknown", where it only lies in the path."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return str(getattr(import_module(package), "__version__", "unknown"))
 
 
 def versions() -> dict[str, str]:
     """The versions of everything that can change a number."""
-    packages = ("heterobandits", "numpy", "numba")
-    found = {name: metadata.version(name) for name in packages}
+    found = {name: version(name) for name in ("heterobandits", "numpy", "numba")}
     return {"python": platform.python_version(), **found}
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """A short text that tells functions apart by their code and by the values bound to it.
+
+    Module variables that the code reads, and functions it calls by name, are not looked into.
+    """
+    return hashlib.sha256(repr(_traits(function, ())).encode()).hexdigest()[:16]
+
+
+def _traits(value: Any, within: tuple[int, ...]) -> Any:
+    """What a value is made of, as texts and lists that are the same in every process."""
+    if id(value) in within:  # a function that holds itself
+        return "itself"
+
+    def parts(*values: Any) -> list[Any]:
+        return [type(value).__name__, *(_traits(v, (*within, id(value))) for v in values)]
+
+    match value:
+        case FunctionType():
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            return parts(value.__code__, value.__defaults__, value.__kwdefaults__, *cells)
+        case CodeType():
+            return parts(value.co_code, value.co_names, value.co_varnames, *value.co_consts)
+        case MethodType():
+            return parts(value.__func__, value.__self__)
+        case partial():
+            return parts(value.func, value.args, value.keywords)
+        case tuple() | list():
+            return parts(*value)
+        case dict():
+            return parts(*value.items())
+        case set() | frozenset():
+            return sorted(map(repr, value))
+    if hasattr(value, "tobytes"):  # an array, whose text leaves out its middle
+        return parts(value.tobytes())
+    if getattr(type(value), "__repr__", None) is object.__repr__:  # its text is its place in memory
+        return parts(
+            type(value).__call__ if callable(value) else None, getattr(value, "__dict__", None)
+        )
+    return repr(value)
 
 
 def machine() -> dict[str, Any]:

@@ -17,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits import files, plots
-from heterobandits.errors import InvalidInput, fraction, real_number, shown, unknown, whole_number
+from heterobandits.errors import (
+    InvalidInput,
+    fraction,
+    located_name,
+    real_number,
+    shown,
+    whole_number,
+)
 from heterobandits.problem import Problem
 
 if TYPE_CHECKING:
@@ -67,7 +74,7 @@ class Difference(NamedTuple):
     upper: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Results:
     """What `simulate` measured: the regret of every policy at every checkpoint.
 
@@ -113,11 +120,22 @@ class Results:
         """The exponent of the unit in which regrets are summed."""
         return binary_places(self.horizon, self.problem.agents)
 
+    def __repr__(self) -> str:
+        """What was run, and the regret of each policy at the horizon."""
+        regrets = ", ".join(
+            f"{label} {self.mean(label)[-1]:.4g} ± {self.se(label)[-1]:.2g}"
+            for label in self.policies
+        )
+        count = f"{self.trials:,} trial{'s' * (self.trials > 1)}"
+        return (
+            f"<Results: {self.problem.agents} agents, {self.problem.arms} arms, "
+            f"{self.horizon:,} rounds, {count}{', interrupted' * self.partial}; "
+            f"regret ± SE: {regrets}>"
+        )
+
     def position(self, policy: str) -> int:
         """Where a policy stands in `policies`."""
-        if policy not in self.policies:
-            raise unknown("policy in these results", policy, self.policies)
-        return self.policies.index(policy)
+        return located_name(policy, "policy in these results", self.policies)
 
     def mean(self, policy: str) -> Floats:
         """Mean regret at each checkpoint."""
@@ -208,10 +226,13 @@ class Results:
                     f"{shown(mine, 120)} and {shown(theirs, 120)}"
                 )
         spans = joined_spans(self.spans + other.spans)
+        if self.kept_rounds != other.kept_rounds:
+            raise InvalidInput(
+                "results that kept different rounds of their trials cannot be merged: "
+                f"{shown(self.kept_rounds, 120)} and {shown(other.kept_rounds, 120)}"
+            )
         kept = None
         if self.kept is not None and other.kept is not None:
-            if self.kept_rounds != other.kept_rounds:
-                raise InvalidInput("results that kept different rounds cannot be merged")
             ids = [
                 i
                 for part in (self, other)
@@ -227,7 +248,6 @@ class Results:
             seconds=tuple(a + b for a, b in zip(self.seconds, other.seconds, strict=True)),
             partial=self.partial or other.partial,
             kept=kept,
-            kept_rounds=self.kept_rounds if kept is not None else (),
         )
 
     def rounds_per_second(self, policy: str) -> float:
@@ -334,7 +354,7 @@ class Results:
         """Mean regret over the rounds with a band of two standard errors, as in the paper.
 
         `limit` is the least regret per ln T in the long run, `bounds.lower_bound(problem)`: if it
-        is given, its curve is drawn too.
+        is given, its curve is drawn too, where the run is long enough that no policy ends below it.
         """
         return plots.draw_regret(self, ax, title, limit)
 

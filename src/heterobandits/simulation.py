@@ -7,9 +7,11 @@ they end.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from operator import length_hint
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -40,6 +42,14 @@ FEW_LANES = 64  # fewer than this side by side are played much more slowly
 IN_FLIGHT = 2  # shards handed out for each thread: the next is there when one ends
 MOST_REGRETS = 2**21  # of a shard in memory, 16 MB
 WATCH_SECONDS = 0.1
+SUM_BYTES = 300  # about what a sum over the trials takes while whole numbers are made of it
+
+
+def checkpoint_count(checkpoints: int | Iterable[int], horizon: int) -> int:
+    """About how many checkpoints there will be, before any is made."""
+    if isinstance(checkpoints, Iterable):
+        return length_hint(checkpoints)
+    return min(whole_number(checkpoints, "checkpoints", 1), horizon)
 
 
 def checkpoint_rounds(checkpoints: int | Iterable[int], horizon: int) -> tuple[int, ...]:
@@ -50,8 +60,7 @@ def checkpoint_rounds(checkpoints: int | Iterable[int], horizon: int) -> tuple[i
             for i, value in enumerate(listed(checkpoints, "checkpoints", "rounds"))
         ]
         return tuple(sorted({*given, horizon}))
-    count = whole_number(checkpoints, "checkpoints", 1)
-    count = min(count, horizon)
+    count = checkpoint_count(checkpoints, horizon)
     return tuple(-(-horizon * (i + 1) // count) for i in range(count))
 
 
@@ -70,6 +79,39 @@ def trial_range(trials: int | range) -> range:
 def available_threads() -> int:
     """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int:
+    """The bytes of memory this machine has; as many as can be counted where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return sys.maxsize
+
+
+def in_words(size: int) -> str:
+    """A number of bytes as a person reads it.
+
+    >>> in_words(1500), in_words(40 * 10**15)
+    ('1.5 kB', '40 PB')
+    """
+    units = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
+    power = min((len(str(size)) - 1) // 3, len(units) - 1)
+    return f"{size / 1000**power:,.3g} {units[power]}"
+
+
+def check_memory(policies: int, checkpoints: int, kept: int, trials: int, playing: int = 0) -> None:
+    """Refuse a run that cannot fit into this machine, before it begins; its trials alone cost nothing.
+
+    `kept` are the checkpoints at which every trial is kept, `playing` the trials played at a time.
+    """
+    regrets = policies * (kept * trials + checkpoints * playing)
+    size = 8 * regrets + SUM_BYTES * checkpoints * policies * (policies + 1)
+    if size > memory():
+        raise InvalidInput(
+            f"{trials:,} trials of {policies} policies at {checkpoints:,} checkpoints, kept at {kept:,}, "
+            f"would need {in_words(size)} of memory: this machine has {in_words(memory())}"
+        )
 
 
 class Totals(NamedTuple):
@@ -247,7 +289,7 @@ def simulate(
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(trials)
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
-    rounds = checkpoint_rounds(checkpoints, horizon)
+    count = checkpoint_count(checkpoints, horizon)
     choice(keep, "keep", ("moments", "final", "all"))
     if progress is not None and not callable(progress):
         raise InvalidInput(
@@ -259,7 +301,11 @@ def simulate(
     worlds = [World(problem, entry) for entry in entries]
     widest = max(world.lanes for world in worlds)
     lanes = widest if block is None else whole_number(block, "block", 1, MOST_LANES)
-    most = most_trials(len(worlds), len(rounds), horizon, lanes)
+    most = most_trials(len(worlds), max(1, count), horizon, lanes)
+    kept_count = {"moments": 0, "final": 1, "all": count}[keep]
+    playing = min(threads * most, len(numbers))
+    check_memory(len(worlds), count, kept_count, len(numbers), playing)
+    rounds = checkpoint_rounds(checkpoints, horizon)
     engine.compile_kernels(entries)
 
     kept_rounds = {"moments": (), "final": rounds[-1:], "all": rounds}[keep]

@@ -1,76 +1,87 @@
 """The command line: thin commands that parse, call the library and print.
 
 Results go to stdout; notes go to stderr, and progress too, but only to a terminal. Exit code 0 is
-fine, 1 says that whoever read the output has left (or that the paper is contradicted, where that
-was asked), 2 is bad input with one line on stderr, 130
-is an interrupt.
+fine, 1 says that the output could not be printed (or that the paper is contradicted, where that
+was asked), 2 is bad input with one line on stderr, 130 is an interrupt.
+
+Whatever happens to the streams or by Ctrl-C, from the first import on, ends in a line or in silence:
+all that is heavy is imported under `main`'s protection.
 """
 
+import io
 import os
 import sys
-from typing import Annotated
 
-import typer
+try:
+    from typing import TextIO
 
-from heterobandits.cli.bench import bench
-from heterobandits.cli.bounds import bounds
-from heterobandits.cli.compare import compare
-from heterobandits.cli.policies import policies
-from heterobandits.cli.reproduce import hotel_means, reproduce
-from heterobandits.cli.simulate import simulate
+    from heterobandits.cli import interrupts
+except KeyboardInterrupt:  # Ctrl-C in the first moment: nothing has begun
+    sys.exit(130)
 
+UNPRINTED = 1
 BAD_INPUT = 2
-INTERRUPTED = 130
-
-app = typer.Typer(
-    name="heterobandits",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (simulate, reproduce, compare, policies, bounds, bench, hotel_means):
-    app.command()(command)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        print(f"heterobandits {version('heterobandits')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _start(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """Send agents of unequal sensitivity to the right places, and learn from what they all see."""
+MOST_LETTERS = 300  # of a word in a message: a number may have thousands of digits
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    from heterobandits.errors import InvalidInput
+    with interrupts.at_once():
+        if sys.stderr is None:
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - or notes would go to stdout
+        if sys.stdout is None:
+            sys.exit(_complain("stdout is closed: there is nowhere to print to", UNPRINTED))
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(
+                stream, io.TextIOWrapper
+            ):  # a letter it does not have is no reason to fail
+                stream.reconfigure(errors="backslashreplace")
+        sys.exit(_run(arguments or sys.argv[1:] or ["--help"]))
 
+
+def _run(arguments: list[str]) -> int:
+    """The exit code of a command."""
     try:
-        code = app(arguments or sys.argv[1:] or ["--help"], standalone_mode=False)
+        from heterobandits.cli.commands import run
+
+        code = run(arguments)
         sys.stdout.flush()
-    except InvalidInput as error:
-        code = _complain(str(error))
-    except BrokenPipeError:  # whoever read our output has gone; Python must not flush into it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
-    except typer.TyperException as error:
-        code = _complain(error.format_message())
-    if code == INTERRUPTED:
-        print("heterobandits: interrupted", file=sys.stderr)
-    sys.exit(code or 0)
+    except KeyboardInterrupt:
+        code = interrupts.INTERRUPTED
+    except ValueError as error:  # imported here, for it takes a while
+        from heterobandits.errors import InvalidInput
+
+        if not isinstance(error, InvalidInput):
+            raise
+        code = _complain(str(error), BAD_INPUT)
+    except MemoryError:
+        code = _complain("there is not enough memory for this", BAD_INPUT)
+    except OSError as error:
+        _abandon(sys.stdout)
+        code = UNPRINTED
+        if not isinstance(error, BrokenPipeError):  # whoever reads it has gone and knows
+            what = error.filename or "the output cannot be printed"
+            _complain(f"{what}: {error.strerror or error}", code)
+    if code == interrupts.INTERRUPTED:
+        _say(interrupts.MESSAGE)
+    return code
 
 
-def _complain(message: str) -> int:
-    print("heterobandits: " + " ".join(message.split()), file=sys.stderr)
-    return BAD_INPUT
+def _complain(message: str, code: int) -> int:
+    """Print a message as one line, and give back the exit code."""
+    words = (w if len(w) <= MOST_LETTERS else w[:MOST_LETTERS] + "..." for w in message.split())
+    _say("heterobandits: " + " ".join(words))
+    return code
+
+
+def _say(line: str) -> None:
+    """Print a line on stderr, if it can be."""
+    try:
+        print(line, file=sys.stderr)
+    except OSError:
+        _abandon(sys.stderr)
+
+
+def _abandon(stream: TextIO) -> None:
+    """Let what is left in a stream that cannot be written to go nowhere, or Python would try once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

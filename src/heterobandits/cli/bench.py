@@ -9,6 +9,7 @@ from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption
 
 START_TRIALS = 1  # for each thread
 SCALING_CHECKPOINTS = (1, 30, 300)
+MOST_SECONDS = 3600
 RUNS = 3  # others use the machine too: the fastest is the one they disturbed least
 
 
@@ -43,8 +44,9 @@ def bench(
     from heterobandits.policies import policy as catalogued
     from heterobandits.provenance import machine
 
-    if not real_number(seconds, "--seconds", "a positive number") > 0:
-        raise InvalidInput(f"--seconds is {seconds:g}: a positive number")
+    allowed = f"a positive number, at most {MOST_SECONDS:,}"
+    if not 0 < real_number(seconds, "--seconds", allowed) <= MOST_SECONDS:
+        raise InvalidInput(f"--seconds is {seconds:g}: {allowed}")
     entries = [catalogued(name) for name in dict.fromkeys(policy or CATALOGUE)]
     cached = engine.kernels_cached(entries)
     compile_seconds = engine.compile_kernels(entries)
@@ -148,7 +150,7 @@ def print_table(report: dict[str, Any]) -> None:
         name: [f"{row[t]:.2f}" if t in row else "refused" for t in titles]
         for name, row in rates.items()
     }
-    show("million rounds per second", titles, cells)
+    show_rates("million rounds per second", titles, cells)
 
 
 def print_scaling(report: dict[str, Any]) -> None:
@@ -167,13 +169,14 @@ def print_scaling(report: dict[str, Any]) -> None:
         }
         noun = "checkpoint" if checkpoints == 1 else "checkpoints"
         heading = f"million rounds per second, {checkpoints} {noun}"
-        show(heading, [*titles, "all over one"], cells)
+        show_rates(heading, [*titles, "all over one"], cells)
 
 
-def show(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
+def show_rates(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
     """A table with a row for each policy."""
-    from rich.console import Console
     from rich.table import Table
+
+    from heterobandits.cli.terminal import show
 
     table = Table(title=title)
     table.add_column("policy", no_wrap=True)
@@ -181,7 +184,7 @@ def show(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
         table.add_column(heading, justify="right")
     for name, row in cells.items():
         table.add_row(name, *row)
-    Console().print(table)
+    show(table)
 
 
 def print_machine(report: dict[str, Any]) -> None:

@@ -79,9 +79,9 @@ def bounds(
 
 def print_report(found: dict[str, Any], title: str) -> None:
     """The same for a person: one line for each number, and what it means."""
-    from rich.console import Console
     from rich.table import Table
 
+    from heterobandits.cli.terminal import show
     from heterobandits.policies import NEEDS
     from heterobandits.problem import Problem
 
@@ -113,12 +113,11 @@ def print_report(found: dict[str, Any], title: str) -> None:
             over = f"{study['over_regret_bound']:.4f}"
             table.add_row(f"share {count}: regret over the bound", over)
         table.add_row("largest regret seen", f"{study['worst_regret']:,.1f}")
-    console = Console(highlight=False)
-    console.print(table)
+    show(table)
     note = f"Widths and bounds are those of policies with this horizon set, and hold if {NEEDS}."
     if not bounded:
         note += (
             " Here there is no bound on min-width's regret: "
             "the sensitivities believed are not the true ones."
         )
-    console.print(f"\n{note}", markup=False, soft_wrap=True)
+    print(f"\n{note}")

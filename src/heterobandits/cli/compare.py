@@ -1,11 +1,12 @@
 """`heterobandits compare`: which policy to use, by measurement."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from heterobandits.cli.experiments import TrialsOption, run_and_tell
 from heterobandits.cli.options import QuietOption, ResumeOption, SeedOption, TableOrJson
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ def compare(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few trials and short horizons; marked as such.")
     ] = False,
-    trials: Annotated[
-        int | None, typer.Option(help="As many trials on every problem.", show_default=False)
-    ] = None,
+    trials: TrialsOption = None,
     seed: SeedOption = 0,
     resume: ResumeOption = False,
     format: TableOrJson = "table",
@@ -47,38 +46,30 @@ def compare(
 
     Example: heterobandits compare --policy posterior-sorted --only domains
     """
-    from heterobandits.cli.progress import shown_share
     from heterobandits.experiments import comparison
     from heterobandits.policies import BEYOND, PAPER
 
-    chosen = policy or BEYOND
-    with shown_share(dict.fromkeys((*PAPER, *chosen)), quiet) as (show, note):
-        made = comparison.compare(
-            output,
-            policies=chosen,
-            groups=tuple(dict.fromkeys(only or comparison.GROUPS)),
-            quick=quick,
-            trials=trials,
-            seed=seed,
-            resume=resume,
-            show=show,
-            note=note,
-        )
-    if format == "json":
-        print(json.dumps(made.summary()))
-    else:
-        print_standings(made)
+    chosen = tuple(dict.fromkeys(policy or BEYOND))
+    run = partial(
+        comparison.compare,
+        output,
+        policies=chosen,
+        groups=tuple(dict.fromkeys(only or comparison.GROUPS)),
+        quick=quick,
+        trials=trials,
+        seed=seed,
+        resume=resume,
+    )
+    run_and_tell(run, dict.fromkeys((*PAPER, *chosen)), print_standings, format, quiet)
 
 
 def print_standings(made: "Comparison") -> None:
     """The leaderboard for a terminal."""
-    from rich.console import Console
     from rich.table import Table
 
+    from heterobandits.cli.terminal import show
     from heterobandits.experiments.leaderboard import headline
 
-    if made.quick:
-        print("quick run: few trials, take no verdict from it")
     table = Table(
         caption="regret over that of the best of the paper's five on the same problem; "
         "ahead/unclear/behind at 99 %; then medians; million rounds per second"
@@ -104,6 +95,5 @@ def print_standings(made: "Comparison") -> None:
             "" if limit is None else f"{limit:.2f}",
             f"{entry['million_rounds_per_second']:.1f}",
         )
-    Console().print(table)
+    show(table)
     print(headline(made))
-    print(f"{made.folder / 'leaderboard.html'} after {made.seconds:.0f} s")

@@ -17,24 +17,26 @@ def policies(format: TableOrJson = "table") -> None:
             {"name": name, "paper": name in PAPER, **{f: getattr(entry, f) for f in fields}}
             for name, entry in CATALOGUE.items()
         ]
-        print(json.dumps(entries, ensure_ascii=False))
+        print(json.dumps(entries))
         return
-    from rich.console import Console
+    from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
+    from heterobandits.cli.terminal import console
+
+    bold = console()
     for name, entry in CATALOGUE.items():
         where = "recommended" if name == RECOMMENDED else ORIGINS[entry.origin]
-        console.print(f"[bold]{name}[/bold] ({where}): {entry.summary}")
-        console.print(f"    index      {entry.equation}", markup=False)
-        console.print(f"    per        {entry.index_per}; picks first: {entry.first}", markup=False)
-        console.print(f"    guarantee  {entry.guarantee}", markup=False)
-        console.print(f"    cost       {entry.cost} per round", markup=False)
-        console.print(f"    source     {entry.source}\n", markup=False)
-    console.print(f"Guarantees hold if {NEEDS}.\n", markup=False)
-    console.print(
+        heading = Text.assemble((name, "bold"), f" ({where}): {entry.summary}")
+        bold.print(heading, soft_wrap=True)
+        print(f"    index      {entry.equation}")
+        print(f"    per        {entry.index_per}; picks first: {entry.first}")
+        print(f"    guarantee  {entry.guarantee}")
+        print(f"    cost       {entry.cost} per round")
+        print(f"    source     {entry.source}\n")
+    print(f"Guarantees hold if {NEEDS}.\n")
+    print(
         "A agents of sensitivity s, N arms, c pulls and y successes of an agent on an arm, "
         "t rounds elapsed,\nδ the probability with which the bounds may fail, "
         "G(t, A) = C(t + A, A) − 1,\n"
-        "l the log-likelihood of an arm's mean: l(μ) = Σy·ln μ + Σ (c−y)·ln(1−sμ).",
-        markup=False,
+        "l the log-likelihood of an arm's mean: l(μ) = Σy·ln μ + Σ (c−y)·ln(1−sμ)."
     )

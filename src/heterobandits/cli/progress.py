@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from heterobandits.cli import interrupts, terminal
+
 if TYPE_CHECKING:
     from heterobandits.policies import Policy
 
@@ -15,32 +17,35 @@ if TYPE_CHECKING:
 @contextmanager
 def shown_progress(
     title: str, policies: "Iterable[str | Policy]", quiet: bool
-) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback, with what is done and all there is, that moves a bar; None if there is no terminal."""
-    with _bar(policies, quiet) as bar:
-        if bar is None:
-            yield None
-        else:
-            task = bar.add_task(title, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
+) -> Iterator[Callable[[int, int], None]]:
+    """A callback, with what is done and all there is, that moves a bar and sees to interrupts."""
+    with shown_share(policies, quiet) as (show, _):
+        yield lambda done, total: show(title, done / total)
 
 
 @contextmanager
 def shown_share(
     policies: "Iterable[str | Policy]", quiet: bool
 ) -> Iterator[tuple[Callable[[str, float], None], Callable[[str], None]]]:
-    """Two callbacks: what is running and the share of all work done move a bar; a note is a line of its own."""
+    """Two callbacks: what is running and the share of all work done move a bar; a note is a line of its own.
+
+    From here on Ctrl-C is an exception, and the first callback sees that none gets lost.
+    """
+    check = interrupts.raised()
 
     def note(text: str) -> None:
         if not quiet:
             print(f"heterobandits: {text}", file=sys.stderr)
 
     with _bar(policies, quiet) as bar:
-        if bar is None:
-            yield lambda title, share: None, note
-        else:
-            task = bar.add_task("", total=1.0)
-            yield lambda title, share: bar.update(task, completed=share, description=title), note
+        task = None if bar is None else bar.add_task("", total=1.0)
+
+        def show(title: str, share: float) -> None:
+            check()
+            if bar is not None and task is not None:
+                bar.update(task, completed=share, description=title)
+
+        yield show, note
 
 
 @contextmanager
@@ -49,13 +54,13 @@ def _bar(policies: "Iterable[str | Policy]", quiet: bool) -> Iterator[Progress |
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    console = Console(stderr=True)
+    console = terminal.console(to_stderr=True)
     compile_visibly(policies, console)
     columns = (
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         yield bar

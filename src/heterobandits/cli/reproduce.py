@@ -2,11 +2,13 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from heterobandits.cli.experiments import TrialsOption, run_and_tell
 from heterobandits.cli.options import QuietOption, ResumeOption, SeedOption, TableOrJson
 
 if TYPE_CHECKING:
@@ -21,19 +23,17 @@ def reproduce(
         typer.Option(help="Folder for the report, figures, tables and numbers.", metavar="DIR"),
     ] = Path("reproduction"),
     only: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Only these experiments or groups, with commas; see --list.", metavar="NAMES"
         ),
-    ] = "",
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Few trials, in seconds; marked as such.")
     ] = False,
     long: Annotated[bool, typer.Option("--long", help="Also the authors' longer runs.")] = False,
-    trials: Annotated[
-        int | None, typer.Option(help="As many trials in every experiment.", show_default=False)
-    ] = None,
+    trials: TrialsOption = None,
     seed: SeedOption = 0,
     resume: ResumeOption = False,
     strict: Annotated[
@@ -46,27 +46,21 @@ def reproduce(
     if list_:
         print_list()
         return 0
-    from heterobandits.cli.progress import shown_share
     from heterobandits.experiments.reproduce import reproduce as run
     from heterobandits.policies import PAPER
 
-    names = [name.strip() for name in only.split(",")] if only else []
-    with shown_share(PAPER, quiet) as (show, note):
-        made = run(
-            output,
-            only=names,
-            quick=quick,
-            long=long,
-            trials=trials,
-            seed=seed,
-            resume=resume,
-            show=show,
-            note=note,
-        )
-    if format == "json":
-        print(json.dumps(made.summary()))
-    else:
-        print_verdict(made)
+    names = [] if only is None else [name.strip() for name in only.split(",")]
+    work = partial(
+        run,
+        output,
+        only=names,
+        quick=quick,
+        long=long,
+        trials=trials,
+        seed=seed,
+        resume=resume,
+    )
+    made = run_and_tell(work, PAPER, print_verdict, format, quiet)
     return CONTRADICTED if strict and made.contradicted else 0
 
 
@@ -89,8 +83,6 @@ def print_verdict(made: "Reproduction") -> None:
     """The verdict, what does not plainly hold, and where to look."""
     from heterobandits.experiments.report import headline
 
-    if made.quick:
-        print("quick run: few trials, take no verdict from it")
     print(headline(made.claims))
     for judged in made.claims:
         if judged.verdict != "pass":
@@ -103,7 +95,6 @@ def print_verdict(made: "Reproduction") -> None:
         verdicts = [row.verdict for row in made.rankings]
         counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("match", "tied", "mismatch"))
         print(f"of {len(verdicts)} rankings: {counts}")
-    print(f"{made.folder / 'report.html'} after {made.seconds:.0f} s")
 
 
 def hotel_means(
@@ -122,9 +113,7 @@ def hotel_means(
             {"hotel": h.hotel, "location": h.location, "ratings": h.ratings, "mean": h.mean}
             for h in found.hotels
         ]
-        print(
-            json.dumps({"hotels": rows, "complaints": list(found.complaints)}, ensure_ascii=False)
-        )
+        print(json.dumps({"hotels": rows, "complaints": list(found.complaints)}))
     else:
         for h in found.hotels:
             print(f"{h.mean:.4f}  {h.ratings:6,} ratings  {h.hotel}  {h.location}")

@@ -19,7 +19,7 @@ from heterobandits.cli.options import (
     ThreadsOption,
     stated_problem,
 )
-from heterobandits.errors import DEFAULT_DELTA
+from heterobandits.errors import DEFAULT_DELTA, InvalidInput, shown
 
 if TYPE_CHECKING:
     from heterobandits.results import Results
@@ -71,20 +71,17 @@ def simulate(
     from heterobandits import simulation
     from heterobandits.bounds import lower_bound
     from heterobandits.cli.progress import shown_progress
-    from heterobandits.errors import InvalidInput
+    from heterobandits.files import writable
     from heterobandits.policies import PAPER
     from heterobandits.policies import policy as catalogued
 
     stated, rounds, title = stated_problem(problem, means, sensitivities, believed, horizon)
     names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
-    if policy_horizon != "anytime" and not policy_horizon.isdecimal():
-        raise InvalidInput(
-            f"--policy-horizon is {policy_horizon!r}: 'anytime' or a number of rounds"
-        )
-    log_rounds: int | Literal["anytime"] = (
-        "anytime" if policy_horizon == "anytime" else int(policy_horizon)
-    )
+    log_rounds = rounds_or_anytime(policy_horizon)
     entries = [catalogued(name, delta=delta, horizon=log_rounds) for name in dict.fromkeys(names)]
+    limit = lower_bound(stated)
+    if output is not None:
+        writable(output)
     with shown_progress("simulating", entries, quiet) as progress:
         results = simulation.simulate(
             stated,
@@ -96,22 +93,38 @@ def simulate(
             threads=threads,
             progress=progress,
         )
-    if format == "json":
-        print(json.dumps(summary(results)))
-    elif format == "csv":
-        print(results.to_frame().to_csv(index=False), end="")
-    else:
-        print_table(results, title)
-    if output is not None:
-        for path in results.save(output, title, lower_bound(stated)):
-            if not quiet:
-                print(f"wrote {path}", file=sys.stderr)
+    try:
+        written = [] if output is None else results.save(output, title, limit)
+    finally:  # what cannot be saved is at least shown
+        if format == "json":
+            print(json.dumps(summary(results)))
+        elif format == "csv":
+            print(results.to_frame().to_csv(index=False), end="")
+        else:
+            print_table(results, title)
+    for path in written:
+        if not quiet:
+            print(f"wrote {path}", file=sys.stderr)
     if results.partial:
         print(
             f"heterobandits: {results.trials:,} of {trials:,} trials are complete",
             file=sys.stderr,
         )
     return 130 if results.partial else 0
+
+
+def rounds_or_anytime(text: str) -> int | Literal["anytime"]:
+    """What `--policy-horizon` says."""
+    if text == "anytime":
+        return "anytime"
+    try:
+        if not text.isdecimal():
+            raise ValueError
+        return int(text)
+    except ValueError:  # no number, or one of thousands of digits
+        raise InvalidInput(
+            f"--policy-horizon is {shown(text)}: 'anytime' or a number of rounds"
+        ) from None
 
 
 def summary(results: "Results") -> dict[str, object]:
@@ -140,8 +153,9 @@ def summary(results: "Results") -> dict[str, object]:
 
 def print_table(results: "Results", title: str) -> None:
     """Regret at the horizon, best first, with the paired difference to the best."""
-    from rich.console import Console
     from rich.table import Table
+
+    from heterobandits.cli.terminal import show
 
     ranked = sorted(results.policies, key=lambda label: float(results.mean(label)[-1]))
     table = Table(
@@ -166,4 +180,4 @@ def print_table(results: "Results", title: str) -> None:
             more,
             f"{results.rounds_per_second(label) / 1e6:.1f}",
         )
-    Console().print(table)
+    show(table)

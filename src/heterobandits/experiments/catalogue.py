@@ -7,7 +7,7 @@ table:robustness and table:robustness-regret, rankings its table:synthetic-resul
 from dataclasses import dataclass
 
 from heterobandits.experiments.domains import DOMAINS
-from heterobandits.policies import PAPER
+from heterobandits.policies import PAPER, Policy
 from heterobandits.problem import Problem
 
 FIGURE_TRIALS = 2000
@@ -29,7 +29,7 @@ class Experiment:
     trials: int
     shown_in: str
     published_trials: int = 90
-    policies: tuple[str, ...] = PAPER
+    policies: tuple[str | Policy, ...] = PAPER
     ranking: tuple[str, ...] = ()
 
 

@@ -19,9 +19,10 @@ from heterobandits.bounds import lower_bound
 from heterobandits.errors import InvalidInput, choice, listed, whole_number
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
-from heterobandits.experiments.runs import Kept, Report, run_all, writable, write_table
-from heterobandits.files import write_aside
-from heterobandits.policies import BEYOND, CATALOGUE, PAPER, policy
+from heterobandits.experiments.runs import Kept, Report, run_all, write_table
+from heterobandits.files import writable, write_aside, writing_to
+from heterobandits.policies import BEYOND, CATALOGUE, PAPER, Policy, policy
+from heterobandits.policies import chosen as chosen_policies
 from heterobandits.problem import Problem
 from heterobandits.provenance import machine, versions
 from heterobandits.results import Results
@@ -87,6 +88,11 @@ class Comparison:
     seconds: float
     quick: bool
     folder: Path
+    entered: tuple[Policy, ...] = ()  # beside those of the catalogue
+
+    def policy_of(self, label: str) -> Policy:
+        """The policy of a label in the rows."""
+        return next((p for p in self.entered if p.label == label), None) or CATALOGUE[label]
 
     def of(self, policy: str, group: Group | None = None) -> list[Row]:
         """The rows of one policy, of one group if that is given."""
@@ -103,7 +109,7 @@ class Comparison:
         return [
             {
                 "policy": name,
-                "guarantee": CATALOGUE[name].guarantee,
+                "guarantee": self.policy_of(name).guarantee,
                 "groups": {
                     group: standing(rows) for group in GROUPS if (rows := self.of(name, group))
                 },
@@ -113,6 +119,11 @@ class Comparison:
             for name in self.policies
         ]
 
+    @property
+    def page(self) -> Path:
+        """The leaderboard."""
+        return self.folder / "leaderboard.html"
+
     def summary(self) -> dict[str, Any]:
         """What `heterobandits compare --format json` prints."""
         return {
@@ -120,7 +131,7 @@ class Comparison:
             "rows": [asdict(row) for row in self.rows],
             "level": LEVEL,
             "quick": self.quick,
-            "page": str(self.folder / "leaderboard.html"),
+            "page": str(self.page),
             "seconds": self.seconds,
         }
 
@@ -162,9 +173,10 @@ def random_problems(count: int) -> list[Problem]:
     return problems
 
 
-def contests(policies: Sequence[str], quick: bool) -> dict[Group, list[Experiment]]:
+def contests(policies: Sequence[str | Policy], quick: bool) -> dict[Group, list[Experiment]]:
     """The experiments of the comparison by group, each with these policies beside the paper's five."""
-    names = tuple(dict.fromkeys((*PAPER, *policies)))
+    entries = {policy(p).label: policy(p) for p in (*PAPER, *policies)}
+    names = tuple(label if label in CATALOGUE else entry for label, entry in entries.items())
     settings = [replace(e, policies=names) for e in SYNTHETIC]
     domains = [replace(e, policies=names) for e in FIGURES if e.name in DOMAINS]
     count = QUICK_PROBLEMS if quick else RANDOM_PROBLEMS
@@ -177,7 +189,9 @@ def contests(policies: Sequence[str], quick: bool) -> dict[Group, list[Experimen
             RANDOM_TRIALS,
             "random problems",
             policies=tuple(
-                n for n in names if n != "ucb" or assignments(problem) <= MOST_ASSIGNMENTS
+                n
+                for n in names
+                if policy(n).index_per != "assignment" or assignments(problem) <= MOST_ASSIGNMENTS
             ),
         )
         for i, problem in enumerate(random_problems(count), 1)
@@ -229,7 +243,7 @@ def judged(experiment: Experiment, group: Group, results: Results) -> list[Row]:
 def compare(
     folder: str | Path,
     *,
-    policies: Sequence[str] = BEYOND,
+    policies: Sequence[str | Policy] = BEYOND,
     groups: Sequence[str] = GROUPS,
     quick: bool = False,
     trials: int | None = None,
@@ -243,7 +257,8 @@ def compare(
     Parameters
     ----------
     policies
-        Names of the catalogue; the paper's five always run beside them.
+        Names of the catalogue, or policies made with `policy(...)` or `Policy(...)`; the paper's five always
+        run beside them.
     groups
         "settings", the paper's 36; "domains", its five; "random", 200 drawn problems.
     quick
@@ -257,10 +272,11 @@ def compare(
     """
     start = time.perf_counter()
     folder = Path(folder)
-    for name in policies:
-        if policy(name).needs_means:
-            raise InvalidInput(f"{name} knows the true means: nothing to compare")
-    chosen = contests(policies, quick)
+    entered = chosen_policies(policies)
+    for entry in entered:
+        if entry.needs_means:
+            raise InvalidInput(f"{entry.label} knows the true means: nothing to compare")
+    chosen = contests(entered, quick)
     if trials is not None:
         trials = whole_number(trials, "trials", 2)
         chosen = {g: [replace(e, trials=trials) for e in es] for g, es in chosen.items()}
@@ -277,11 +293,9 @@ def compare(
         for experiment in experiments
         for row in judged(experiment, group, results[experiment.name])
     ]
-    made = Comparison(rows, speeds(results.values()), 0.0, quick, folder)
-    try:
+    made = Comparison(rows, speeds(results.values()), 0.0, quick, folder, entered)
+    with writing_to(folder):
         write_everything(made, chosen, results, seed)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
     return replace(made, seconds=time.perf_counter() - start)
 
 
@@ -336,6 +350,4 @@ def write_everything(
         indent=1,
     )
     text = leaderboard.render(made, shown, provenance)
-    write_aside(
-        made.folder / "leaderboard.html", lambda aside: aside.write_text(text, encoding="utf-8")
-    )
+    write_aside(made.page, lambda aside: aside.write_text(text, encoding="utf-8"))

@@ -10,7 +10,14 @@ from heterobandits.bounds import lower_bound, regret_bound
 from heterobandits.errors import DEFAULT_DELTA
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.files import write_aside
-from heterobandits.plots import LIMIT_STYLE, draw_limit, limit_label, style_of
+from heterobandits.plots import (
+    LIMIT_STYLE,
+    OTHER_COLOURS,
+    add_legend,
+    draw_limit,
+    limit_label,
+    style_of,
+)
 from heterobandits.results import Results
 
 if TYPE_CHECKING:
@@ -48,8 +55,9 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
     late = rounds >= max(3, results.horizon / 300)
     limit = lower_bound(experiment.problem)
     least = limit * np.log(rounds[late]) if limit > 0 else 1.0
+    others = iter(OTHER_COLOURS * len(results.policies))
     for label in results.policies:
-        style = style_of(label)
+        style = style_of(label, others)
         axes.plot(
             rounds[late],
             results.mean(label)[late] / least,
@@ -65,7 +73,7 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
     axes.set(xscale="log", yscale="log", xlabel="round", ylabel=named)
     axes.set_title(marked(experiment.title, quick))
     axes.grid(alpha=0.25)
-    axes.legend(loc="upper left", ncols=2, fontsize=6)
+    add_legend(axes, axes.lines, loc="upper left", ncols=2, fontsize=6)
     heighten(axes, 0.7)
     return figure
 
@@ -83,7 +91,7 @@ def theory_figure(experiment: Experiment, results: Results, quick: bool) -> "Fig
         linestyle="--",
         label=f"bound for Min-Width, δ = {DEFAULT_DELTA}",
     )
-    draw_limit(axes, lower_bound(experiment.problem), results.horizon)
+    draw_limit(axes, lower_bound(experiment.problem), results)
     for label in results.policies:
         style = style_of(label)
         axes.plot(
@@ -102,7 +110,7 @@ def theory_figure(experiment: Experiment, results: Results, quick: bool) -> "Fig
     )
     axes.set_title(marked(f"{experiment.title}: theory and measurement", quick))
     axes.grid(alpha=0.25)
-    axes.legend(loc="upper left", ncols=2)
+    add_legend(axes, axes.lines, loc="upper left", ncols=2)
     heighten(axes, 0.4)
     return figure
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.errors import InvalidInput, real_number, shown, whole_number
 
 HOTEL, LOCATION, CLEANLINESS = 0, 3, 8
 CLEAN = 4.0
@@ -44,6 +44,8 @@ def hotel_means(
     clean: float = CLEAN,
 ) -> HotelMeans:
     """The share of ratings at or above `clean` of each hotel there with at least `least` ratings."""
+    least = whole_number(least, "least", 0)
+    clean = real_number(clean, "clean", "a rating from which on a hotel is clean")
     try:
         data = Path(path).read_bytes()
     except OSError as error:

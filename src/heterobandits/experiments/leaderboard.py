@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from heterobandits.experiments.pages import rendered
 from heterobandits.plots import style_of
-from heterobandits.policies import CATALOGUE, PAPER
+from heterobandits.policies import PAPER
 
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison, Row
@@ -32,7 +32,9 @@ def render(made: "Comparison", figures: Sequence[tuple[str, str, str]], provenan
         headline=headline(made),
         numbers=numbers(made),
         groups=[GROUPS[group] for group in groups],
-        leaders=[leader(entry, groups) for entry in standings],
+        leaders=[
+            leader(entry, made.policy_of(entry["policy"]).proven, groups) for entry in standings
+        ],
         losses=losses(made),
         problems=[
             {"title": GROUPS[group][0].upper() + GROUPS[group][1:], **problems(rows)}
@@ -46,7 +48,7 @@ def render(made: "Comparison", figures: Sequence[tuple[str, str, str]], provenan
 
 def winner(made: "Comparison") -> str:
     """The policy with the least regret on the whole among those with a guarantee for it."""
-    proven = [name for name in made.policies if CATALOGUE[name].proven == "regret"]
+    proven = [name for name in made.policies if made.policy_of(name).proven == "regret"]
     return (proven or made.policies)[0]
 
 
@@ -82,13 +84,13 @@ def numbers(made: "Comparison") -> list[tuple[str, str]]:
     return found
 
 
-def leader(entry: dict[str, Any], groups: Sequence[str]) -> dict[str, Any]:
+def leader(entry: dict[str, Any], proven: str, groups: Sequence[str]) -> dict[str, Any]:
     """A policy's line on the leaderboard, as texts; None for a group it was not run on."""
     whole = entry["all"]
     parts = [entry["groups"].get(group) for group in groups]
     return {
         "policy": style_of(entry["policy"]).title,
-        "proven": PROVEN[CATALOGUE[entry["policy"]].proven],
+        "proven": PROVEN[proven],
         "groups": [part and {**part, "ratio": f"{part['ratio']:.2f}"} for part in parts],
         "to_min_width": f"{whole['to_min_width']:.2f}",
         "to_limit": "" if whole["to_limit"] is None else f"{whole['to_limit']:.2f}",

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from heterobandits.errors import InvalidInput, listed, unknown, whole_number
+from heterobandits.errors import listed, unknown, whole_number
 from heterobandits.experiments import figures, report
 from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
 from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
@@ -17,7 +17,6 @@ from heterobandits.experiments.runs import (
     Report,
     run_all,
     with_trials,
-    writable,
     write_table,
 )
 from heterobandits.experiments.tables import (
@@ -29,7 +28,7 @@ from heterobandits.experiments.tables import (
     robustness_regret,
 )
 from heterobandits.experiments.theory import COVERAGE_TRIALS, Theory, check_theory
-from heterobandits.files import write_aside
+from heterobandits.files import writable, write_aside, writing_to
 from heterobandits.provenance import machine, versions
 from heterobandits.results import Results
 
@@ -72,6 +71,11 @@ class Reproduction:
             or not all(cell.agrees for cell in (*self.regret, *self.percent))
         )
 
+    @property
+    def page(self) -> Path:
+        """The report."""
+        return self.folder / "report.html"
+
     def summary(self) -> dict[str, Any]:
         """What `heterobandits reproduce --format json` prints."""
         return {
@@ -82,7 +86,7 @@ class Reproduction:
                 "synthetic_rankings": [row.to_dict() for row in self.rankings],
             },
             "quick": self.quick,
-            "report": str(self.folder / "report.html"),
+            "report": str(self.page),
             "seconds": self.seconds,
         }
 
@@ -160,10 +164,8 @@ def reproduce(
         quick=quick,
         folder=folder,
     )
-    try:
+    with writing_to(folder):
         write_everything(made, experiments, results, theory, seed)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
     return replace(made, seconds=time.perf_counter() - start)
 
 
@@ -226,7 +228,8 @@ def write_everything(
         [run.to_frame().assign(experiment=name, quick=made.quick) for name, run in results.items()],
         ignore_index=True,
     )
-    write_aside(folder / "numbers.parquet", lambda aside: curves.to_parquet(aside, index=False))
+    numbers = curves.to_parquet(index=False)  # in memory: pyarrow takes no path that is not UTF-8
+    write_aside(folder / "numbers.parquet", lambda aside: aside.write_bytes(numbers))
     provenance = json.dumps(
         {
             "seed": seed,
@@ -242,7 +245,7 @@ def write_everything(
     page = report.render(
         made.claims, made.regret, made.percent, made.rankings, shown, provenance, made.quick
     )
-    write_aside(folder / "report.html", lambda aside: aside.write_text(page, "utf-8"))
+    write_aside(made.page, lambda aside: aside.write_text(page, "utf-8"))
 
 
 def forget_earlier(drawings: Path, tables: Path) -> None:

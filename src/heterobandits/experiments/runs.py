@@ -4,7 +4,6 @@ A finished experiment lies in `runs/NAME.json`. It is used again if its definiti
 the versions behind its numbers are the same, and run anew otherwise.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +13,11 @@ import numpy as np
 
 from heterobandits.errors import InvalidInput
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.files import write_aside
+from heterobandits.files import write_aside, writing_to
 from heterobandits.policies import policy
 from heterobandits.provenance import versions
 from heterobandits.results import Results
-from heterobandits.simulation import simulate
+from heterobandits.simulation import check_memory, simulate
 
 EVEN_CHECKPOINTS = 50
 EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axis too
@@ -46,10 +45,11 @@ class Kept:
             results = Results.from_json(path.read_text(encoding="utf-8"))
         except (InvalidInput, OSError, UnicodeDecodeError) as error:
             return f"{path} cannot be used and is run again: {error}"
+        entries = [policy(given) for given in experiment.policies]
         same = (
             results.problem == experiment.problem
-            and results.policies == experiment.policies
-            and results.parameters == tuple(policy(name).parameters for name in experiment.policies)
+            and results.policies == tuple(entry.label for entry in entries)
+            and results.parameters == tuple(entry.parameters for entry in entries)
             and results.horizon == experiment.horizon
             and results.rounds == tuple(checkpoints(experiment.horizon))
             and results.kept_rounds == (() if experiment.ranking else results.rounds[-1:])
@@ -62,14 +62,10 @@ class Kept:
 
     def save(self, experiment: Experiment, results: Results) -> None:
         """Keep a finished run."""
-        try:
+        text = results.to_json()
+        with writing_to(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            text = results.to_json()
             write_aside(self.path(experiment), lambda aside: aside.write_text(text, "utf-8"))
-        except OSError as error:
-            raise InvalidInput(
-                f"cannot write to {self.folder}: {error.strerror or error}"
-            ) from None
 
 
 def checkpoints(horizon: int) -> list[int]:
@@ -94,6 +90,8 @@ def run_all(
 ) -> dict[str, Results]:
     """The results of every experiment, run or read; an interrupt leaves the finished ones kept."""
     experiments = list(experiments)
+    for e in experiments:
+        check_memory(len(e.policies), len(checkpoints(e.horizon)), int(not e.ranking), e.trials)
     total = sum(cost(experiment) for experiment in experiments)
     before = 0.0
     found: dict[str, Results] = {}
@@ -131,16 +129,6 @@ def run_all(
 def with_trials(experiments: Iterable[Experiment], trials: int | None) -> list[Experiment]:
     """The same experiments with another number of trials, if one is given."""
     return [e if trials is None else replace(e, trials=trials) for e in experiments]
-
-
-def writable(folder: Path) -> None:
-    """Make the folder, or say before any work is done that it cannot be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
 
 
 def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:

@@ -1,0 +1,51 @@
+"""Ctrl-C: it ends the program at once until there is work to lose, and then it is an exception.
+
+An exception can get lost: raised within an import or a callback, somebody may catch it who catches
+everything. So at first there is none, and later there is a memory of it.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTED = 130
+MESSAGE = "heterobandits: interrupted"
+
+
+def leave(number: int, frame: FrameType | None) -> None:
+    """End the program at once."""
+    os.write(2, f"{MESSAGE}\n".encode())
+    os._exit(INTERRUPTED)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Within, Ctrl-C ends the program at once, if it was Python's to handle."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def raised() -> Callable[[], None]:
+    """From now on Ctrl-C is a KeyboardInterrupt; the function returned raises one that got lost."""
+    asked = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if asked:
+            raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is leave:
+        signal.signal(signal.SIGINT, interrupt)
+    return check
