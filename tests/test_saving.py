@@ -664,6 +664,13 @@ class TestFiles:
                 Planner.load(file)
 
 
+def test_a_key_that_is_there_twice_is_refused():
+    text = Planner([0.9, 0.5], 3).to_json()
+    assert Planner.from_json("\ufeff" + text).rounds == 0
+    with pytest.raises(InvalidInput, match=r"damaged: 'sensitivities' is there twice"):
+        Planner.from_json('{"sensitivities": [0.1, 0.2],' + text[1:])
+
+
 class TestGarbage:
     @given(
         garbage | st.just([0.5]),

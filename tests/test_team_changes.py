@@ -159,6 +159,12 @@ class TestJoining:
             planner.join(name, sensitivity)
         assert planner.to_json() == before
 
+    def test_a_name_that_looks_the_same_is_the_same(self):
+        """Composed, and as a letter with an accent after it."""
+        planner = Planner([0.5], 3, agent_names=["R\u00edo"])
+        with pytest.raises(InvalidInput, match="in the team already"):
+            planner.join("Ri\u0301o", 0.7)
+
     def test_a_return_needs_an_arm_too(self):
         planner = begun()
         planner.leave("x")

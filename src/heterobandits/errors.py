@@ -222,7 +222,8 @@ def json_from(text: str) -> Any:
             raise InvalidInput(f"{shown(twice)} is there twice")
         return found
 
-    return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=table)
+    plain = text.removeprefix("\ufeff") if isinstance(text, str) else text
+    return json.loads(plain, object_pairs_hook=table)
 
 
 def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:

@@ -17,6 +17,7 @@ from heterobandits.errors import (
     InvalidInput,
     listed,
     located,
+    name_from,
     names,
     shown,
     whole_number,
@@ -314,6 +315,7 @@ class Planner:
 
         Who returns has the sensitivity it had: what it found counts with that.
         """
+        name = name_from(name, "name")
         if name in self.agent_names and name not in self.left:
             raise InvalidInput(f"{name!r} is in the team already")
         if name in self.left:

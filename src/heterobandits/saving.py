@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from heterobandits.errors import InvalidInput, UnsupportedVersion, listed, shown
+from heterobandits.errors import InvalidInput, UnsupportedVersion, json_from, listed, shown
 from heterobandits.files import write_aside
 from heterobandits.history import Round, assigned
 from heterobandits.matching import Circumstances
@@ -29,8 +29,10 @@ def written(state: dict[str, Any]) -> str:
 def read(text: str) -> dict[str, Any]:
     """The state that was written, brought up to this format."""
     try:
-        state = json.loads(text)
+        state = json_from(text)
         format_ = state["heterobandits_planner"]
+    except InvalidInput as error:
+        raise InvalidInput(f"a saved planner that is damaged: {error}") from None
     except (ValueError, TypeError, KeyError, RecursionError):
         raise InvalidInput(f"not a saved planner: {shown(text)}") from None
     if not isinstance(format_, int) or isinstance(format_, bool) or format_ < 1:
