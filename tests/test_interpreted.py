@@ -18,7 +18,7 @@ from heterobandits import CATALOGUE, Planner, Policy, Problem, simulate
 from heterobandits.core.work import STRIP
 from heterobandits.engine import Learning, World, kernels_cached
 from heterobandits.intervals import METHODS, mean_intervals, ranking
-from heterobandits.policies import chosen, policy
+from heterobandits.policies import checked_policies, policy
 from test_posterior import Lanes, index_rows
 from test_team import Reporting
 
@@ -102,7 +102,7 @@ def planned(name):
     return said
 
 
-def stated():
+def checked_problem():
     """Intervals and rankings, of few outcomes and of many."""
     said = []
     for pulls, successes in HISTORIES:
@@ -143,8 +143,8 @@ def everything():
     """All of it, in lists, texts and whole numbers."""
     said = {
         "compiled": not numba.config.DISABLE_JIT,
-        "ready": kernels_cached(chosen(list(CATALOGUE))),
-        "intervals": stated(),
+        "ready": kernels_cached(checked_policies(list(CATALOGUE))),
+        "intervals": checked_problem(),
         "false alarms": with_false_alarms(),
         "strips": in_strips(),
     }

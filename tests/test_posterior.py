@@ -178,7 +178,7 @@ def index_rows(name, s, c, y, L, draws=None, known=None, out=None):
     keys = np.zeros((2 * N, B), np.uint32) if draws is None else draws
     out = np.full((entry.rows(A), N, B), np.nan) if out is None else out
     seen = indices.seen(team.arrays, c, y, log_term=L, keys=keys)
-    entry.rule.fill(seen if known is None else seen._replace(known=known), desk(A, B), out)
+    entry.rule.fill(seen if known is None else seen._replace(remembered=known), desk(A, B), out)
     return out
 
 

@@ -12,9 +12,6 @@ import numpy.typing as npt
 
 from heterobandits.core import indices
 from heterobandits.errors import (
-    DEFAULT_DELTA,
-    MOST,
-    MOST_ROUNDS,
     counts,
     delta_from,
     unknown,
@@ -22,7 +19,8 @@ from heterobandits.errors import (
 )
 from heterobandits.policies import CATALOGUE, PAPER
 from heterobandits.policies import policy as catalogued
-from heterobandits.problem import Problem, stated
+from heterobandits.problem import Problem, checked_problem
+from heterobandits.ranges import DEFAULT_DELTA, MOST, MOST_ROUNDS
 from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
@@ -93,7 +91,7 @@ def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -
     [eq:min_width_regret_bound], for a policy with this horizon and a planner that knows the
     sensitivities: infinite if those believed are not the true ones. `policies.NEEDS` says what else it needs.
     """
-    A, N = stated(problem).agents, problem.arms
+    A, N = checked_problem(problem).agents, problem.arms
     T = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     L = log_term("min-width", A, N, T, delta)
     if problem.believed != problem.sensitivities:
@@ -142,7 +140,7 @@ def lower_bound(problem: Problem) -> float:
     >>> round(0.25 / kl(0.25, 0.5), 6)
     1.911139
     """
-    A = stated(problem).agents
+    A = checked_problem(problem).agents
     mu = np.sort(problem.means)[::-1]
     s = np.sort(problem.sensitivities)[::-1]
     least = mu[A - 1]

@@ -15,14 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.ranges import LEAST_DELTA, LEAST_SENSITIVITY, MOST
+
 Counts = npt.NDArray[np.int32]
 
-MOST = 2**31 - 1  # the kernels count in 32 bits
-MOST_ADDRESS = 2**64 - 1  # of a seed or a trial
-MOST_ROUNDS = 2**53  # and take logarithms of floats
-LEAST_SENSITIVITY = 1e-50
-LEAST_DELTA = 1e-200  # so that 2 A N / delta is a number for all A and N that can be counted
-DEFAULT_DELTA = 0.05  # the paper's
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # categories: controls, half characters, ends of lines
 TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -163,7 +159,7 @@ def counts(values: Any, name: str, agents: int, arms: int | None = None) -> Coun
     return table.astype(np.int32)
 
 
-def learned(
+def checked_tables(
     pulls: Any, successes: Any, agents: int, arms: int | None = None
 ) -> tuple[Counts, Counts]:
     """The two tables of learning: no more successes than pulls, and no arm with more than can be counted."""

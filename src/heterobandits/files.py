@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from heterobandits.errors import (
-    MOST,
     InvalidInput,
     UnsupportedVersion,
     json_from,
@@ -21,6 +20,7 @@ from heterobandits.errors import (
 )
 from heterobandits.plots import draw_regret
 from heterobandits.problem import Problem
+from heterobandits.ranges import MOST
 
 if TYPE_CHECKING:
     from heterobandits.results import Floats, Integers, Results

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from heterobandits.errors import (
-    MOST,
     InvalidInput,
     listed,
     located,
@@ -19,6 +18,7 @@ from heterobandits.errors import (
 from heterobandits.knowledge import Visit
 from heterobandits.matching import Circumstances
 from heterobandits.plans import Plan
+from heterobandits.ranges import MOST
 
 Outcome = tuple[int, int]  # successes, tests
 
@@ -148,8 +148,8 @@ class Round:
 def differences(fixed: Round, made: Round) -> str:
     """Whom two plans of a round send elsewhere, three of them at most."""
 
-    def goes(round_: Round, agent: str) -> str:
-        return f"goes to {round_.sent[agent]!r}" if agent in round_.sent else "stays home"
+    def goes(record: Round, agent: str) -> str:
+        return f"goes to {record.sent[agent]!r}" if agent in record.sent else "stays home"
 
     everyone = max(fixed.agent_names, made.agent_names, key=len)
     differ = [a for a in everyone if fixed.sent.get(a) != made.sent.get(a)]

@@ -31,16 +31,15 @@ from heterobandits.core.likelihood import (
 from heterobandits.core.posterior import fill_posterior
 from heterobandits.core.work import work
 from heterobandits.errors import (
-    DEFAULT_DELTA,
-    MOST_ROUNDS,
     InvalidInput,
+    checked_tables,
     choice,
     delta_from,
-    learned,
     shown,
     whole_number,
 )
 from heterobandits.policies import policy
+from heterobandits.ranges import DEFAULT_DELTA, MOST_ROUNDS
 from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
@@ -203,7 +202,7 @@ def mean_intervals(
     choice(method, "method", METHODS)
     delta = delta_from(delta)
     team = Team(sensitivities)
-    c, y = learned(pulls, successes, len(team))
+    c, y = checked_tables(pulls, successes, len(team))
     arms = c.shape[1]
     if (horizon is None) == (method == "min-width"):
         raise InvalidInput(
@@ -240,7 +239,7 @@ def ranking(
     """
     delta = delta_from(delta)
     team = Team(sensitivities)
-    c, y = learned(pulls, successes, len(team))
+    c, y = checked_tables(pulls, successes, len(team))
     arms = c.shape[1]
     posteriors = Posteriors.of(team, c, y)
     i, j = (~np.eye(arms, dtype=bool)).nonzero()

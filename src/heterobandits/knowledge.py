@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.errors import MOST, InvalidInput, learned, whole_number
+from heterobandits.errors import InvalidInput, checked_tables, whole_number
+from heterobandits.ranges import MOST
 
 Counts = npt.NDArray[np.int32]
 
@@ -60,7 +61,7 @@ class Knowledge:
             raise InvalidInput(f"{given} without {missing}: give both tables or neither")
         if pulls is None:
             pulls = successes = np.zeros((agents, arms), np.int32)
-        tables = learned(pulls, successes, agents, arms)
+        tables = checked_tables(pulls, successes, agents, arms)
         return cls(*tables, whole_number(rounds, "rounds", 0, MOST)).after(visits)
 
     @property

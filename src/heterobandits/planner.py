@@ -13,7 +13,6 @@ import numpy as np
 
 from heterobandits import planning, saving
 from heterobandits.errors import (
-    MOST_ADDRESS,
     InvalidInput,
     listed,
     located,
@@ -36,6 +35,7 @@ from heterobandits.plans import (
 )
 from heterobandits.policies import RECOMMENDED, Policy
 from heterobandits.policies import policy as catalogued
+from heterobandits.ranges import MOST_ADDRESS
 from heterobandits.team import Team
 
 OTHER = (
@@ -224,7 +224,7 @@ class Planner:
     @property
     def waiting(self) -> tuple[Round, ...]:
         """The rounds that still wait for outcomes; `round.missing` says of whom."""
-        return tuple(round_ for round_ in self._history if round_.missing)
+        return tuple(record for record in self._history if record.missing)
 
     def intervals(self, method: Method = "posterior-ratio") -> NamedIntervals:
         """An estimate and an interval for the mean of every arm, however the agents were sent.
@@ -277,10 +277,10 @@ class Planner:
 
         Accepting the plan of a round once more changes nothing.
         """
-        round_ = self._round_of(a_plan(plan))
-        if round_.number > self.rounds:
-            self._keep(round_)
-        return round_.number
+        record = self._round_of(a_plan(plan))
+        if record.number > self.rounds:
+            self._keep(record)
+        return record.number
 
     def tell(self, plan: Plan | Round | int, outcomes: Any) -> None:
         """Learn outcomes of a round, at any time and in parts; all are checked before any is counted.
@@ -361,7 +361,7 @@ class Planner:
                 "rounds": self._start.rounds,
                 "pulls": self._start.pulls.tolist(),
                 "successes": self._start.successes.tolist(),
-                "history": [saving.round_state(round_) for round_ in self._history],
+                "history": [saving.round_state(record) for record in self._history],
             }
         )
 
@@ -383,8 +383,8 @@ class Planner:
                 left=state["left"],
             )
             known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
-            for round_ in saving.saved_history(state["history"], *known):
-                planner._keep(round_)
+            for record in saving.saved_history(state["history"], *known):
+                planner._keep(record)
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(
                 f"a saved planner that is damaged: an entry is missing or of the wrong kind ({error})"
@@ -407,7 +407,7 @@ class Planner:
         known = self._knowledge
         if number <= self.rounds:
             earlier = self._history[: number - 1 - self._start.rounds]
-            visits = [visit for round_ in earlier for visit in round_.visits]
+            visits = [visit for record in earlier for visit in record.visits]
             known = self._start.after(visits, rounds=len(earlier))
         address = planning.Address(self.seed, self.trial, number)
         return self._team, self._arms, self.policy, known, address
@@ -454,20 +454,20 @@ class Planner:
             )
         return self._history[place]
 
-    def _keep(self, round_: Round) -> None:
+    def _keep(self, record: Round) -> None:
         """Put a round into the history, in its place, and what is known of it into the tables."""
-        place = round_.number - 1 - self._start.rounds
+        place = record.number - 1 - self._start.rounds
         before = self._history[place : place + 1]
         replaced = [visit for old in before for visit in old.visits]
         new = 0 if before else 1
-        self._knowledge = self._knowledge.after(round_.visits, instead_of=replaced, rounds=new)
-        self._history[place : place + 1] = [round_]
+        self._knowledge = self._knowledge.after(record.visits, instead_of=replaced, rounds=new)
+        self._history[place : place + 1] = [record]
 
     def _widen(self) -> None:
         """Make room in the tables for agents who joined and arms that were added."""
         size = len(self._team), len(self._arms)
         self._start, self._knowledge = self._start.widened(*size), self._knowledge.widened(*size)
-        self._history = [replace(round_, arm_names=self._arms) for round_ in self._history]
+        self._history = [replace(record, arm_names=self._arms) for record in self._history]
 
 
 def a_plan(given: Any) -> Plan:

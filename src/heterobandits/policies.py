@@ -33,8 +33,6 @@ from heterobandits.core.indices import Rule
 from heterobandits.core.randomness import WORD_SIZE, slots
 from heterobandits.core.work import desk
 from heterobandits.errors import (
-    DEFAULT_DELTA,
-    MOST_ROUNDS,
     InvalidInput,
     choice,
     delta_from,
@@ -45,6 +43,7 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.provenance import fingerprint
+from heterobandits.ranges import DEFAULT_DELTA, MOST_ROUNDS
 from heterobandits.team import Team
 
 Table = npt.NDArray[Any]
@@ -604,7 +603,7 @@ def policy(
     return replace(entry, **changes) if changes else entry
 
 
-def chosen(policies: str | Policy | Iterable[str | Policy]) -> tuple[Policy, ...]:
+def checked_policies(policies: str | Policy | Iterable[str | Policy]) -> tuple[Policy, ...]:
     """The policies of a run: one or several, by name or as made; labels must differ."""
     if isinstance(policies, (str, Policy)):
         policies = [policies]

@@ -210,7 +210,7 @@ class Problem:
             raise InvalidInput(f"{path}: {error}") from None
 
 
-def stated(problem: Any) -> Problem:
+def checked_problem(problem: Any) -> Problem:
     """`problem`, if it is one."""
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem is {shown(problem)}: a Problem")

@@ -10,18 +10,16 @@ import numpy.typing as npt
 from heterobandits import bounds
 from heterobandits.engine import MOST_LANES, Learning, World
 from heterobandits.errors import (
-    DEFAULT_DELTA,
-    MOST,
-    MOST_ADDRESS,
     choice,
     delta_from,
     listed,
     whole_number,
 )
 from heterobandits.intervals import Posteriors, mean_threshold, order_threshold
-from heterobandits.policies import CATALOGUE, Policy, chosen
+from heterobandits.policies import CATALOGUE, Policy, checked_policies
 from heterobandits.policies import policy as catalogued
-from heterobandits.problem import Problem, stated
+from heterobandits.problem import Problem, checked_problem
+from heterobandits.ranges import DEFAULT_DELTA, MOST, MOST_ADDRESS
 from heterobandits.simulation import trial_range
 
 Broken = dict[str, npt.NDArray[np.bool_]]  # by promise: in which trials it is broken
@@ -67,8 +65,8 @@ def coverage(
     for min-width; there is no bound, and it is infinite, if the sensitivities believed are not the true ones). They are computed with the sensitivities the policy believes in; the oracle
     knows the true ones. `watched` names those to watch, all of them if not given.
     """
-    stated(problem)
-    (entry,) = chosen([policy])
+    checked_problem(problem)
+    (entry,) = checked_policies([policy])
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(whole_number(trials, "trials", 1))
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)

@@ -110,13 +110,13 @@ def saved_policy(saved: Any, given: Policy | None) -> Policy:
     return catalogued(given or name, delta=saved["delta"], horizon=saved["horizon"])
 
 
-def round_state(round_: Round) -> dict[str, Any]:
+def round_state(record: Round) -> dict[str, Any]:
     """A round as it stands in the file."""
-    circumstances = round_.circumstances._asdict().items()
+    circumstances = record.circumstances._asdict().items()
     return {
-        "round": round_.number,
-        "assignment": round_.assignment,
-        "outcomes": round_.outcomes,
+        "round": record.number,
+        "assignment": record.assignment,
+        "outcomes": record.outcomes,
         **{name: sorted(given) for name, given in circumstances if given},
     }
 

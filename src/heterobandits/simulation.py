@@ -20,17 +20,16 @@ import numpy.typing as npt
 from heterobandits import engine
 from heterobandits.engine import MOST_LANES, Control, Played, Shard, World
 from heterobandits.errors import (
-    MOST,
-    MOST_ADDRESS,
     InvalidInput,
     choice,
     listed,
     shown,
     whole_number,
 )
-from heterobandits.policies import Policy, chosen
-from heterobandits.problem import Problem, stated
+from heterobandits.policies import Policy, checked_policies
+from heterobandits.problem import Problem, checked_problem
 from heterobandits.provenance import versions
+from heterobandits.ranges import MOST, MOST_ADDRESS
 from heterobandits.results import Integers, Results, joined_spans
 
 Floats = npt.NDArray[np.float64]
@@ -284,8 +283,8 @@ def simulate(
     >>> bool(results.mean("min-width")[-1] > 0)
     True
     """
-    stated(problem)
-    entries = chosen(policies)
+    checked_problem(problem)
+    entries = checked_policies(policies)
     horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
     numbers = trial_range(trials)
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)

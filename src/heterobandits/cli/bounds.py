@@ -17,7 +17,7 @@ from heterobandits.cli.options import (
     TableOrJson,
     stated_problem,
 )
-from heterobandits.errors import DEFAULT_DELTA
+from heterobandits.ranges import DEFAULT_DELTA
 
 
 def bounds(

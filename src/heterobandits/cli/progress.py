@@ -69,9 +69,9 @@ def _bar(policies: "Iterable[str | Policy]", quiet: bool) -> Iterator[Progress |
 def compile_visibly(policies: "Iterable[str | Policy]", console: Console) -> None:
     """Compile what these policies need under a note, if this machine has not done so yet."""
     from heterobandits.engine import compile_kernels, kernels_cached
-    from heterobandits.policies import chosen
+    from heterobandits.policies import checked_policies
 
-    entries = chosen(policies)
+    entries = checked_policies(policies)
     if not kernels_cached(entries):
         with console.status("compiling for this machine, once (up to a minute)"):
             compile_kernels(entries)

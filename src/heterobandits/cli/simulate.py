@@ -19,7 +19,8 @@ from heterobandits.cli.options import (
     ThreadsOption,
     stated_problem,
 )
-from heterobandits.errors import DEFAULT_DELTA, InvalidInput, shown
+from heterobandits.errors import InvalidInput, shown
+from heterobandits.ranges import DEFAULT_DELTA
 
 if TYPE_CHECKING:
     from heterobandits.results import Results

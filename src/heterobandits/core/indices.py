@@ -71,8 +71,8 @@ class Seen(NamedTuple):
         The log term of the round.
     keys
         Random words, [slot, lane]: as many for each arm as the rule's record asks for.
-    known
-        Where known[n, lane], the tables of arm n are those that its index was computed from in the last round,
+    remembered
+        Where remembered[n, lane], the tables of arm n are those that its index was computed from in the last round,
         with the same L: it need not be computed again.
     """
 
@@ -82,7 +82,7 @@ class Seen(NamedTuple):
     y: np.ndarray
     L: float
     keys: np.ndarray
-    known: np.ndarray
+    remembered: np.ndarray
 
 
 class Size(NamedTuple):
@@ -121,7 +121,7 @@ class Rule(NamedTuple):
     words
         The random words that an arm's index takes.
     remembers
-        Whether to keep an index until its arm is pulled again: L must never change, and the kernel heed `known`.
+        Whether to keep an index until its arm is pulled again: L must never change, and the kernel heed `remembered`.
     band
         The intervals that the index is the upper end of.
     """
@@ -385,7 +385,7 @@ def outcomes(agents, pulls, successes):
 def likelihood(choose):
     """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, keys, n, work, index, estimate).
 
-    It fills index[i] and, for a rule that sorts by it, estimate[i] in the lanes that are not known.
+    It fills index[i] and, for a rule that sorts by it, estimate[i] in the lanes that are not remembered.
     """
 
     def fill(seen, desk, out):
@@ -395,7 +395,7 @@ def likelihood(choose):
         for n in range(N):
             todo = 0
             for lane in range(B):
-                if not seen.known[n, lane]:
+                if not seen.remembered[n, lane]:
                     desk.lanes[todo] = lane
                     todo += 1
             lanes = desk.lanes[:todo]
@@ -596,12 +596,13 @@ def choose_not_ruled_out(outcomes, peak, L, keys, n, work, index, estimate):
     """posterior-ratio and its kin: the largest mean within L of the evidence, and the posterior mean
     docs/beyond.md (6), (8)"""
     greatest = work.floats[0]
-    drop = work.floats[1]
-    rest = beyond(work, 2, 0)
+    log_evidence = work.floats[1]
+    drop = work.floats[2]
+    rest = beyond(work, 3, 0)
     fill_greatest(peak, outcomes, rest, greatest)
-    fill_posterior(peak, greatest, outcomes, rest, drop, estimate)
+    fill_posterior(peak, greatest, outcomes, rest, log_evidence, estimate)
     for i in range(len(peak)):
-        drop[i] = greatest[i] - drop[i] + L
+        drop[i] = greatest[i] - log_evidence[i] + L
     fill_upper_ends(drop, peak, greatest, outcomes, rest, index)
 
 

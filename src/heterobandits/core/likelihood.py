@@ -262,6 +262,7 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
     last = min(limit, (1.0 - CLOSE) / seen.s[0])  # closer to the pole of l one does not look
     height = work.floats[0]
     slope = work.floats[1]
+    step_to = slope  # it takes the slope's place
     wanted = work.floats[2]
     lowest = work.floats[3]
     highest = work.floats[4]
@@ -271,8 +272,8 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
     fill_first_guesses(above, drop, peak, seen, beyond(work, 5, 1), mu)
     if above:
         for lane in range(B):
-            slope[lane] = last
-        fill_log_likelihoods(slope, seen, height)
+            step_to[lane] = last
+        fill_log_likelihoods(step_to, seen, height)
     else:
         fill_at_zero(seen, height)
     for lane in range(B):
@@ -296,14 +297,14 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
             fall = 2.0 * (greatest[lane] - height[lane])
             z = math.sqrt(fall if fall > 0.0 else 0.0)
             height[lane] = wanted[lane] - z
-            slope[lane] = mu[lane] - height[lane] * z / slope[lane]
+            step_to[lane] = mu[lane] - height[lane] * z / slope[lane]
         for lane in range(B):
             up = side * height[lane] > 0.0
             lowest[lane] = mu[lane] if up else lowest[lane]
             highest[lane] = highest[lane] if up else mu[lane]
         moving = 0
         for lane in range(B):
-            after = slope[lane]
+            after = step_to[lane]
             inside = (after >= lowest[lane]) & (after <= highest[lane])
             after = after if inside else 0.5 * (lowest[lane] + highest[lane])
             lack = height[lane]

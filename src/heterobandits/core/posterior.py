@@ -201,19 +201,19 @@ def fill_tails(above, mode, top, slope, curvature, seen, work, edge, scale):
     touch = work.floats[0]
     height = work.floats[1]
     steepness = work.floats[2]
+    inside = work.flags[0]
     for lane in range(B):
         falling = -side * slope[lane] if side * slope[lane] < 0.0 else 0.0
         pace = falling + math.sqrt(falling * falling + 2.0 * curvature[lane])
         touch[lane] = mode[lane] + side * (2.0 / pace if pace > 0.0 else math.inf)
-        scale[lane] = (touch[lane] > 0.0) & (touch[lane] < 1.0)
-        touch[lane] = touch[lane] if scale[lane] > 0.0 else 0.5
+        inside[lane] = (touch[lane] > 0.0) & (touch[lane] < 1.0)
+        touch[lane] = touch[lane] if inside[lane] else 0.5
     fill_heights_and_slopes(touch, seen, height, steepness)
     for lane in range(B):
-        inside = scale[lane] > 0.0
-        scale[lane] = -side / steepness[lane] if inside else 0.0
+        scale[lane] = -side / steepness[lane] if inside[lane] else 0.0
         start = touch[lane] - side * (top[lane] - height[lane]) * scale[lane]
         start = start if side * (start - mode[lane]) > 0.0 else mode[lane]
-        edge[lane] = start if inside else 0.5 * (1.0 + side)
+        edge[lane] = start if inside[lane] else 0.5 * (1.0 + side)
 
 
 @compiled

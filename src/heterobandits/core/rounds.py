@@ -2,10 +2,10 @@
 
 Notation as in `indices`; besides, for the truth that only the simulator knows:
 
-    limit[a, n]   agent a succeeds on arm n if the arm's word is at most this; -1 means never
-    gap[a, n]     s_a (mu_f*(a) - mu_n), what a visit by a of n costs against the optimum f*   [eq:regret_def]
-    arms[f, a]    the arm of agent a in assignment f, for the rule that ranks whole assignments
-    C[f], Y[f]    that rule's own tables: how often assignment f was played, and its successes in all
+    threshold[a, n]   agent a succeeds on arm n if the arm's word is at most this; -1 means never
+    gap[a, n]         s_a (mu_f*(a) - mu_n), what a visit by a of n costs against the optimum f*   [eq:regret_def]
+    arms[f, a]        the arm of agent a in assignment f, for the rule that ranks whole assignments
+    C[f], Y[f]        that rule's own tables: how often assignment f was played, and its successes in all
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class World(NamedTuple):
     agents: Agents
     order: np.ndarray
     mu: np.ndarray
-    limit: np.ndarray
+    threshold: np.ndarray
     gap: np.ndarray
     arms: np.ndarray
     dealt: int
@@ -56,7 +56,7 @@ class Block(NamedTuple):
     words: np.ndarray
     index: np.ndarray
     sent: np.ndarray
-    known: np.ndarray
+    remembered: np.ndarray
     regret: np.ndarray
     desk: Desk
     table: Table
@@ -73,8 +73,8 @@ def observe(world, block):
             c_an = block.c[a, n]
             y_an = block.y[a, n]
             word = block.words[n]
-            highest = np.uint32(max(0, world.limit[a, n]))
-            possible = world.limit[a, n] >= 0
+            highest = np.uint32(max(0, world.threshold[a, n]))
+            possible = world.threshold[a, n] >= 0
             for lane in range(B):
                 here = sent[lane] == arm
                 c_an[lane] += here
@@ -116,7 +116,7 @@ def observe_assignment(world, block):
             a = world.agents.order[q]
             n = world.arms[f, a]
             block.regret[lane] += world.gap[a, n]
-            success = np.int64(block.words[n, lane]) <= world.limit[a, n]
+            success = np.int64(block.words[n, lane]) <= world.threshold[a, n]
             block.c[a, n, lane] += 1
             block.y[a, n, lane] += success
             block.Y[0, f, lane] += success
@@ -162,7 +162,7 @@ def begin(block):
     """Forget everything: the trials of the block begin."""
     for counts in (block.c, block.y, block.C, block.Y):
         counts.fill(0)
-    block.known.fill(False)
+    block.remembered.fill(False)
     block.regret.fill(0.0)
 
 
@@ -190,11 +190,11 @@ def play_trials(fill, world, seed, trial, elapsed, L, checkpoints, control, bloc
                 return False
             round_ = elapsed + i + 1
             fill_words(seed, first, round_, block.words)
-            seen = Seen(world.agents, world.mu, block.C, block.Y, L[i], keys, block.known)
+            seen = Seen(world.agents, world.mu, block.C, block.Y, L[i], keys, block.remembered)
             fill(seen, block.desk, block.index)
             finish_round(world, block)
             if world.remembers:
-                fill_unvisited(block.sent, block.known)
+                fill_unvisited(block.sent, block.remembered)
             control[DONE] += B
             if k < K and checkpoints[k] == round_:
                 row = out[k]

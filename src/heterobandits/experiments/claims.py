@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 
 from heterobandits.bounds import log_term
-from heterobandits.errors import DEFAULT_DELTA
 from heterobandits.experiments.catalogue import CASES, SYNTHETIC, Experiment
 from heterobandits.experiments.tables import (
     DEVIATIONS,
@@ -25,6 +24,7 @@ from heterobandits.experiments.tables import (
 )
 from heterobandits.experiments.theory import Theory
 from heterobandits.policies import PAPER
+from heterobandits.ranges import DEFAULT_DELTA
 from heterobandits.results import Results
 
 Verdict = Literal["pass", "fail", "unclear"]

@@ -21,8 +21,7 @@ from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
 from heterobandits.experiments.runs import Kept, Report, run_all, write_table
 from heterobandits.files import writable, write_aside, writing_to
-from heterobandits.policies import BEYOND, CATALOGUE, PAPER, Policy, policy
-from heterobandits.policies import chosen as chosen_policies
+from heterobandits.policies import BEYOND, CATALOGUE, PAPER, Policy, checked_policies, policy
 from heterobandits.problem import Problem
 from heterobandits.provenance import machine, versions
 from heterobandits.results import Results
@@ -272,7 +271,7 @@ def compare(
     """
     start = time.perf_counter()
     folder = Path(folder)
-    entered = chosen_policies(policies)
+    entered = checked_policies(policies)
     for entry in entered:
         if entry.needs_means:
             raise InvalidInput(f"{entry.label} knows the true means: nothing to compare")

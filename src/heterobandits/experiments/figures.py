@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heterobandits.bounds import lower_bound, regret_bound
-from heterobandits.errors import DEFAULT_DELTA
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.files import write_aside
 from heterobandits.plots import (
@@ -18,6 +17,7 @@ from heterobandits.plots import (
     limit_label,
     style_of,
 )
+from heterobandits.ranges import DEFAULT_DELTA
 from heterobandits.results import Results
 
 if TYPE_CHECKING:

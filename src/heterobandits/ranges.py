@@ -1,0 +1,8 @@
+"""What numbers can be computed with, and the default of the one that most functions take."""
+
+MOST = 2**31 - 1  # the kernels count in 32 bits
+MOST_ADDRESS = 2**64 - 1  # of a seed or a trial
+MOST_ROUNDS = 2**53  # and take logarithms of floats
+LEAST_SENSITIVITY = 1e-50
+LEAST_DELTA = 1e-200  # so that 2 A N / delta is a number for all A and N that can be counted
+DEFAULT_DELTA = 0.05  # the paper's
