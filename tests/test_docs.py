@@ -63,9 +63,21 @@ def test_every_command_and_option_is_documented() -> None:
         assert not missing, f"{name} has options that its documentation does not name: {missing}"
 
 
-def test_every_policy_is_in_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert [name for name in CATALOGUE if f"`{name}`" not in readme] == []
+def test_the_policies_in_the_readme_are_the_catalogue() -> None:
+    """Paste what `heterobandits policies --format markdown` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "heterobandits", "policies", "--format", "markdown"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [f"| `{name}` |" in done.stdout for name in CATALOGUE] == [True] * len(CATALOGUE)
+    assert f"\n{done.stdout}\n" in (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("table", ["covid 5×6", "16 over 1"])
+def test_tables_of_speed_have_every_policy(table: str) -> None:
+    page = (ROOT / "docs" / "engine.md").read_text("utf-8")
+    (rows,) = (part for part in page.split("\n\n") if part.startswith("|") and table in part)
+    assert re.findall(r"^\| `([\w-]+)` \|", rows, re.M) == list(CATALOGUE)
 
 
 def test_links_lead_somewhere() -> None:

@@ -1,13 +1,19 @@
 """`heterobandits policies`: the catalogue."""
 
 import json
+from typing import Annotated, Literal
 
-from heterobandits.cli.options import TableOrJson
+import typer
 
 ORIGINS = {"paper": "the paper's", "beyond": "beyond the paper", "baseline": "a baseline"}
 
 
-def policies(format: TableOrJson = "table") -> None:
+def policies(
+    format: Annotated[
+        Literal["table", "json", "markdown"],
+        typer.Option(help="table for people, json for programs, markdown for documents."),
+    ] = "table",
+) -> None:
     """List the policies: equation, who picks first, guarantee and cost of a round."""
     from heterobandits.policies import CATALOGUE, NEEDS, PAPER, RECOMMENDED
 
@@ -18,6 +24,11 @@ def policies(format: TableOrJson = "table") -> None:
             for name, entry in CATALOGUE.items()
         ]
         print(json.dumps(entries))
+        return
+    if format == "markdown":
+        print("| policy | what it ranks by | what is proven |\n| --- | --- | --- |")
+        for name, entry in CATALOGUE.items():
+            print(f"| `{name}` | {entry.summary} | {entry.guarantee} |")
         return
     from rich.text import Text
 
