@@ -49,6 +49,36 @@ def large(step, mu, pole):
     return step > CLOSE * scale + LAST_BIT * mu
 
 
+@inlined
+def hits_height(h, r, mu):
+    """The part of l(mu) that h successes have."""
+    return h * ln(mu + r)
+
+
+@inlined
+def hits_slope(h, r, mu):
+    """The same of l'(mu)."""
+    return h / (mu + r) if h > 0.0 else 0.0
+
+
+@inlined
+def missed(f, s, mu):
+    """s mu or, where nobody of this kind has failed, 0: there 1 - s mu may be zero."""
+    return s * mu if f > 0.0 else 0.0
+
+
+@inlined
+def misses_height(f, s, mu):
+    """The part of l(mu) that f failures have."""
+    return f * ln_less(missed(f, s, mu))
+
+
+@inlined
+def misses_slope(f, s, mu):
+    """The same of l'(mu)."""
+    return -f * s / (1.0 - missed(f, s, mu))
+
+
 @compiled
 def fill_log_likelihoods(mu, seen, out):
     """out[lane] = l(mu[lane]), for 0 <= mu < 1/s_1, and mu > 0 where an r is 0 and something succeeded."""
@@ -58,17 +88,15 @@ def fill_log_likelihoods(mu, seen, out):
         h_j = seen.h[j]
         if j == 0:
             for lane in range(B):
-                out[lane] = h_j[lane] * ln(mu[lane] + r_j)
+                out[lane] = hits_height(h_j[lane], r_j, mu[lane])
         else:
             for lane in range(B):
-                out[lane] += h_j[lane] * ln(mu[lane] + r_j)
+                out[lane] += hits_height(h_j[lane], r_j, mu[lane])
     for k in range(len(seen.s)):
         s_k = seen.s[k]
         f_k = seen.f[k]
         for lane in range(B):
-            # where nobody of this kind has failed, 1 - s mu may be zero
-            at = s_k * mu[lane] if f_k[lane] > 0.0 else 0.0
-            out[lane] += f_k[lane] * ln_less(at)
+            out[lane] += misses_height(f_k[lane], s_k, mu[lane])
 
 
 @compiled
@@ -80,15 +108,15 @@ def fill_slopes(mu, seen, out):
         h_j = seen.h[j]
         if j == 0:
             for lane in range(B):
-                out[lane] = h_j[lane] / (mu[lane] + r_j) if h_j[lane] > 0.0 else 0.0
+                out[lane] = hits_slope(h_j[lane], r_j, mu[lane])
         else:
             for lane in range(B):
-                out[lane] += h_j[lane] / (mu[lane] + r_j) if h_j[lane] > 0.0 else 0.0
+                out[lane] += hits_slope(h_j[lane], r_j, mu[lane])
     for k in range(len(seen.s)):
         s_k = seen.s[k]
         f_k = seen.f[k]
         for lane in range(B):
-            out[lane] -= f_k[lane] * s_k / (1.0 - s_k * mu[lane]) if f_k[lane] > 0.0 else 0.0
+            out[lane] += misses_slope(f_k[lane], s_k, mu[lane])
 
 
 @compiled
@@ -100,17 +128,15 @@ def fill_heights_and_slopes(mu, seen, height, slope):
         h_j = seen.h[j]
         first = j == 0
         for lane in range(B):
-            at = mu[lane] + r_j
-            rise = h_j[lane] / at if h_j[lane] > 0.0 else 0.0
-            height[lane] = h_j[lane] * ln(at) + (0.0 if first else height[lane])
-            slope[lane] = rise + (0.0 if first else slope[lane])
+            up = hits_height(h_j[lane], r_j, mu[lane])
+            height[lane] = up + (0.0 if first else height[lane])
+            slope[lane] = hits_slope(h_j[lane], r_j, mu[lane]) + (0.0 if first else slope[lane])
     for k in range(len(seen.s)):
         s_k = seen.s[k]
         f_k = seen.f[k]
         for lane in range(B):
-            at = s_k * mu[lane] if f_k[lane] > 0.0 else 0.0
-            height[lane] += f_k[lane] * ln_less(at)
-            slope[lane] -= f_k[lane] * s_k / (1.0 - at)
+            height[lane] += misses_height(f_k[lane], s_k, mu[lane])
+            slope[lane] += misses_slope(f_k[lane], s_k, mu[lane])
 
 
 @compiled
