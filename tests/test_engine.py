@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import reference
 from heterobandits import Planner, Policy, Problem, engine, policy, simulate
 from heterobandits.core.randomness import round_words, slots
-from heterobandits.engine import Learning, Shard, World, play, tally
+from heterobandits.engine import Learning, Shard, World, play, tally, worlds
 from heterobandits.policies import CATALOGUE
 from heterobandits.results import binary_places
 from heterobandits.testing import CHECKS, check_one_path
@@ -46,7 +46,7 @@ PLAYED = (
     *OWN,
 )
 SHARD = Shard(
-    PROBLEM, PLAYED, (1, 4, 9, 23), seed=2**50 + 7, trials=range(2**33, 2**33 + 60), kept=2
+    worlds(PROBLEM, PLAYED), (1, 4, 9, 23), 2**50 + 7, trials=range(2**33, 2**33 + 60), kept=2
 )
 
 
@@ -106,7 +106,7 @@ class TestShards:
     )
     def test_calls_of_few_rounds_change_no_bit(self, call, lanes, checkpoints, trials, entry):
         """In one call a shard may have more trials than lanes; in several, one block is played on."""
-        shard = Shard(PROBLEM, (entry,), (*sorted(checkpoints), 23), 5, range(trials), 1)
+        shard = Shard(worlds(PROBLEM, [entry]), (*sorted(checkpoints), 23), 5, range(trials), 1)
         wanted = play(shard)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(engine, "MOST_ROUNDS_A_CALL", call)
@@ -143,21 +143,21 @@ class TestShards:
 class TestControl:
     """Another thread can end a shard and see how far it is."""
 
-    LONG = Shard(PROBLEM, (policy("min-width"),), (50_000_000,), 0, range(64))
+    LONG = Shard(worlds(PROBLEM, [policy("min-width")]), (50_000_000,), 0, range(64))
 
     @pytest.mark.parametrize("entry", [*CATALOGUE.values(), *OWN], ids=lambda entry: entry.name)
     def test_a_wish_to_stop_from_before_is_heard_before_the_first_round(self, entry):
         control = engine.new_control()
         engine.stop(control)
-        assert play(replace(SHARD, policies=(entry,)), control) is None
+        assert play(replace(SHARD, worlds=worlds(PROBLEM, [entry])), control) is None
         assert engine.done(control) == 0
 
     @pytest.mark.parametrize(
         "entry", ["min-width", "thompson-sorted", "ucb", DRAWN], ids=lambda e: policy(e).name
     )
     def test_a_long_shard_can_be_stopped(self, entry):
-        shard = replace(self.LONG, policies=(policy(entry),))
-        engine.compile_kernels(shard.policies)
+        shard = replace(self.LONG, worlds=worlds(PROBLEM, [policy(entry)]))
+        engine.compile_kernels([policy(entry)])
         control = engine.new_control()
         answers = []
         thread = threading.Thread(target=lambda: answers.append(play(shard, control)), daemon=True)
@@ -180,7 +180,7 @@ class TestControl:
     @pytest.mark.parametrize(("trials", "lanes"), [(32, 512), (32, 16), (30, 10), (7, 1)])
     def test_trial_rounds_are_counted(self, entry, trials, lanes):
         entries = (policy(entry), policy("greedy"))
-        shard = replace(SHARD, policies=entries, trials=range(trials), lanes=lanes)
+        shard = replace(SHARD, worlds=worlds(PROBLEM, entries), trials=range(trials), lanes=lanes)
         control = engine.new_control()
         assert play(shard, control) is not None
         assert engine.done(control) == shard.trial_rounds == 2 * 23 * trials
@@ -193,9 +193,11 @@ class TestControl:
             return np.zeros(known.pulls.shape[1:])
 
         stopping = Policy("stopping", index=stop)
-        shard = replace(SHARD, rounds=(1,), policies=(stopping, policy("greedy")), kept=1)
+        shard = replace(
+            SHARD, rounds=(1,), worlds=worlds(PROBLEM, [stopping, policy("greedy")]), kept=1
+        )
         assert play(shard, control) is None
-        assert play(replace(shard, policies=(policy("greedy"),)), engine.new_control()) is not None
+        assert play(replace(shard, worlds=shard.worlds[1:]), engine.new_control()) is not None
 
 
 def units(regrets, places):

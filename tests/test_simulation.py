@@ -33,7 +33,7 @@ from heterobandits import (
     simulate,
     simulation,
 )
-from heterobandits.engine import Learning, Shard, World, compile_kernels
+from heterobandits.engine import Learning, Shard, World, compile_kernels, worlds
 from heterobandits.simulation import (
     IN_FLIGHT,
     ROUNDS_A_SHARD,
@@ -735,7 +735,7 @@ class TestShards:
         entries = (policy("min-width"), policy("ucb"))
         most = most_trials(len(entries), checkpoints, horizon, lanes)
         numbers = range(first, first + trials)
-        whole = Shard(covid, entries, (horizon,), 5, numbers, lanes=lanes)
+        whole = Shard(worlds(covid, entries), (horizon,), 5, numbers, lanes=lanes)
         parts = list(shards(whole, most, threads))
         assert [trial for part in parts for trial in part.trials] == list(numbers)
         assert {replace(part, trials=numbers) for part in parts} == {whole}
@@ -792,7 +792,7 @@ class TestShards:
 
     def test_progress_counts_no_trial_that_nobody_asked_for(self, covid):
         """17 trials in two blocks of nine lanes: the last lane plays for nobody."""
-        shard = Shard(covid, (policy("min-width"),), (100,), 0, range(17), lanes=16)
+        shard = Shard(worlds(covid, [policy("min-width")]), (100,), 0, range(17), lanes=16)
         seen, taken = [], []
         simulation.run(iter([shard]), AtOnce(0.35), 1, taken.append, seen.append)
         assert seen[0] > 0

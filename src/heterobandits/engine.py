@@ -135,6 +135,11 @@ class World:
         )
 
 
+def worlds(problem: Problem, policies: Iterable[Policy]) -> tuple[World, ...]:
+    """A problem as each of these policies meets it."""
+    return tuple(World(problem, policy) for policy in policies)
+
+
 class Learning:
     """The learning of one policy in a block of neighbouring trials: the two tables, and the rounds behind them."""
 
@@ -220,6 +225,8 @@ class Shard:
 
     Attributes
     ----------
+    worlds
+        The problem as each policy meets it. They are made once for all the shards of a run.
     rounds
         The checkpoints; the last one is the horizon.
     kept
@@ -228,8 +235,7 @@ class Shard:
         The most trials to play side by side.
     """
 
-    problem: Problem
-    policies: tuple[Policy, ...]
+    worlds: tuple[World, ...]
     rounds: tuple[int, ...]
     seed: int
     trials: range
@@ -239,7 +245,7 @@ class Shard:
     @property
     def trial_rounds(self) -> int:
         """The rounds of all trials, by all policies."""
-        return len(self.trials) * self.rounds[-1] * len(self.policies)
+        return len(self.trials) * self.rounds[-1] * len(self.worlds)
 
 
 class Played(NamedTuple):
@@ -255,14 +261,14 @@ class Played(NamedTuple):
 def play(shard: Shard, control: Control | None = None) -> Played | None:
     """Play a shard to the end; None if `control` stopped it before."""
     control = new_control() if control is None else control
-    regrets = np.empty((len(shard.policies), len(shard.rounds), len(shard.trials)))
-    seconds = np.empty(len(shard.policies))
-    for p, policy in enumerate(shard.policies):
+    regrets = np.empty((len(shard.worlds), len(shard.rounds), len(shard.trials)))
+    seconds = np.empty(len(shard.worlds))
+    for p, world in enumerate(shard.worlds):
         begin = time.perf_counter()
-        if not _fill_regrets(World(shard.problem, policy), shard, control, regrets[p]):
+        if not _fill_regrets(world, shard, control, regrets[p]):
             return None
         seconds[p] = time.perf_counter() - begin
-    sums, products = tally(regrets, binary_places(shard.rounds[-1], shard.problem.agents))
+    sums, products = tally(regrets, binary_places(shard.rounds[-1], shard.worlds[0].problem.agents))
     span = (shard.trials.start, shard.trials.stop)
     kept = regrets[:, len(shard.rounds) - shard.kept :].copy()
     return Played(span, sums, products, seconds, kept)
@@ -316,7 +322,7 @@ def compile_kernels(policies: Iterable[Policy]) -> float:
     stand_in = Policy("own", index=lambda known: np.zeros(known.pulls.shape[1:]))
     for policy in policies:  # one of the user's own may be made for another problem
         entry = stand_in if policy.rule is None else policy
-        play(Shard(problem, (entry,), (1,), 0, range(1)))
+        play(Shard(worlds(problem, [entry]), (1,), 0, range(1)))
     return time.perf_counter() - start
 
 

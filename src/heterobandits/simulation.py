@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits import engine
-from heterobandits.engine import MOST_LANES, Control, Played, Shard, World
+from heterobandits.engine import MOST_LANES, Control, Played, Shard
 from heterobandits.errors import (
     InvalidInput,
     choice,
@@ -297,7 +297,7 @@ def simulate(
     if executor is not None and not isinstance(executor, Executor):
         raise InvalidInput(f"executor is {shown(executor)}: a concurrent.futures.Executor")
     threads = available_threads() if threads is None else whole_number(threads, "threads", 1, 1024)
-    worlds = [World(problem, entry) for entry in entries]
+    worlds = engine.worlds(problem, entries)
     widest = max(world.lanes for world in worlds)
     lanes = widest if block is None else whole_number(block, "block", 1, MOST_LANES)
     most = most_trials(len(worlds), max(1, count), horizon, lanes)
@@ -308,7 +308,7 @@ def simulate(
     engine.compile_kernels(entries)
 
     kept_rounds = {"moments": (), "final": rounds[-1:], "all": rounds}[keep]
-    whole = Shard(problem, entries, rounds, seed, numbers, len(kept_rounds), lanes)
+    whole = Shard(worlds, rounds, seed, numbers, len(kept_rounds), lanes)
     P, K = len(entries), len(rounds)
     gathering = Gathering(
         Totals((), np.zeros((P, K), object), np.zeros((P, P, K), object), np.zeros(P)),
