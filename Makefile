@@ -1,24 +1,29 @@
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS := -n 2 --dist loadgroup
 
-.PHONY: demo test lint installed interpreted lowest clean
+.PHONY: demo test lint installed covered interpreted lowest clean
 
 demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in 75 seconds
 	$(BIN)/heterobandits reproduce --output demo
 	@echo "Open demo/report.html."
 
 test: .venv/installed-test  ## run all tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest $(WORKERS)
 
 installed:  ## the tests of the built wheel, on $(PYTHON)
 	rm -rf dist
 	$(PYTHON) -m venv --clear .venv-wheel
 	.venv-wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	.venv-wheel/bin/python -m pip install --quiet "$$(ls dist/*.whl)[test]"
-	.venv-wheel/bin/python -m pytest -n 2 -q $(MEASURED) tests --pyargs heterobandits
+	.venv-wheel/bin/python -m pytest $(WORKERS) -q $(MEASURED) tests --pyargs heterobandits
+
+covered: MEASURED = --cov=heterobandits --cov-report=
+covered: installed  ## the same, and enough of the lines outside the compiled core are run
+	.venv-wheel/bin/python -m coverage report --include='*/site-packages/*' --omit='*/core/*' --fail-under=95
 
 interpreted: .venv/installed-test  ## the core without the compiler
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -q --cov=heterobandits.core --cov-report=term \
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(WORKERS) -q --cov=heterobandits.core --cov-report=term \
 		tests/test_assignment.py tests/test_randomness.py tests/test_team.py tests/test_indices.py
 
 lint: .venv/installed-test  ## lint, format, types and the import rules
@@ -48,5 +53,5 @@ lowest: .venv-lowest/installed  ## the tests of a user's first steps, on the old
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest demo .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-wheel dist demo .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -41,6 +41,7 @@ def word(seed, trial, round_, slot):
     return philox(counter, (seed % WORD, seed // WORD))[slot % 4]
 
 
+@cache
 def G(T, A):
     """eq:G(T,A), term by term."""
     return sum(math.comb(t + A - 1, A - 1) for t in range(1, T + 1))

@@ -573,7 +573,9 @@ def test_a_source_tree_that_is_not_installed_can_be_run(tmp_path: Path) -> None:
         for path in Path(folder).iterdir():
             if "heterobandits" not in path.name and not (packages / path.name).exists():
                 (packages / path.name).symlink_to(path)
-    source = Path(heterobandits.__file__).parent.parent
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "heterobandits").symlink_to(Path(heterobandits.__file__).parent)
     environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{packages}"}
     command = [sys.executable, "-S", "-m", "heterobandits"]
     done = subprocess.run(

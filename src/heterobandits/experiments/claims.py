@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from heterobandits.bounds import log_term
 from heterobandits.experiments.catalogue import CASES, SYNTHETIC, Experiment
@@ -29,6 +30,7 @@ from heterobandits.results import Results
 
 Verdict = Literal["pass", "fail", "unclear"]
 Finding = tuple[Verdict, str]
+Floats = npt.NDArray[np.float64]
 
 AWARE = ("min-width", "min-ucb", "no-sharing")
 CANONICAL = ("cucb", "ucb")
@@ -69,6 +71,16 @@ def joint(verdicts: Iterable[Verdict]) -> Verdict:
 def sign(lower: float, upper: float) -> Verdict:
     """Pass if the interval is below zero, fail if it is above."""
     return "pass" if upper < 0 else "fail" if lower > 0 else "unclear"
+
+
+def negative(mean: float, se: float) -> Verdict:
+    """Whether what was measured with this standard error is below zero."""
+    return sign(mean - DEVIATIONS * se, mean + DEVIATIONS * se)
+
+
+def mean_and_se(sample: Floats) -> tuple[float, float]:
+    """The mean of a sample, and its standard error."""
+    return float(sample.mean()), float(sample.std(ddof=1) / math.sqrt(len(sample)))
 
 
 def lower_regret(results: Results, better: str, others: Iterable[str]) -> Verdict:
@@ -168,10 +180,7 @@ def first_apart(results: Results, factor: float) -> float:
 
 def growing(values: list[tuple[float, float]]) -> Verdict:
     """Whether figures, each with a standard error, grow from one to the next."""
-    return joint(
-        sign(a - b - DEVIATIONS * math.hypot(x, y), a - b + DEVIATIONS * math.hypot(x, y))
-        for (a, x), (b, y) in pairwise(values)
-    )
+    return joint(negative(a - b, math.hypot(x, y)) for (a, x), (b, y) in pairwise(values))
 
 
 def poaching_benefit(evidence: Evidence) -> Finding:
@@ -194,7 +203,7 @@ def poaching_gap(evidence: Evidence) -> Finding:
         gap = np.mean([results.regrets(p) for p in CANONICAL], axis=0) - np.mean(
             [results.regrets(p) for p in AWARE], axis=0
         )
-        gaps.append((float(gap.mean()), float(gap.std(ddof=1) / math.sqrt(len(gap)))))
+        gaps.append(mean_and_se(gap))
     text = "canonical minus sensitivity-aware regret: " + ", ".join(
         f"{v:.0f} ± {e:.1f}" for v, e in gaps
     )
@@ -299,13 +308,11 @@ def changes(evidence: Evidence, policy: str) -> dict[str, tuple[float, float]]:
 def over_hurts_less(policy: str) -> Callable[[Evidence], Finding]:
     def check(evidence: Evidence) -> Finding:
         over, under = (evidence.results[case].regrets(policy) for case in CASES[:2])
-        difference = over - under
-        mean, se = float(difference.mean()), float(difference.std(ddof=1) / math.sqrt(len(over)))
         found = changes(evidence, policy)
         text = ", ".join(
             f"{case.removeprefix('covid-')} {v:+.1f} ± {e:.1f} %" for case, (v, e) in found.items()
         )
-        return sign(mean - DEVIATIONS * se, mean + DEVIATIONS * se), text
+        return negative(*mean_and_se(over - under)), text
 
     return check
 
@@ -324,17 +331,11 @@ def over_hurts_no_sharing(evidence: Evidence) -> Finding:
 
 
 def mix_hurts_most(evidence: Evidence) -> Finding:
-    verdicts = []
+    verdicts: list[Verdict] = []
     parts = []
     for policy in ("min-width", "min-ucb"):
         regrets = [evidence.results[case].regrets(policy) for case in CASES]
-        for other in regrets[:2]:
-            difference = other - regrets[2]
-            mean, se = (
-                float(difference.mean()),
-                float(difference.std(ddof=1) / math.sqrt(len(other))),
-            )
-            verdicts.append(sign(mean - DEVIATIONS * se, mean + DEVIATIONS * se))
+        verdicts += [negative(*mean_and_se(other - regrets[2])) for other in regrets[:2]]
         parts.append(
             f"{policy} " + " / ".join(f"{v:+.1f} %" for v, _ in changes(evidence, policy).values())
         )
@@ -393,9 +394,8 @@ def covered(name: str) -> Callable[[Evidence], Finding]:
         }
         text = ", ".join(f"{domain} {share:.4f}" for domain, (share, _) in shares.items())
         verdict = joint(
-            sign(share - evidence.delta - DEVIATIONS * se, share - evidence.delta + DEVIATIONS * se)
+            negative(share - evidence.delta, math.sqrt(max(share, 1 / trials) / trials))
             for share, trials in shares.values()
-            for se in [math.sqrt(max(share, 1 / trials) / trials)]
         )
         return (
             verdict,
@@ -436,7 +436,7 @@ def lemma_holds(evidence: Evidence) -> Finding:
 ROBUST = ("covid", *CASES)
 THEORY = ("covid", "hotel", "poaching-5")
 
-CLAIMS = (
+OF_EXPERIMENTS = (
     Claim("covid-start", "Results, COVID", "All policies do about equally well in the first rounds.", ("covid",), covid_starts_alike),
     Claim("covid-best", "Results, COVID", "After them Min-Width does best.", ("covid",), best_in("covid")),
     Claim("covid-cucb", "Results, COVID", "CUCB does about as well as Min-UCB and No-Sharing.", ("covid",), covid_cucb_alike),
@@ -461,6 +461,9 @@ CLAIMS = (
     Claim("no-sharing-least", "Results, robustness", "No-Sharing is least affected.", ROBUST, no_sharing_least_affected),
     Claim("robustly-best", "Results, robustness", "Min-Width stays best in all three cases.", ROBUST, robustly_best),
     Claim("canonical-unaffected", "Results, robustness", "The canonical baselines are not affected at all.", ROBUST, canonical_unaffected),
+)  # fmt: skip
+
+OF_THEORY = (
     Claim("smaller-logarithm", "Min-UCB", "The logarithm of No-Sharing and Min-UCB is smaller than Min-Width's.", THEORY, smaller_logarithm),
     Claim("coverage-min-width", "Theorem, concentration", "Min-Width's intervals all hold with probability 1 - δ.", THEORY, covered("min-width")),
     Claim("coverage-min-ucb", "Corollary", "Min-UCB's upper bounds all hold with probability 1 - δ.", THEORY, covered("min-ucb")),
@@ -469,6 +472,8 @@ CLAIMS = (
     Claim("closed-form", "Update rule", "G(T, A) counts the ways to pull an arm, and is below (T+1)^A.", THEORY, closed_form),
     Claim("lemma", "Appendix, lemma", "The sum of 1/sqrt(c) over all pulls is below 2 sqrt(ANT).", THEORY, lemma_holds),
 )  # fmt: skip
+
+CLAIMS = OF_EXPERIMENTS + OF_THEORY
 
 
 @dataclass(frozen=True)
@@ -481,12 +486,7 @@ class Judged:
 
 
 def judge(evidence: Evidence) -> list[Judged]:
-    """The verdict on every claim whose experiments were run."""
-    have = set(evidence.results)
-    theory = set(evidence.theory)
-    judged = []
-    for claim in CLAIMS:
-        if theory if claim.needs == THEORY else set(claim.needs) <= have:
-            verdict, text = claim.check(evidence)
-            judged.append(Judged(claim, verdict, text))
-    return judged
+    """The verdict on every claim whose experiments were run; on theory's if it was watched in any domain."""
+    run = [claim for claim in OF_EXPERIMENTS if set(claim.needs) <= set(evidence.results)]
+    watched = OF_THEORY if evidence.theory else ()
+    return [Judged(claim, *claim.check(evidence)) for claim in (*run, *watched)]
