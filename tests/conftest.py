@@ -39,6 +39,7 @@ def pytest_addoption(parser):
     parser.addoption("--seeded", action="store_true", help="only the tests that take the seed")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(config, items):
     for item in items:
         if groups := [
