@@ -1,6 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
-WORKERS := -n 2 --dist loadgroup
+# tests that stand together run together, and what they share is made once
+WORKERS := -n 2 --dist worksteal
 
 .PHONY: demo test lint installed covered interpreted lowest clean
 

@@ -28,24 +28,11 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# What takes long to make is made in one process: the tests that look at it are a group, and stay together.
-MADE_ONCE = {
-    "alone": "cache", "cold": "cache", "both": "interpreted", "figures": "paper", "synthetic": "paper",
-    "folders": "report", "tiny": "comparison",
-}  # fmt: skip
-
-
 def pytest_addoption(parser):
     parser.addoption("--seeded", action="store_true", help="only the tests that take the seed")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(config, items):
-    for item in items:
-        if groups := [
-            MADE_ONCE[name] for name in getattr(item, "fixturenames", ()) if name in MADE_ONCE
-        ]:
-            item.add_marker(pytest.mark.xdist_group(groups[0]))
     if config.getoption("--seeded"):
         chosen = [item for item in items if "seed" in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
