@@ -286,3 +286,18 @@ def test_a_regret_over_the_bound_is_counted(seed):
 def test_bad_input_is_refused(call):
     with pytest.raises(InvalidInput):
         call()
+
+
+@pytest.mark.parametrize("chance", ["a", 2, -0.1, None, math.nan])
+def test_kl_is_of_two_probabilities(chance):
+    for pair in ((chance, 0.5), (0.5, chance)):
+        with pytest.raises(InvalidInput, match="a chance is a probability"):
+            bounds.kl(*pair)
+
+
+@pytest.mark.parametrize("name", [np.array(["min-width", "ucb"]), None, ["min-width"]])
+def test_a_width_is_of_one_policy(name):
+    with pytest.raises(InvalidInput, match="unknown policy with"):
+        bounds.log_term(name, 2, 3, 10)
+    with pytest.raises(InvalidInput, match="unknown policy with"):
+        bounds.widths(name, [[1, 1], [1, 1]], [0.5, 0.5], 10)

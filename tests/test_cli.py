@@ -241,6 +241,30 @@ def test_bad_input_is_one_clear_line(case: str, capsys: pytest.CaptureFixture[st
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (("--output", ""), "the folder is ''"),
+        (("--means", ""), "--problem already has means"),
+        (("--believed", ""), "--problem already has means"),
+    ],
+)
+def test_an_empty_text_is_not_taken_for_nothing(
+    arguments: tuple[str, str],
+    culprit: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of a variable of the shell that is not set."""
+    monkeypatch.chdir(tmp_path)
+    how = ("simulate", "--problem", "covid", "--policy", "greedy", "--trials", "3")
+    code, out, err = run_in_process(capsys, *how, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert culprit in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_bad_input_has_no_traceback_in_a_process() -> None:
     done = run("simulate", "--means", "2", "--sensitivities", "0.5", "--horizon", "5")
     assert done.returncode == 2

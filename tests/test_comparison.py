@@ -373,3 +373,25 @@ class TestCommand:
         assert "cannot write to" in err
         with pytest.raises(InvalidInput, match="cannot write"):
             comparison.compare(tmp_path / "file", quick=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "culprit"),
+    [
+        ({"groups": []}, "groups is empty"),
+        ({"groups": iter(())}, "groups is empty"),
+        ({"groups": "domains"}, "groups is 'domains'"),
+        ({"folder": None}, "folder is None"),
+        ({"folder": ""}, "folder is ''"),
+    ],
+)
+def test_what_cannot_be_compared(given, culprit, tmp_path):
+    with pytest.raises(InvalidInput, match=culprit):
+        comparison.compare(**{"folder": tmp_path / "made", "policies": ["greedy"], **given})
+    assert not (tmp_path / "made").exists()
+
+
+def test_groups_may_come_one_by_one(tmp_path):
+    how = {"policies": ["greedy"], "quick": True, "trials": 2}
+    made = comparison.compare(tmp_path, groups=(g for g in ["domains"]), **how)
+    assert {row.group for row in made.rows} == {"domains"}

@@ -115,6 +115,9 @@ class TestJson:
             ("seconds", None),
             ("seconds", [1.0]),
             ("versions", 3),
+            ("partial", "false"),
+            ("labels", ["min-width", "min-width", "cucb"]),
+            ("labels", ["min-width", "\x1b[31m", "cucb"]),
             ("problem", {"means": [2.0], "sensitivities": [0.5]}),
             ("problem", None),
         ],
@@ -123,6 +126,28 @@ class TestJson:
         payload = json.loads(results.to_json()) | {field: value}
         with pytest.raises(InvalidInput):
             Results.from_json(json.dumps(payload))
+
+    @pytest.mark.parametrize("wrong", [math.nan, 1e6, -1.0, 0.25])
+    def test_kept_trials_that_are_not_those_of_the_sums(self, wrong):
+        payload = json.loads(run(keep="final").to_json())
+        payload["kept"][0][0][0] = wrong
+        with pytest.raises(InvalidInput, match="the kept trials do not add up to the sums"):
+            Results.from_json(json.dumps(payload))
+
+    @pytest.mark.parametrize("total", [10**400, -(10**30)])
+    def test_sums_that_no_regrets_have(self, results, total):
+        payload = json.loads(results.to_json())
+        payload["sums"] = [[str(total)] * len(row) for row in payload["sums"]]
+        square = str(total**2)  # the same in every trial of every policy
+        payload["products"] = [[[square] * len(r) for r in b] for b in payload["products"]]
+        with pytest.raises(InvalidInput, match="no trial can have"):
+            Results.from_json(json.dumps(payload))
+
+    @pytest.mark.parametrize("use", ["to_csv", "to_parquet", "save"])
+    @pytest.mark.parametrize("path", [None, 5, "", "a\0b"])
+    def test_what_is_no_path(self, results, use, path):
+        with pytest.raises(InvalidInput, match=r"(path|folder) is"):
+            getattr(results, use)(path)
 
     @settings(max_examples=200)
     @given(

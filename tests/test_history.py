@@ -1,8 +1,10 @@
 """Rounds that are fixed, told late, in parts and out of order, and corrected."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -202,6 +204,16 @@ class TestCorrecting:
         assert planner.pulls.tolist() == [[0, 0, 0], [0, 1, 0]]
         assert planner.successes.tolist() == [[0, 0, 0], [0, 1, 0]]
         assert planner.rounds == 1
+
+    def test_what_a_data_frame_does_not_say_changes_nothing(self):
+        planner = named()
+        planner.tell(planner.ask(), {"x": 1, "y": 1})
+        planner.correct(1, pd.Series({"x": 0.0, "y": math.nan}))
+        assert planner.history[0].outcomes == ((0, 1), (1, 1))
+        planner.correct(1, pd.Series({"x": pd.NA, "y": 0}, dtype="Int64"))
+        assert planner.history[0].outcomes == ((0, 1), (0, 1))
+        planner.correct(1, pd.Series({"x": None, "y": 1}, dtype=object))
+        assert planner.history[0].outcomes == (None, (1, 1))
 
     @pytest.mark.parametrize(
         ("outcomes", "culprit"),

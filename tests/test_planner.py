@@ -1,12 +1,14 @@
 """One round at a time: making a planner, asking it, telling it, and the simulator's rounds."""
 
+import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from heterobandits import PAPER, InvalidInput, Planner, Problem, policy
+from heterobandits import PAPER, InvalidInput, Planner, Problem, intervals, policy
 from heterobandits.core.randomness import uniform
 from heterobandits.engine import Learning, World
 from planning import OWN, PLANNED, fixed, labelled, play, ready, with_tables
@@ -202,8 +204,11 @@ class TestTelling:
             (lambda f: {"x": np.float64(1.0), "y": np.nan, "z": np.nan}, [(1, 1), (0, 0)]),
             (lambda f: {"x": (3.0, np.float64(12.0)), "y": (np.int64(0), 7)}, [(3, 12), (0, 7)]),
             (lambda f: pd.Series([0.0, 1.0], ["y", "x"]), [(1, 1), (0, 1)]),
-            (lambda f: pd.Series([1, 0, None], dtype="Int64"), [(1, 1), (0, 1)]),
-            (lambda f: pd.Series([True, False, None], dtype="boolean"), [(1, 1), (0, 1)]),
+            (lambda f: pd.Series([1, 0, None], list("xyz"), dtype="Int64"), [(1, 1), (0, 1)]),
+            (
+                lambda f: pd.Series([True, False, None], list("xyz"), dtype="boolean"),
+                [(1, 1), (0, 1)],
+            ),
             (lambda f: dict(zip("xyz", pd.Series([1, 0, None]), strict=True)), [(1, 1), (0, 1)]),
         ],
     )
@@ -237,6 +242,9 @@ class TestTelling:
             (lambda f: [1, np.float64(2.0), None], "outcome of 'y' is .*2.0"),
             (lambda f: [1, 0, 0.0], "0.0 for 'z': the plan sent it nowhere"),
             (lambda f: pd.Series([1, 0, 1], ["x", "y", "x"]), "outcomes has 'x' twice"),
+            (lambda f: pd.Series([1, 0, 1]), "row numbers do not say whose is whose"),
+            (lambda f: pd.DataFrame({"who": ["z"], "found": [1]})["found"], "index has 0"),
+            (lambda f: dict, "one per agent, or a mapping"),
             (lambda f: [1, -1, None], "outcome of 'y' is -1"),
             (lambda f: [1, 2, None], "outcome of 'y' is 2"),
             (lambda f: [1, 10**5000, None], "outcome of 'y' is"),
@@ -437,3 +445,67 @@ class TestReading:
             ["c", "1", "a,", "b"],
         ]
         assert repr(known) == "<Ranking: a 2 to 3, b 2 to 3, c 1>"
+
+
+class TestPlansOfOthers:
+    """A plan is what its circumstances allow, whoever made or altered it."""
+
+    @pytest.mark.parametrize(
+        ("how", "assignment", "culprit"),
+        [
+            ({"closed": ["a"]}, (0, 1), "sends 'x' to 'a', which is closed"),
+            ({"absent": ["y"]}, (0, 1), "sends 'y' to 'b', who is absent"),
+            ({"forbidden": ("x", "c")}, (2, 1), "sends 'x' to 'c', a pair that is forbidden"),
+            ({"forced": ("x", "c")}, (0, 2), "does not send 'x' to 'c', a pair forced"),
+        ],
+    )
+    def test_one_against_its_circumstances_is_refused(self, how, assignment, culprit):
+        planner = Planner([0.9, 0.6], ["a", "b", "c"], agent_names=["x", "y"])
+        plan = replace(planner.ask(**how), assignment=assignment)
+        for use in (planner.accept, lambda plan: planner.tell(plan, [1, 1])):
+            with pytest.raises(InvalidInput, match=culprit):
+                use(plan)
+        assert planner.rounds == 0
+        planner.accept(planner.ask(**how))
+        saved = json.loads(planner.to_json())
+        saved["history"][0]["assignment"] = list(assignment)
+        with pytest.raises(InvalidInput, match=culprit):
+            Planner.from_json(json.dumps(saved))
+
+    def test_one_that_goes_elsewhere_but_nowhere_forbidden_is_taken(self):
+        planner = Planner([0.9, 0.6], ["a", "b", "c"])
+        planner.accept(replace(planner.ask(closed=["a"]), assignment=(2, 1)))
+        assert planner.history[0].assignment == (2, 1)
+
+
+@pytest.mark.parametrize("given", [["north", "north "], ["north", "no\u200brth"], ["a  b", "a b"]])
+def test_names_that_look_alike_are_not_two(given):
+    with pytest.raises(InvalidInput, match=r"\[1\] is .*: names must differ from each other"):
+        Planner([0.9], given)
+
+
+def test_blanks_around_a_name_do_not_count():
+    planner = Planner([0.9], [" north", "south "])
+    assert planner.arm_names == ("north", "south")
+    assert planner.ask(closed=["north "]).assignment == (1,)
+
+
+def test_a_joiner_in_an_emoji_or_a_word_stays():
+    """The characters of no width that some scripts need are kept; they alone make no other name."""
+    family = "\U0001f469\u200d\U0001f33e"
+    assert Planner([0.9], [family, "\u0645\u06cc\u200c\u062e"]).arm_names[0] == family
+
+
+@pytest.mark.parametrize("method", [np.array(["min-width"]), None, "none", ["min-width"]])
+def test_a_method_that_is_none(method):
+    with pytest.raises(InvalidInput, match="method is"):
+        Planner([0.9], 2).intervals(method)
+
+
+def test_of_very_many_arms_no_order_is_said():
+    planner = Planner([0.9], intervals.MOST_RANKED + 1)
+    plan = planner.ask()
+    (explanation,) = planner.explain(plan)
+    assert (explanation.best_rank, explanation.worst_rank) == (1, intervals.MOST_RANKED + 1)
+    with pytest.raises(InvalidInput, match="there are 2,001 arms"):
+        planner.ranking()

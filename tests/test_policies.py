@@ -365,6 +365,7 @@ class TestOwnPolicy:
             (lambda shape: np.full(shape, 1j), r"'own' gave"),
             (lambda shape: np.full(shape, np.nan), r"not a number \(NaN\)"),
             (lambda shape: np.full(shape, None), r"'own' gave"),
+            (lambda shape: np.full(shape, 10**400, object), r"'own' gave"),
         ],
     )
     def test_a_wrong_answer_is_named(self, per, answer, culprit):

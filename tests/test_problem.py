@@ -47,11 +47,17 @@ def texts(count):
         alphabet="\"'\\\ufeff=[]{}#,$_\U0001f98fée\u0301", min_size=1
     )
     return st.lists(
-        text.filter(str.strip),
+        text.filter(seen),
         min_size=count,
         max_size=count,
-        unique_by=lambda name: unicodedata.normalize("NFC", name),
+        unique_by=seen,
     )
+
+
+def seen(name):
+    """What a person sees of a name."""
+    composed = unicodedata.normalize("NFC", name)
+    return " ".join("".join(c for c in composed if unicodedata.category(c) != "Cf").split())
 
 
 @st.composite
@@ -482,3 +488,14 @@ class TestFilesOfOthers:
         text = '{"means": [0.1, 0.5], "sensitivities": [0.5], "means": [0.2, 0.3]}'
         with pytest.raises(InvalidInput, match="not a problem in JSON: 'means' is there twice"):
             Problem.from_json(text)
+
+
+@pytest.mark.parametrize("no_number", [np.True_, bytearray(b".3"), np.array("0.3"), np.array(True)])
+def test_what_only_converts_to_a_number_is_none(no_number):
+    with pytest.raises(InvalidInput, match=r"means\[0\] is"):
+        Problem([no_number, 0.3], [0.5])
+
+
+def test_a_range_longer_than_any_list():
+    with pytest.raises(InvalidInput, match="means is range"):
+        Problem(range(10**30), [0.5])

@@ -174,6 +174,7 @@ class TestReproduce:
             (["--only", "hotel, robustnes"], "did you mean 'robustness'?"),
             (["--only", "synthetic-1_9-by-1_8"], "did you mean 'synthetic-1_9-by-1_"),
             (["--only", ""], "unknown experiment ''"),
+            (["--only", ","], "unknown experiment ''"),
             (["--only", "covid,"], "unknown experiment ''"),
             (["--only", "covid", "--trials", "0"], "trials is 0: a whole number at least 2"),
             (["--only", "covid", "--trials", "1"], "trials is 1"),

@@ -244,3 +244,27 @@ def test_what_is_shown_of_results_is_short_and_says_what_matters(results):
     for label in NAMES:
         assert f"{label} {results.mean(label)[-1]:.4g} ± {results.se(label)[-1]:.2g}" in text
     assert "interrupted" in repr(replace(results, partial=True))
+
+
+@pytest.mark.parametrize("name", [np.array(["cucb", "ucb"]), ["cucb"], None, 3])
+@pytest.mark.parametrize("use", ["mean", "se", "regrets", "position", "rounds_per_second"])
+def test_a_policy_is_named_by_one_text(use, name):
+    with pytest.raises(InvalidInput, match="unknown policy in these results"):
+        getattr(run(keep="final"), use)(name)
+
+
+@pytest.mark.parametrize("other", [None, "results", 3])
+def test_only_results_are_merged(results, other):
+    with pytest.raises(InvalidInput, match="other is"):
+        results.merge(other)
+
+
+@pytest.mark.parametrize("levels", [0.5, None, "0.5", [], [2.0], ["a"], range(10**30)])
+def test_quantiles_take_a_list_of_levels(levels):
+    with pytest.raises(InvalidInput, match=r"probabilities is|a quantile's level is"):
+        run(keep="all").quantiles("cucb", levels)
+
+
+def test_the_limit_to_draw_is_a_number(results):
+    with pytest.raises(InvalidInput, match=r"limit is '0\.5'"):
+        results.plot(limit="0.5")

@@ -994,3 +994,8 @@ class TestMemory:
         assert results.partial
         assert 0 < results.trials < 10**12
         assert peak < 2**28  # a byte for each trial would be four thousand times that
+
+
+def test_checkpoints_longer_than_any_list(covid):
+    with pytest.raises(InvalidInput, match=r"would need|checkpoints is"):
+        simulate(covid, "greedy", 300, 10, checkpoints=range(1, 10**30))

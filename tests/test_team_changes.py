@@ -150,6 +150,9 @@ class TestJoining:
             (5, 0.5, "a name is a text that is not blank"),
             ("w", 1.2, r"sensitivities\[3\] is 1.2"),
             ("w", None, r"sensitivities\[3\] is None"),
+            ("x ", 0.9, "'x' is in the team already"),
+            ("x\u200b", 0.9, "names must differ"),
+            ("w", np.True_, r"sensitivities\[3\] is"),
         ],
     )
     def test_refused(self, name, sensitivity, culprit):
@@ -210,6 +213,9 @@ class TestArms:
         ("name", "culprit"),
         [
             ("a", "there is an arm 'a' already"),
+            (" a", "there is an arm 'a' already"),
+            ("a\u200b", "names must differ"),
+            (np.array(["d", "e"]), "a name is a text"),
             ("", "a name is a text"),
             (None, "a name is a text"),
         ],

@@ -14,6 +14,7 @@ from heterobandits.core import indices
 from heterobandits.errors import (
     counts,
     delta_from,
+    probabilities,
     unknown,
     whole_number,
 )
@@ -49,7 +50,7 @@ def log_term(
     policy: str, agents: int, arms: int, horizon: int, delta: float = DEFAULT_DELTA
 ) -> float:
     """The logarithm under the root of this policy's width, such as ln(2 N G(T, A) / delta)."""
-    if policy not in PAPER:
+    if not isinstance(policy, str) or policy not in PAPER:
         raise unknown("policy with a width", policy, PAPER)
     horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     agents = whole_number(agents, "agents", 1, MOST)
@@ -74,7 +75,7 @@ def widths(
     pulls
         Table of pulls, shape (agents, arms).
     """
-    if policy not in WITH_WIDTHS:
+    if not isinstance(policy, str) or policy not in WITH_WIDTHS:
         raise unknown("policy with a width", policy, WITH_WIDTHS)
     team = Team(sensitivities)
     c = counts(pulls, "pulls", len(team))[:, :, None]
@@ -118,7 +119,8 @@ def kl(p: float, q: float) -> float:
     p ln(p/q) + (1-p) ln((1-p)/(1-q)), put together from two parts of the same sign, so that it is
     right to the last digits for a close p and q too.
     """
-    p, q, d = np.float64(p), np.float64(q), np.float64(q) - np.float64(p)
+    (p, q) = (np.float64(x) for x in probabilities([p, q], "p, q", "chance", "[0, 1]"))
+    d = q - p
     with np.errstate(all="ignore"):
         return float(d * (lag(p, q, d) - lag(1.0 - p, 1.0 - q, -d))) if d else 0.0
 

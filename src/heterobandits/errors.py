@@ -8,8 +8,10 @@ import difflib
 import json
 import math
 import operator
+import os
 import unicodedata
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ Counts = npt.NDArray[np.int32]
 
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # categories: controls, half characters, ends of lines
 TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+MOST_NAMED = 20  # of what is known, in a message
 
 __all__ = ["InvalidInput", "UnsupportedVersion"]
 
@@ -59,7 +63,9 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
 def real_number(value: Any, name: str, allowed: str) -> float:
     """`value` as a finite float; `allowed` completes the message."""
     try:
-        if isinstance(value, (str, bytes, bool, np.complexfloating)):
+        if isinstance(value, (str, bytes, bytearray, bool, np.bool_, np.complexfloating)):
+            raise TypeError
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "iuf":
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -100,7 +106,10 @@ def listed(values: Any, name: str, what: str) -> list[Any]:
         raise InvalidInput(f"{name} is {shown(values)}: a list of {what}")
     try:
         return list(values)
-    except TypeError:  # an array without dimensions calls itself iterable
+    except (
+        TypeError,  # an array without dimensions calls itself iterable
+        OverflowError,  # a range longer than any list
+    ):
         raise InvalidInput(f"{name} is {shown(values)}: a list of {what}") from None
 
 
@@ -174,13 +183,19 @@ def checked_tables(
 
 
 def composed(text: str) -> str:
-    """The text in Unicode's composed form, NFC: what looks the same is the same."""
-    return unicodedata.normalize("NFC", text)
+    """The text as names are kept: in Unicode's composed form, NFC, without the blanks around it."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def appearance(name: str) -> str:
+    """What people see of a name: characters of no width are left out, and blanks are one blank."""
+    seen = "".join(c for c in name if unicodedata.category(c) != "Cf")
+    return " ".join(seen.split())
 
 
 def name_from(value: Any, name: str) -> str:
-    """`value` as a name: one line of text that shows as it is written, in composed form."""
-    if not isinstance(value, str) or not value.strip():
+    """`value` as a name: one line of text that shows as it is written, composed."""
+    if not isinstance(value, str) or not appearance(value):
         raise InvalidInput(f"{name} is {shown(value)}: a name is a text that is not blank")
     for character in value:
         if character in TURNING or unicodedata.category(character) in UNPRINTABLE:
@@ -198,13 +213,23 @@ def names(values: Any, name: str, count: int, prefix: str) -> tuple[str, ...]:
     items = listed(values, name, "names")
     if len(items) != count:
         raise InvalidInput(f"{name} has {len(items)} names: there are {count} {prefix}s to name")
-    checked: dict[str, None] = {}
+    checked: dict[str, str] = {}
     for i, item in enumerate(items):
         text = name_from(item, f"{name}[{i}]")
-        if text in checked:
+        if appearance(text) in checked:
             raise InvalidInput(f"{name}[{i}] is {shown(item)}: names must differ from each other")
-        checked[text] = None
-    return tuple(checked)
+        checked[appearance(text)] = text
+    return tuple(checked.values())
+
+
+def path_from(given: Any, name: str = "path") -> Path:
+    """`given` as a path."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InvalidInput(f"{name} is {shown(given)}: the path of a file or folder")
+    text = os.fsdecode(given)
+    if not text or "\0" in text:
+        raise InvalidInput(f"{name} is {shown(given)}: the path of a file or folder, not empty")
+    return Path(text)
 
 
 def json_from(text: str) -> Any:
@@ -225,16 +250,16 @@ def json_from(text: str) -> Any:
 def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:
     """The error for a name that is not `known`, with the nearest one that is."""
     near = difflib.get_close_matches(shown(value).strip("'\""), known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    some = ", ".join(known[:MOST_NAMED]) + (", ..." if len(known) > MOST_NAMED else "")
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {some}"
     return InvalidInput(f"unknown {kind} {shown(value)}: {hint}")
 
 
 def located_name(key: Any, kind: str, known: Sequence[str]) -> int:
     """The position of a name."""
-    name = composed(key) if isinstance(key, str) else key
-    if name not in known:
+    if not isinstance(key, str) or composed(key) not in known:
         raise unknown(kind, key, known)
-    return known.index(name)
+    return known.index(composed(key))
 
 
 def located(key: Any, kind: str, known: Sequence[str]) -> int:

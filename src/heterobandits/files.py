@@ -15,6 +15,7 @@ from heterobandits.errors import (
     InvalidInput,
     UnsupportedVersion,
     json_from,
+    path_from,
     shown,
     whole_number,
 )
@@ -73,7 +74,7 @@ def from_json(text: str, make: Callable[..., Made]) -> Made:
             sums=_integers(payload["sums"]),
             products=_integers(payload["products"]),
             seconds=tuple(payload["seconds"]),
-            partial=bool(payload["partial"]),
+            partial=payload["partial"],
             versions=dict(payload["versions"]),
             kept_rounds=tuple(payload["kept_rounds"]),
             kept=None if payload["kept"] is None else np.array(payload["kept"], np.float64),
@@ -110,7 +111,7 @@ def save(
     """The paths of results.json, results.csv, results.parquet and regret.png, written into `folder`."""
     from matplotlib.figure import Figure
 
-    folder = Path(folder)
+    folder = path_from(folder, "folder")
     figure = Figure(figsize=(6, 4), layout="constrained")
     draw_regret(results, figure.subplots(), title, limit)
     written = [
@@ -148,7 +149,7 @@ def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:
 
     It may be read by whom the process's umask allows.
     """
-    path = Path(path)
+    path = path_from(path)
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     aside.open("xb").close()
     try:

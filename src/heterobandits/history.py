@@ -55,6 +55,7 @@ class Round:
                 f"the plan's assignment is {shown(plan.assignment)}: one arm per agent"
             )
         assignment = assigned(plan.assignment, len(arms))
+        plan.circumstances.check(assignment, agents, arms)
         nothing = (None,) * len(agents)
         return cls(plan.round, assignment, nothing, plan.circumstances, agents, arms)
 
@@ -88,7 +89,7 @@ class Round:
 
     def told(self, outcomes: Any) -> "Round":
         """The round with these outcomes as well; refuses one that is there already."""
-        counted = self._counted(outcomes).items()
+        counted = self._counted(self._by_agent(outcomes)).items()
         new = {agent: outcome for agent, outcome in counted if outcome is not None}
         for agent in new:
             if self.outcomes[agent] is not None:
@@ -99,17 +100,19 @@ class Round:
         return self._with(new)
 
     def corrected(self, outcomes: Any) -> "Round":
-        """The round with these outcomes in place of what is there; None withdraws one."""
-        return self._with(self._counted(outcomes))
+        """The round with these outcomes in place of what is there; None, but not NaN, withdraws one."""
+        given = self._by_agent(outcomes)
+        counted = self._counted(given).items()
+        return self._with({a: new for a, new in counted if new is not None or given[a] is None})
 
     def _with(self, changes: Mapping[int, Outcome | None]) -> "Round":
         known = enumerate(self.outcomes)
         return replace(self, outcomes=tuple(changes.get(a, outcome) for a, outcome in known))
 
-    def _counted(self, outcomes: Any) -> dict[int, Outcome | None]:
+    def _counted(self, outcomes: Mapping[int, Any]) -> dict[int, Outcome | None]:
         """What was reported by whom, checked."""
         counted: dict[int, Outcome | None] = {}
-        for agent, outcome in self._by_agent(outcomes).items():
+        for agent, outcome in outcomes.items():
             name = self.agent_names[agent]
             missing = is_missing(outcome)
             if not missing and self.assignment[agent] is None:
@@ -120,7 +123,9 @@ class Round:
         return counted
 
     def _by_agent(self, outcomes: Any) -> dict[int, Any]:
-        if not hasattr(outcomes, "items"):  # a mapping, or a column of a data frame, has pairs
+        if isinstance(outcomes, type) or not hasattr(
+            outcomes, "items"
+        ):  # a mapping, or a column of a data frame, has pairs
             items = listed(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
             if len(items) != len(self.agent_names):
                 raise InvalidInput(
@@ -130,6 +135,11 @@ class Round:
             return dict(enumerate(items))
         given: dict[int, Any] = {}
         for key, outcome in outcomes.items():
+            if not isinstance(outcomes, Mapping) and not isinstance(key, (str, tuple)):
+                raise InvalidInput(
+                    f"outcomes is a column whose index has {shown(key)}: an index of the agents' names, "
+                    "as set_index makes one of another column; row numbers do not say whose is whose"
+                )
             if isinstance(key, tuple):
                 agent, arm = located_pair(key, "outcomes", self.agent_names, self.arm_names)
                 if self.assignment[agent] != arm:

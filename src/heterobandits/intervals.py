@@ -48,6 +48,7 @@ Flags = npt.NDArray[np.bool_]
 Method = Literal["posterior-ratio", "mixture-width", "min-width"]
 
 METHODS: tuple[Method, ...] = ("posterior-ratio", "mixture-width", "min-width")
+MOST_RANKED = 2000  # arms in a table of every arm against every other
 
 
 class Intervals(NamedTuple):
@@ -241,6 +242,10 @@ def ranking(
     team = Team(sensitivities)
     c, y = checked_tables(pulls, successes, len(team))
     arms = c.shape[1]
+    if arms > MOST_RANKED:
+        raise InvalidInput(
+            f"there are {arms:,} arms: a table of every arm against every other has up to {MOST_RANKED:,}"
+        )
     posteriors = Posteriors.of(team, c, y)
     i, j = (~np.eye(arms, dtype=bool)).nonzero()
     evidence = np.full((arms, arms), -np.inf)

@@ -87,6 +87,27 @@ class Circumstances(NamedTuple):
                     raise InvalidInput(f"forced pair ({agents[a]!r}, {arms[n]!r}): {why}")
         return cls(away, shut, never, must, gone)
 
+    def check(
+        self, assignment: Sequence[int | None], agents: Sequence[str], arms: Sequence[str]
+    ) -> None:
+        """Refuse an assignment that goes against them."""
+        sent = {(a, n) for a, n in enumerate(assignment) if n is not None}
+        for a, n in sorted(sent):
+            for wrong, why in (
+                (a in self.left, "who left the team"),
+                (a in self.absent, "who is absent"),
+                (n in self.closed, "which is closed"),
+                ((a, n) in self.forbidden, "a pair that is forbidden"),
+            ):
+                if wrong:
+                    raise InvalidInput(
+                        f"the assignment sends {agents[a]!r} to {arms[n]!r}, {why} in this round"
+                    )
+        for a, n in sorted(self.forced - sent):
+            raise InvalidInput(
+                f"the assignment does not send {agents[a]!r} to {arms[n]!r}, a pair forced in this round"
+            )
+
     @property
     def away(self) -> frozenset[int]:
         """Who is not there to be sent."""

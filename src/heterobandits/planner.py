@@ -14,15 +14,17 @@ import numpy as np
 from heterobandits import planning, saving
 from heterobandits.errors import (
     InvalidInput,
+    choice,
     listed,
     located,
     name_from,
     names,
+    sensitivities_from,
     shown,
     whole_number,
 )
 from heterobandits.history import Round, differences
-from heterobandits.intervals import Method, mean_intervals, ranking
+from heterobandits.intervals import METHODS, Method, mean_intervals, ranking
 from heterobandits.knowledge import Counts, Knowledge
 from heterobandits.matching import Circumstances
 from heterobandits.plans import (
@@ -234,7 +236,7 @@ class Planner:
         horizon or, if it has none, in any one round.
         """
         horizon = None
-        if method == "min-width":
+        if choice(method, "method", METHODS) == "min-width":
             anytime = self.policy.horizon == "anytime"
             horizon = max(1, self.elapsed) if anytime else int(self.policy.horizon)
         tables = (self.pulls, self.successes, self.sensitivities)
@@ -291,14 +293,17 @@ class Planner:
             A plan, which is accepted if it was not yet, or a round that was fixed, or its number.
         outcomes
             A list with one outcome for each agent, or a mapping from agents, or from pairs
-            (agent, arm), to outcomes; or a column of a data frame, whose index has the agents. An
+            (agent, arm), to outcomes; or a column of a data frame, whose index has the agents' names. An
             outcome is 0 or 1, a pair (successes, tests), or None or NaN if it is still missing;
             who is not in the mapping is missing too.
         """
         self._keep(self._round_of(plan).told(outcomes))
 
     def correct(self, plan: Plan | Round | int, outcomes: Any) -> None:
-        """Put these outcomes, given as to `tell`, in place of what was told; None withdraws one."""
+        """Put these outcomes, given as to `tell`, in place of what was told; None withdraws one.
+
+        NaN, as a data frame has it where nothing is said, changes nothing.
+        """
         self._keep(self._fixed(self._round_of(plan).number).corrected(outcomes))
 
     def explain(self, plan: Plan) -> tuple[Explanation, ...]:
@@ -320,7 +325,7 @@ class Planner:
             raise InvalidInput(f"{name!r} is in the team already")
         if name in self.left:
             agent = self.agent_names.index(name)
-            if sensitivity != self.sensitivities[agent]:
+            if sensitivities_from([sensitivity]) != self.sensitivities[agent : agent + 1]:
                 raise InvalidInput(
                     f"{name!r} left with sensitivity {self.sensitivities[agent]}, with which all it "
                     "found counts: let it return with that, or give it another name"
@@ -342,6 +347,7 @@ class Planner:
 
     def add_arm(self, name: str) -> None:
         """A new arm from the next round on."""
+        name = name_from(name, "name")
         if name in self._arms:
             raise InvalidInput(f"there is an arm {name!r} already")
         self._arms = names((*self._arms, name), "arms", len(self._arms) + 1, "arm")

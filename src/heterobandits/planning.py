@@ -13,7 +13,7 @@ import numpy as np
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
-from heterobandits.intervals import mean_intervals, ranking
+from heterobandits.intervals import MOST_RANKED, mean_intervals, ranking
 from heterobandits.knowledge import Knowledge
 from heterobandits.matching import (
     Circumstances,
@@ -94,7 +94,7 @@ def explain(
         )
     tables = (knowledge.pulls, knowledge.successes, team.sensitivities)
     known = mean_intervals(*tables, delta=policy.delta)
-    order = ranking(*tables, delta=policy.delta)
+    order = ranking(*tables, delta=policy.delta) if len(arms) <= MOST_RANKED else None
     seen = knowledge.pulls.sum(axis=0)
     turns = BY_CHANCE if policy.first == "random" else BY_INDEX
     greedy = match(known.estimate[None], turns, team, luck, plan.circumstances)
@@ -112,8 +112,8 @@ def explain(
                 estimate=float(known.estimate[arm]),
                 lower=float(known.lower[arm]),
                 upper=float(known.upper[arm]),
-                best_rank=int(order.best[arm]),
-                worst_rank=int(order.worst[arm]),
+                best_rank=1 if order is None else int(order.best[arm]),
+                worst_rank=len(arms) if order is None else int(order.worst[arm]),
                 index=plan.index[agent][arm],
                 pulls=int(seen[arm]),
                 own_pulls=int(knowledge.pulls[agent, arm]),

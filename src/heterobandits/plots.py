@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from heterobandits.errors import real_number
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
@@ -54,7 +56,7 @@ def draw_regret(
         ax.fill_between(rounds, mean - band, mean + band, color=style.colour, alpha=0.2, lw=0)
     top = ax.get_ylim()[1]
     if limit is not None:
-        lines += draw_limit(ax, limit, results)
+        lines += draw_limit(ax, real_number(limit, "limit", "regret per ln T"), results)
     ax.set(xlabel="round", ylabel="cumulative regret", xlim=(0, results.horizon))
     ax.set_title(title, parse_math=False)
     ax.set_ylim(0, top)

@@ -278,7 +278,7 @@ class Policy:
             if np.iscomplexobj(answer):
                 raise TypeError
             index = np.asarray(answer, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
                 f"policy {self.name!r} gave {shown(answer)}: an array of numbers, shape {wanted}"
             ) from None

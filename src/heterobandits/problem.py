@@ -21,6 +21,7 @@ from heterobandits.errors import (
     listed,
     means_from,
     names,
+    path_from,
     sensitivities_from,
     shown,
     unknown,
@@ -194,16 +195,16 @@ class Problem:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The problem from a .json or .toml file."""
-        if not isinstance(path, (str, Path)):
-            raise InvalidInput(f"path is {shown(path)}: the path of a .json or .toml file")
-        path = Path(path)
+        path = path_from(path)
         readers = {".json": cls.from_json, ".toml": cls.from_toml}
         if path.suffix.lower() not in readers:
             raise InvalidInput(f"{path} is neither a .json nor a .toml file")
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise InvalidInput(f"cannot read {path}: {error}") from None
+            raise InvalidInput(
+                f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+            ) from None
         try:
             return readers[path.suffix.lower()](text)
         except InvalidInput as error:

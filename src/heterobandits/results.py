@@ -20,7 +20,9 @@ from heterobandits import files, plots
 from heterobandits.errors import (
     InvalidInput,
     fraction,
+    listed,
     located_name,
+    names,
     real_number,
     shown,
     whole_number,
@@ -206,7 +208,8 @@ class Results:
 
     def quantiles(self, policy: str, probabilities: Sequence[float]) -> Floats:
         """Quantiles over the trials, shape (probabilities, kept rounds); needs keep="all" or "final"."""
-        levels = [real_number(p, "a quantile's level", "a number in [0, 1]") for p in probabilities]
+        given = listed(probabilities, "probabilities", "numbers in [0, 1]")
+        levels = [real_number(p, "a quantile's level", "a number in [0, 1]") for p in given]
         if not levels or not all(0 <= p <= 1 for p in levels):
             raise InvalidInput(f"probabilities is {shown(probabilities)}: numbers in [0, 1]")
         return np.asarray(np.quantile(self._kept()[self.position(policy)], levels, axis=-1))
@@ -218,6 +221,8 @@ class Results:
 
     def merge(self, other: "Results") -> "Results":
         """Both results as if they had been one run; they must differ in nothing but their trials."""
+        if not isinstance(other, Results):
+            raise InvalidInput(f"other is {shown(other)}: Results, as simulate gives")
         for field in ("problem", "policies", "parameters", "horizon", "seed", "rounds", "versions"):
             mine, theirs = getattr(self, field), getattr(other, field)
             if mine != theirs:
@@ -307,9 +312,11 @@ class Results:
     def _check(self) -> None:
         """Refuse what does not fit together; the message says what."""
         policies, checkpoints = len(self.policies), len(self.rounds)
-        for label, parameters in zip(self.policies, self.parameters, strict=True):
-            if not isinstance(label, str) or not isinstance(parameters["name"], str):
-                raise InvalidInput(f"a policy is called {shown(label)}")
+        labels = names(self.policies, "labels", len(self.parameters), "policy")
+        if labels != self.policies or not all(isinstance(p["name"], str) for p in self.parameters):
+            raise InvalidInput(f"labels are {shown(self.policies)}: the names of the policies")
+        if not isinstance(self.partial, bool):
+            raise InvalidInput(f"partial is {shown(self.partial)}: true or false")
         for before, round_ in pairwise((0, *self.rounds)):
             whole_number(round_, "a checkpoint", before + 1, self.horizon)
         for start, stop in self.spans:
@@ -328,6 +335,11 @@ class Results:
         ]
         if any((self.trials * squares < sums * sums).any() for sums, squares in moments):
             raise InvalidInput("the sums of squares are less than the sums allow")
+        most = self.horizon * self.problem.agents << self.places  # the largest regret of a trial
+        if (self.sums < -self.trials).any() or (self.sums > self.trials * most).any():
+            raise InvalidInput("the sums are of regrets that no trial can have")
+        if any((self.products[p, p] > self.trials * most**2).any() for p in range(policies)):
+            raise InvalidInput("the sums of squares are of regrets that no trial can have")
         if len(self.seconds) != policies or not all(
             real_number(s, "seconds", "") >= 0 for s in self.seconds
         ):
@@ -337,6 +349,12 @@ class Results:
             self.kept.shape != kept or self.kept_rounds not in (self.rounds[-1:], self.rounds)
         ):
             raise InvalidInput(f"the kept trials have the shape {self.kept.shape}")
+        if self.kept is not None:
+            units = np.rint(self.kept * 2.0**self.places)
+            inside = (units >= -1.0) & (units <= float(most))
+            sums = units.astype(np.int64).astype(object).sum(axis=-1) if inside.all() else None
+            if sums is None or (sums != self.sums[:, -len(self.kept_rounds) :]).any():
+                raise InvalidInput("the kept trials do not add up to the sums")
 
     def _squared_differences(self, p: int, q: int) -> Integers:
         """Sums over the trials of the squared difference of two policies' regrets."""

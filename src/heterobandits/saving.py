@@ -7,10 +7,18 @@ its tables are what the planner begins with.
 
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
-from heterobandits.errors import InvalidInput, UnsupportedVersion, json_from, listed, shown
+from heterobandits.errors import (
+    InvalidInput,
+    UnsupportedVersion,
+    json_from,
+    listed,
+    path_from,
+    shown,
+)
 from heterobandits.files import write_aside
 from heterobandits.history import Round, assigned
 from heterobandits.matching import Circumstances
@@ -61,7 +69,7 @@ def write_file(text: str, path: Any) -> None:
             file.flush()
             os.fsync(file.fileno())
 
-    place = a_path(path)
+    place = path_from(path)
     try:
         write_aside(place, write)
     except (OSError, ValueError) as error:
@@ -70,19 +78,12 @@ def write_file(text: str, path: Any) -> None:
 
 def read_file(path: Any) -> str:
     """The text of a file, with or without a mark of the byte order before it."""
-    place = a_path(path)
+    place = path_from(path)
     try:
         return place.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else reason(error)
         raise InvalidInput(f"cannot read {shown(str(place), 300)}: {why}") from None
-
-
-def a_path(given: Any) -> Path:
-    """What was given, if it is a path."""
-    if not isinstance(given, (str, os.PathLike)):
-        raise InvalidInput(f"path is {shown(given)}: the path of a file")
-    return Path(given)
 
 
 def reason(error: Exception) -> str:
@@ -106,6 +107,12 @@ def saved_policy(saved: Any, given: Policy | None) -> Policy:
     if given is not None and given.name != name:
         raise InvalidInput(
             f"policy is one named {given.name!r}: the planner was saved with {shown(name)}"
+        )
+    if given is not None and given.parameters.get("index") != saved.get("index"):
+        warnings.warn(
+            f"the planner was saved with a policy {name!r} whose index function was another: the next plans "
+            "may differ from those it would have made",
+            stacklevel=4,
         )
     return catalogued(given or name, delta=saved["delta"], horizon=saved["horizon"])
 
@@ -137,6 +144,7 @@ def saved_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[st
         )
     then = agents[: len(assignment)]
     circumstances = Circumstances.of(then, arms, **rest)
+    circumstances.check(assignment, then, arms)
     nothing = (None,) * len(then)
     return Round(number, assignment, nothing, circumstances, then, arms).told(outcomes)
 

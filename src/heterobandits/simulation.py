@@ -47,7 +47,10 @@ SUM_BYTES = 300  # about what a sum over the trials takes while whole numbers ar
 def checkpoint_count(checkpoints: int | Iterable[int], horizon: int) -> int:
     """About how many checkpoints there will be, before any is made."""
     if isinstance(checkpoints, Iterable):
-        return length_hint(checkpoints)
+        try:
+            return length_hint(checkpoints)
+        except OverflowError:  # a range longer than any list
+            return sys.maxsize
     return min(whole_number(checkpoints, "checkpoints", 1), horizon)
 
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heterobandits.cli.experiments import TrialsOption, run_and_tell
-from heterobandits.cli.options import QuietOption, ResumeOption, SeedOption, TableOrJson
+from heterobandits.cli.options import (
+    QuietOption,
+    ResumeOption,
+    SeedOption,
+    TableOrJson,
+    a_folder,
+)
 
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison
@@ -15,7 +21,10 @@ if TYPE_CHECKING:
 
 def compare(
     output: Annotated[
-        Path, typer.Option(help="Folder for the leaderboard, figures and runs.", metavar="DIR")
+        Path,
+        typer.Option(
+            help="Folder for the leaderboard, figures and runs.", metavar="DIR", parser=a_folder
+        ),
     ] = Path("comparison"),
     policy: Annotated[
         list[str] | None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.errors import InvalidInput, path_from, shown
 
 if TYPE_CHECKING:
     from heterobandits.problem import Problem
@@ -54,6 +54,14 @@ TableOrJson = Annotated[
 ]
 
 
+def a_folder(text: str | Path) -> Path:
+    """The folder that an option names; an empty text, as of a variable that is not set, names none."""
+    try:
+        return path_from(text, "the folder")
+    except InvalidInput as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def numbers(text: str, option: str) -> list[float]:
     """A list of numbers written with commas."""
     values = []
@@ -78,7 +86,7 @@ def stated_problem(
 
     title = ""
     if problem is not None:
-        if means or sensitivities or believed:
+        if any(given is not None for given in (means, sensitivities, believed)):
             raise InvalidInput(
                 "--problem already has means and sensitivities: give one or the other"
             )

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heterobandits.cli.experiments import TrialsOption, run_and_tell
-from heterobandits.cli.options import QuietOption, ResumeOption, SeedOption, TableOrJson
+from heterobandits.cli.options import (
+    QuietOption,
+    ResumeOption,
+    SeedOption,
+    TableOrJson,
+    a_folder,
+)
 
 if TYPE_CHECKING:
     from heterobandits.experiments.reproduce import Reproduction
@@ -20,7 +26,11 @@ CONTRADICTED = 1
 def reproduce(
     output: Annotated[
         Path,
-        typer.Option(help="Folder for the report, figures, tables and numbers.", metavar="DIR"),
+        typer.Option(
+            help="Folder for the report, figures, tables and numbers.",
+            metavar="DIR",
+            parser=a_folder,
+        ),
     ] = Path("reproduction"),
     only: Annotated[
         str | None,

@@ -17,6 +17,7 @@ from heterobandits.cli.options import (
     SeedOption,
     SensitivitiesOption,
     ThreadsOption,
+    a_folder,
     stated_problem,
 )
 from heterobandits.errors import InvalidInput, shown
@@ -61,6 +62,7 @@ def simulate(
         typer.Option(
             help="Folder for results.json, results.csv, results.parquet and regret.png.",
             metavar="DIR",
+            parser=a_folder,
         ),
     ] = None,
     quiet: QuietOption = False,

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from heterobandits.bounds import lower_bound
-from heterobandits.errors import InvalidInput, choice, listed, whole_number
+from heterobandits.errors import InvalidInput, choice, listed, path_from, whole_number
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
 from heterobandits.experiments.runs import Kept, Report, run_all, write_table
@@ -270,7 +270,7 @@ def compare(
         Called with what is running and the share of the work done; with remarks for a person.
     """
     start = time.perf_counter()
-    folder = Path(folder)
+    folder = path_from(folder, "folder")
     entered = checked_policies(policies)
     for entry in entered:
         if entry.needs_means:
@@ -279,9 +279,13 @@ def compare(
     if trials is not None:
         trials = whole_number(trials, "trials", 2)
         chosen = {g: [replace(e, trials=trials) for e in es] for g, es in chosen.items()}
-    for group in listed(groups, "groups", "groups of problems"):
+    wanted = [
         choice(group, "a group of problems", GROUPS)
-    chosen = {group: chosen[group] for group in GROUPS if group in groups}
+        for group in listed(groups, "groups", "groups of problems")
+    ]
+    if not wanted:
+        raise InvalidInput(f"groups is empty: some of {', '.join(GROUPS)}")
+    chosen = {group: chosen[group] for group in GROUPS if group in wanted}
     writable(folder)
     every = [experiment for experiments in chosen.values() for experiment in experiments]
     results = run_all(every, seed, Kept(folder / "runs", resume), show, note)

@@ -11,7 +11,15 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from heterobandits.errors import InvalidInput, real_number, shown, whole_number
+from heterobandits.errors import (
+    InvalidInput,
+    name_from,
+    path_from,
+    real_number,
+    shown,
+    whole_number,
+)
+from heterobandits.ranges import MOST
 
 HOTEL, LOCATION, CLEANLINESS = 0, 3, 8
 CLEAN = 4.0
@@ -44,17 +52,20 @@ def hotel_means(
     clean: float = CLEAN,
 ) -> HotelMeans:
     """The share of ratings at or above `clean` of each hotel there with at least `least` ratings."""
-    least = whole_number(least, "least", 0)
+    least = whole_number(least, "least", 0, MOST)
+    place = path_from(path)
+    if not isinstance(location, str):
+        raise InvalidInput(f"location is {shown(location)}: a part of the name of a place")
     clean = real_number(clean, "clean", "a rating from which on a hotel is clean")
     try:
-        data = Path(path).read_bytes()
+        data = place.read_bytes()
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("latin-1")  # older exports; every byte is some letter there
-    counts: dict[tuple[str, str], list[int]] = {}
+    counts: dict[tuple[str, ...], list[int]] = {}
     complaints: list[str] = []
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
@@ -77,14 +88,20 @@ def hotel_means(
                 )
                 continue
             if rating > 0:
-                seen = counts.setdefault((row[HOTEL].strip(), row[LOCATION].strip()), [0, 0])
+                try:
+                    texts = (" ".join(row[i].split()) for i in (HOTEL, LOCATION))
+                    key = tuple(name_from(text, "the name") for text in texts)
+                except InvalidInput as error:
+                    complaints.append(f"line {reader.line_num}: {error}")
+                    continue
+                seen = counts.setdefault(key, [0, 0])
                 seen[0] += 1
                 seen[1] += rating >= clean
     except csv.Error as error:
         raise InvalidInput(f"{path}, line {reader.line_num}: {error}") from None
     hotels = tuple(
-        HotelMean(hotel, place, ratings, cleaned / ratings)
-        for (hotel, place), (ratings, cleaned) in sorted(counts.items())
+        HotelMean(hotel, city, ratings, cleaned / ratings)
+        for (hotel, city), (ratings, cleaned) in sorted(counts.items())
         if ratings >= least
     )
     if not hotels:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from heterobandits.errors import listed, unknown, whole_number
+from heterobandits.errors import listed, path_from, unknown, whole_number
 from heterobandits.experiments import figures, report
 from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
 from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
@@ -100,7 +100,7 @@ def chosen_experiments(only: Sequence[str], long: bool) -> list[Experiment]:
         names = set(GROUPS["long"]) if long else set()
         for name in listed(only, "only", "names of experiments"):
             if name not in GROUPS and name not in every:
-                raise unknown("experiment", name, [*GROUPS, *every])
+                raise unknown("experiment", name, list(dict.fromkeys([*GROUPS, *every])))
             names |= set(GROUPS.get(name, (name,)))
     return [experiment for experiment in every.values() if experiment.name in names]
 
@@ -135,8 +135,7 @@ def reproduce(
         Called with what is running and the share of the work done; with remarks for a person.
     """
     start = time.perf_counter()
-    folder = Path(folder)
-    writable(folder)
+    folder = path_from(folder, "folder")
     if trials is not None:
         trials = whole_number(trials, "trials", 2)
     elif quick:
@@ -146,6 +145,7 @@ def reproduce(
         experiments = [
             replace(e, horizon=e.horizon // QUICK_SHARE) if e.ranking else e for e in experiments
         ]
+    writable(folder)
     results = run_all(experiments, seed, Kept(folder / "runs", resume), show, note)
     show("checking the theory", 1.0)
     theory = {
