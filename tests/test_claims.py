@@ -199,7 +199,7 @@ class TestTheory:
 
     @pytest.mark.parametrize("experiment", [SMALL, OTHER])
     def test_a_small_domain(self, experiment, seed):
-        found = check_theory(experiment, 300, seed)
+        found = check_theory(experiment.problem, experiment.horizon, 300, seed)
         # the theory is the paper's, and what follows from its estimate
         watched = [name for name in WATCHED if name not in ("posterior-ratio", "ranking")]
         assert found.coverage == coverage(
@@ -217,7 +217,7 @@ class TestTheory:
 
     def test_long_horizons_are_cut(self):
         long = replace(SMALL, horizon=100_000)
-        assert check_theory(long, 5, 0).coverage.horizon == 300
+        assert check_theory(long.problem, long.horizon, 5, 0).coverage.horizon == 300
 
 
 def on(results, change):

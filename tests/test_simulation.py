@@ -218,7 +218,8 @@ class TestReplay:
     def test_every_trial_is_the_references(self, name, problem):
         if name == "ucb" and problem.agents > 4:
             problem = Problem(problem.means[:4], problem.sensitivities[:3])
-        trials = range(2**33, 2**33 + 4)
+        few = name == "bayes-ucb"  # whose reference integrates at every step of a search
+        trials = range(2**33, 2**33 + (1 if few else 4))
         horizon, seed = 45, 2**50 + 9
         results = simulate(problem, name, horizon, trials, seed, keep="all", checkpoints=horizon)
         mu, s, believed = problem.means, problem.sensitivities, problem.believed

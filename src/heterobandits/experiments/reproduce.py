@@ -149,7 +149,9 @@ def reproduce(
     results = run_all(experiments, seed, Kept(folder / "runs", resume), show, note)
     show("checking the theory", 1.0)
     theory = {
-        e.name: check_theory(e, QUICK_COVERAGE if quick else COVERAGE_TRIALS, seed)
+        e.name: check_theory(
+            e.problem, e.horizon, QUICK_COVERAGE if quick else COVERAGE_TRIALS, seed
+        )
         for e in experiments
         if e.name in THEORY
     }

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from heterobandits.bounds import ln_G
 from heterobandits.engine import Learning, World
-from heterobandits.experiments.catalogue import Experiment
 from heterobandits.policies import policy
+from heterobandits.problem import Problem
 from heterobandits.promises import BANDS, Coverage, coverage
 
 COVERAGE_TRIALS = 10_000
@@ -24,10 +25,10 @@ class Theory:
     lemma_share: float  # the lemma's sum over its bound, the larger of simulated and worst case
 
 
-def check_theory(experiment: Experiment, trials: int, seed: int) -> Theory:
+@lru_cache(maxsize=8)
+def check_theory(problem: Problem, horizon: int, trials: int, seed: int) -> Theory:
     """Coverage, closed form and lemma on one domain, over the first rounds of its figure."""
-    problem = experiment.problem
-    horizon = min(experiment.horizon, COVERAGE_HORIZON)
+    horizon = min(horizon, COVERAGE_HORIZON)
     study = coverage(problem, horizon, trials, seed, watched=BANDS)
     counted = (
         (t, sum(math.comb(i + problem.agents - 1, problem.agents - 1) for i in range(1, t + 1)))

@@ -1,0 +1,122 @@
+"""Plants faults, one at a time, and counts those that no test of their room sees.
+
+    python benchmarks/mutants.py [--share 0.1] [--keep FOLDER] [ROOM ...]
+
+mutmut makes the faults in a clone of the last commit, in a folder of its own with its own environment. A share
+below 1 takes faults at random, the same ones each time. Survivors are printed as they differ from the source:
+look at each, and catch it or know why it is harmless. The last scores stand in `mutants.md` beside this file.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+ROOMS = {  # and the tests that must see what is wrong there
+    "bounds": ("bounds", "limits"),
+    "intervals": ("intervals", "promises", "explaining"),
+    "matching": ("circumstances", "planning"),
+    "planner": ("planner", "history", "team_changes", "saving"),
+    "results": ("results", "files", "plots"),
+    "experiments.claims": ("claims",),
+    "experiments.comparison": ("comparison",),
+}
+TOOLS = (
+    "mutmut>=3.8",
+    "pytest<9",
+)  # mutmut 3.8 reads a field that newer versions of pytest do not have
+SETTINGS = """
+[tool.mutmut]
+source_paths = ["src"]
+only_mutate = ["src/heterobandits/{path}.py"]
+also_copy = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "benchmarks"]
+pytest_add_cli_args = ["-p", "no:cacheprovider", "-x"]
+pytest_add_cli_args_test_selection = [{tests}]
+use_git_change_detection = false
+timeout_constant = 10.0
+"""
+SEEN = ("killed", "timeout", "suspicious", "segfault", "caught by type check")
+
+
+def run(*command: str | Path, folder: Path, check: bool = True) -> str:
+    """What a command prints."""
+    environment = {**os.environ, "CI": "true"}  # hypothesis tries the same examples every time
+    done = subprocess.run(
+        list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    if check and done.returncode != 0:
+        sys.exit(f"{command[0]} failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def statuses(mutmut: Path, clone: Path) -> dict[str, str]:
+    """What became of each fault."""
+    lines = run(mutmut, "results", "--all", "true", folder=clone).splitlines()
+    pairs = (line.strip().rsplit(": ", 1) for line in lines if "__mutmut_" in line)
+    return dict(tuple(pair) for pair in pairs)
+
+
+def survey(room: str, share: float, mutmut: Path, clone: Path) -> None:
+    """Plant the faults of a room and print what was not seen."""
+    tests = ", ".join(f'"tests/test_{name}.py"' for name in ROOMS[room])
+    settings = clone / "pyproject.toml"
+    plain = run("git", "show", "HEAD:pyproject.toml", folder=clone)
+    settings.write_text(plain + SETTINGS.format(path=room.replace(".", "/"), tests=tests))
+    run("rm", "-rf", "mutants", folder=clone)
+    run(mutmut, "run", "--max-children", "2", "nothing", folder=clone, check=False)  # makes them
+    planted = sorted(statuses(mutmut, clone))
+    chosen = random.Random(0).sample(planted, max(1, round(share * len(planted))))
+    run(mutmut, "run", "--max-children", "2", *chosen, folder=clone, check=False)
+    found = {name: status for name, status in statuses(mutmut, clone).items() if name in chosen}
+    seen = sum(status in SEEN for status in found.values())
+    print(
+        f"{room}: {seen} of {len(found)} seen, {seen / len(found):.1%}, {dict(Counter(found.values()))}"
+    )
+    for name, status in found.items():
+        if status not in SEEN:
+            difference = run(mutmut, "show", name, folder=clone, check=False).splitlines()
+            changed = [
+                line for line in difference if line[:1] in "+-" and line[:3] not in ("+++", "---")
+            ]
+            print(f"  {status}: {name}", *changed, sep="\n    ", flush=True)
+
+
+def main() -> None:
+    """Survey the rooms that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], default=[])
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument(
+        "--keep", type=Path, help="a folder to work in, instead of one that is removed"
+    )
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        place = (given.keep or Path(temporary)).absolute()
+        place.mkdir(parents=True, exist_ok=True)
+        python, clone = place / "venv" / "bin" / "python", place / "repository"
+        if not clone.exists():
+            run("git", "clone", "--quiet", ROOT, clone, folder=place)
+        if not python.exists():
+            run(sys.executable, "-m", "venv", place / "venv", folder=place)
+            run(
+                python,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--editable",
+                f"{clone}[test]",
+                *TOOLS,
+                folder=place,
+            )
+        for room in given.rooms or ROOMS:
+            survey(room, given.share, python.parent / "mutmut", clone)
+
+
+if __name__ == "__main__":
+    main()
