@@ -21,7 +21,7 @@ installed:  ## the tests of the built wheel, on $(PYTHON)
 
 covered: MEASURED = --cov=heterobandits --cov-report=
 covered: installed  ## the same, and enough of the lines outside the compiled core are run
-	.venv-wheel/bin/python -m coverage report --include='*/site-packages/*' --omit='*/core/*' --fail-under=95
+	.venv-wheel/bin/python -m coverage report --include='*/site-packages/*' --omit='*/core/*' --fail-under=98
 
 interpreted: .venv/installed-test  ## the core without the compiler
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(WORKERS) -q --cov=heterobandits.core --cov-report=term \
@@ -34,7 +34,7 @@ lint: .venv/installed-test  ## lint, format, types and the import rules
 	$(BIN)/lint-imports
 
 lowest: .venv-lowest/installed  ## the tests of a user's first steps, on the oldest dependencies allowed
-	.venv-lowest/bin/python -m pytest -q tests/test_cli.py tests/test_planner.py \
+	.venv-lowest/bin/python -m pytest $(WORKERS) -q tests/test_cli.py tests/test_planner.py \
 		tests/test_planning.py tests/test_history.py tests/test_team_changes.py tests/test_circumstances.py \
 		tests/test_explaining.py tests/test_saving.py tests/test_results.py tests/test_files.py tests/test_plots.py
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heterobandits import Results
+from heterobandits import InvalidInput, Results
 from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
+from heterobandits.experiments.hotels import hotel_means
 
 COMMAND = [sys.executable, "-m", "heterobandits"]
 
@@ -458,6 +459,27 @@ class TestHotelMeans:
         path = self.write(tmp_path, text.replace("\n", end), encoding)
         found = self.means(called, path, "--least", "1")
         assert found == (0, dict.fromkeys(sorted(names), (1, 1.0)), [], "")
+
+    def test_names_that_would_move_the_cursor_are_complained_of(self, called, tmp_path):
+        text = HEADER + line("x", 5) + line("\x1b[31mred", 5)
+        code, hotels, complaints, _ = self.means(called, self.write(tmp_path, text), "--least", "1")
+        assert (code, hotels) == (0, {"x": (1, 1.0)})
+        (complaint,) = complaints
+        assert complaint.startswith("line 3: ")
+        assert "\x1b" not in complaint
+
+    @pytest.mark.parametrize(
+        ("given", "culprit"),
+        [
+            ({"path": None}, "path is None"),
+            ({"path": "a\0b"}, "path is"),
+            ({"location": None}, "location is None"),
+            ({"least": 10**5000}, "least is"),
+        ],
+    )
+    def test_what_is_no_argument(self, given, culprit, tmp_path):
+        with pytest.raises(InvalidInput, match=culprit):
+            hotel_means(**{"path": self.write(tmp_path, HEADER), **given})
 
     def test_a_mark_at_the_start_does_not_hide_a_hotel(self, called, tmp_path):
         # the header line is skipped whatever stands in it; the first hotel must keep its name
