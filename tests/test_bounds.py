@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import reference
 from heterobandits import InvalidInput, Problem, bounds, coverage, ln_G, regret_bound, widths
 from heterobandits.intervals import mean_intervals
+from heterobandits.ranges import MOST, MOST_ROUNDS
 
 SENSITIVITY = st.floats(0.01, 1.0)
 DELTAS = st.floats(1e-6, 0.999)
@@ -301,3 +302,59 @@ def test_a_width_is_of_one_policy(name):
         bounds.log_term(name, 2, 3, 10)
     with pytest.raises(InvalidInput, match="unknown policy with"):
         bounds.widths(name, [[1, 1], [1, 1]], [0.5, 0.5], 10)
+
+
+ROUNDS = f"a whole number from 1 to {MOST_ROUNDS:,}"
+TABLE = f"a table of whole numbers from 0 to {MOST:,}, 2 agents by some arms"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ln_G(0, 2), f"horizon is 0: {ROUNDS}"),
+        (lambda: ln_G(MOST_ROUNDS + 1, 2), f"horizon is {MOST_ROUNDS + 1}: {ROUNDS}"),
+        (lambda: ln_G(1, 0), f"agents is 0: a whole number from 1 to {MOST:,}"),
+        (lambda: ln_G(1, MOST + 1), f"agents is {MOST + 1}: a whole number from 1 to {MOST:,}"),
+        (lambda: bounds.log_term("min-ucb", 2, 3, 0), f"horizon is 0: {ROUNDS}"),
+        (lambda: bounds.log_term("min-ucb", 2, 3, 1e300), f"horizon is 1e+300: {ROUNDS}"),
+        (
+            lambda: bounds.log_term("ucb", 0, 3, 1),
+            f"agents is 0: a whole number from 1 to {MOST:,}",
+        ),
+        (lambda: bounds.log_term("ucb", 3, 2, 1), f"arms is 2: a whole number from 3 to {MOST:,}"),
+        (
+            lambda: bounds.log_term("ucb", 2, MOST + 1, 1),
+            f"arms is {MOST + 1}: a whole number from 2 to {MOST:,}",
+        ),
+        (
+            lambda: bounds.log_term("min-widht", 2, 3, 1),
+            "unknown policy with a width 'min-widht': did you mean 'min-width'?",
+        ),
+        (lambda: widths("min-width", [[1, 1]] * 2, [0.5, 0.5], 0), f"horizon is 0: {ROUNDS}"),
+        (
+            lambda: widths("min-width", [[1, 1]] * 2, [0.5, 0.5], MOST_ROUNDS + 1),
+            f"horizon is {MOST_ROUNDS + 1}: {ROUNDS}",
+        ),
+        (
+            lambda: widths("min-width", [[1, -1]] * 2, [0.5, 0.5], 9),
+            f"pulls[0][1] is -1: {TABLE}",
+        ),
+        (
+            lambda: widths("min-width", [[1], [1]], [0.5, 0.5], 9),
+            "the number of arms is 1: a whole number at least 2",
+        ),
+        (
+            lambda: widths("ucb", [[1, 1]] * 2, [0.5, 0.5], 9),
+            "unknown policy with a width 'ucb': did you mean 'min-ucb'?",
+        ),
+        (
+            lambda: regret_bound(Problem([0.5, 0.2], [0.9]), MOST_ROUNDS + 1),
+            f"horizon is {MOST_ROUNDS + 1}: {ROUNDS}",
+        ),
+        (lambda: regret_bound(Problem([0.5, 0.2], [0.9]), 0), f"horizon is 0: {ROUNDS}"),
+    ],
+)
+def test_bad_input_is_named_with_what_is_allowed(call, message):
+    with pytest.raises(InvalidInput) as raised:
+        call()
+    assert str(raised.value) == message
