@@ -101,6 +101,8 @@ def main() -> None:
         python, clone = place / "venv" / "bin" / "python", place / "repository"
         if not clone.exists():
             run("git", "clone", "--quiet", ROOT, clone, folder=place)
+        run("git", "fetch", "--quiet", "origin", folder=clone)
+        run("git", "reset", "--quiet", "--hard", "origin/HEAD", folder=clone)
         if not python.exists():
             run(sys.executable, "-m", "venv", place / "venv", folder=place)
             run(

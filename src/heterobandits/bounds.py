@@ -108,8 +108,7 @@ def lag(p: Any, q: Any, d: Any) -> Floats:
     """
     x = d / p
     close = abs(x) < CLOSE
-    logarithm = np.where(x > -0.5, np.log1p(x), np.log(q / p))
-    plain = np.where(np.isinf(x), 1.0, 1.0 - logarithm / x)
+    plain = np.where(np.isinf(x), 1.0, 1.0 - np.log(q / p) / x)
     return np.where(close, np.polyval(LAG_SERIES, np.where(close, x, 0.0)), plain)
 
 
@@ -119,7 +118,7 @@ def kl(p: float, q: float) -> float:
     p ln(p/q) + (1-p) ln((1-p)/(1-q)), put together from two parts of the same sign, so that it is
     right to the last digits for a close p and q too.
     """
-    (p, q) = (np.float64(x) for x in probabilities([p, q], "p, q", "chance", "[0, 1]"))
+    (p, q) = (np.float64(x) for x in probabilities([p, q], "(p, q)", "chance", "[0, 1]"))
     d = q - p
     with np.errstate(all="ignore"):
         return float(d * (lag(p, q, d) - lag(1.0 - p, 1.0 - q, -d))) if d else 0.0
