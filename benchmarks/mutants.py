@@ -21,7 +21,7 @@ ROOMS = {  # and the tests that must see what is wrong there
     "bounds": ("bounds", "limits"),
     "intervals": ("intervals", "promises", "explaining"),
     "matching": ("circumstances", "planning"),
-    "planner": ("planner", "history", "team_changes", "saving"),
+    "planner": ("planner", "history", "team_changes", "saving", "explaining"),
     "results": ("results", "files", "plots"),
     "experiments.claims": ("claims",),
     "experiments.comparison": ("comparison",),

@@ -509,3 +509,20 @@ def test_of_very_many_arms_no_order_is_said():
     assert (explanation.best_rank, explanation.worst_rank) == (1, intervals.MOST_RANKED + 1)
     with pytest.raises(InvalidInput, match="there are 2,001 arms"):
         planner.ranking()
+
+
+def test_what_is_shown_of_a_team_that_shrank_and_waits():
+    planner = Planner([0.9, 0.6, 0.5], ["a", "b", "c"], agent_names=["x", "y", "z"])
+    planner.accept(planner.ask())
+    assert "round 1 waits for x, y, z" in str(planner)
+    planner.leave("y")
+    assert repr(planner).startswith("<Planner: 2 agents, 3 arms")
+
+
+@pytest.mark.parametrize("delta", [0.001, 0.4])
+def test_the_ranking_is_as_certain_as_the_policy(delta):
+    tables = {"pulls": [[12, 12]], "successes": [[9, 1]]}
+    planner = Planner([0.9], 2, policy("posterior-sorted", delta=delta), **tables)
+    wanted = intervals.ranking(*tables.values(), [0.9], delta=delta)
+    assert planner.ranking().above.tolist() == wanted.above.tolist()
+    assert wanted.above.any() == (delta == 0.4)  # the evidence is exp(3.47)

@@ -146,7 +146,7 @@ class TestJoining:
         [
             ("w", 0.5, "there are 4 agents and 3 arms: each agent needs an arm of its own"),
             ("x", 0.9, "'x' is in the team already"),
-            (" ", 0.5, "a name is a text that is not blank"),
+            (" ", 0.5, "^name is ' ': a name is a text that is not blank"),
             (5, 0.5, "a name is a text that is not blank"),
             ("w", 1.2, r"sensitivities\[3\] is 1.2"),
             ("w", None, r"sensitivities\[3\] is None"),
@@ -214,9 +214,9 @@ class TestArms:
         [
             ("a", "there is an arm 'a' already"),
             (" a", "there is an arm 'a' already"),
-            ("a\u200b", "names must differ"),
-            (np.array(["d", "e"]), "a name is a text"),
-            ("", "a name is a text"),
+            ("a\u200b", r"^arms\[3\] is 'a\\u200b': names must differ"),
+            (np.array(["d", "e"]), r"^name is array\("),
+            ("", "^name is '': a name is a text"),
             (None, "a name is a text"),
         ],
     )
