@@ -54,41 +54,6 @@ def compared(rows, folder="."):
     return Comparison(rows, speeds, 0.0, False, folder)
 
 
-@pytest.fixture(scope="module")
-def results():
-    return simulate(EASY, ["min-width", "cucb", "oracle"], 60, 50, seed=3, keep="all")
-
-
-class TestRatio:
-    """Results.ratio, against the same formulas on the regrets of every trial."""
-
-    def test_value_and_interval(self, results):
-        x, y = (results.kept[results.position(p)] for p in ("min-width", "cucb"))
-        found = results.ratio("min-width", "cucb", 0.99)
-        wanted = x.mean(axis=-1) / y.mean(axis=-1)
-        np.testing.assert_allclose(found.value, wanted, rtol=1e-12)
-        relative = x / x.mean(axis=-1, keepdims=True) - y / y.mean(axis=-1, keepdims=True)
-        reach = stats.t.ppf(0.995, 49) * stats.sem(relative, axis=-1)
-        np.testing.assert_allclose(found.lower, wanted * np.exp(-reach), rtol=1e-9)
-        np.testing.assert_allclose(found.upper, wanted * np.exp(reach), rtol=1e-9)
-        assert found.rounds.tolist() == list(results.rounds)
-
-    def test_a_policy_beside_itself_is_exactly_alike(self, results):
-        found = results.ratio("cucb", "cucb")
-        assert (found.value == 1).all()
-        np.testing.assert_allclose(found.upper, 1, rtol=1e-7)
-
-    def test_no_regret_below_the_line_gives_no_number(self, results):
-        assert np.isnan(results.ratio("cucb", "oracle").value).all()
-        assert (results.ratio("oracle", "cucb").value == 0).all()
-
-    def test_one_trial_gives_no_interval(self):
-        found = simulate(EASY, ["min-width", "cucb"], 60, 1).ratio("min-width", "cucb")
-        assert np.isfinite(found.value[-1])
-        assert np.isnan(found.lower[-1])
-        assert np.isnan(found.upper[-1])
-
-
 class TestProblems:
     def test_the_random_problems_are_as_announced_and_always_the_same(self):
         problems = random_problems(200)

@@ -29,6 +29,11 @@ def shards():
     return [run(range(*edge)) for edge in ((0, 11), (11, 12), (12, 30), (35, 40))]
 
 
+@pytest.fixture(scope="module")
+def beside_oracle():
+    return simulate(PROBLEM, ["min-width", "cucb", "oracle"], 60, 50, seed=3, keep="all")
+
+
 class TestTallies:
     """Sums in whole numbers, checked with fractions."""
 
@@ -91,6 +96,36 @@ class TestDifference:
                 call("min-widht")
         with pytest.raises(InvalidInput, match="did you mean 'cucb'"):
             results.difference("random", "cuc")
+
+
+class TestRatio:
+    """Against the same formulas on the regrets of every trial."""
+
+    def test_value_and_interval(self, beside_oracle):
+        x, y = (beside_oracle.kept[beside_oracle.position(p)] for p in ("min-width", "cucb"))
+        found = beside_oracle.ratio("min-width", "cucb", 0.99)
+        wanted = x.mean(axis=-1) / y.mean(axis=-1)
+        np.testing.assert_allclose(found.value, wanted, rtol=1e-12)
+        relative = x / x.mean(axis=-1, keepdims=True) - y / y.mean(axis=-1, keepdims=True)
+        reach = stats.t.ppf(0.995, 49) * stats.sem(relative, axis=-1)
+        np.testing.assert_allclose(found.lower, wanted * np.exp(-reach), rtol=1e-9)
+        np.testing.assert_allclose(found.upper, wanted * np.exp(reach), rtol=1e-9)
+        assert found.rounds.tolist() == list(beside_oracle.rounds)
+
+    def test_a_policy_beside_itself_is_exactly_alike(self, beside_oracle):
+        found = beside_oracle.ratio("cucb", "cucb")
+        assert (found.value == 1).all()
+        np.testing.assert_allclose(found.upper, 1, rtol=1e-7)
+
+    def test_no_regret_below_the_line_gives_no_number(self, beside_oracle):
+        assert np.isnan(beside_oracle.ratio("cucb", "oracle").value).all()
+        assert (beside_oracle.ratio("oracle", "cucb").value == 0).all()
+
+    def test_one_trial_gives_no_interval(self):
+        found = simulate(PROBLEM, ["min-width", "cucb"], 60, 1).ratio("min-width", "cucb")
+        assert np.isfinite(found.value[-1])
+        assert np.isnan(found.lower[-1])
+        assert np.isnan(found.upper[-1])
 
 
 class TestQuantiles:
@@ -268,3 +303,26 @@ def test_quantiles_take_a_list_of_levels(levels):
 def test_the_limit_to_draw_is_a_number(results):
     with pytest.raises(InvalidInput, match=r"limit is '0\.5'"):
         results.plot(limit="0.5")
+
+
+@pytest.mark.parametrize("trials", [1, 2])
+def test_the_line_counts_trials_and_says_what_was_cut_off(trials):
+    made = replace(run(trials=trials), partial=trials == 1)
+    shown = repr(made)
+    assert f"30 rounds, {['1 trial, interrupted', '2 trials'][trials - 1]}; regret ± SE: " in shown
+    means = [f"{label} {made.mean(label)[-1]:.4g} ± {made.se(label)[-1]:.2g}" for label in NAMES]
+    assert shown.endswith(f"regret ± SE: {', '.join(means)}>")
+
+
+def test_two_trials_have_one_degree_of_freedom():
+    two = run(trials=2)
+    found = two.difference("min-width", "cucb", 0.9)
+    np.testing.assert_allclose(
+        found.upper - found.mean, stats.t.ppf(0.95, 1) * found.se, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("use", ["difference", "ratio"])
+def test_a_level_that_is_none(results, use):
+    with pytest.raises(InvalidInput, match=r"^level is 1: a probability"):
+        getattr(results, use)("cucb", "random", 1.0)
