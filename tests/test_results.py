@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from scipy import stats
 
 from heterobandits import InvalidInput, Policy, Problem, Results, simulate
@@ -266,9 +267,39 @@ class TestMerge:
 
 
 def test_speed_is_told(results):
-    for label in NAMES:
-        assert results.rounds_per_second(label) > 0
-        assert results.seconds[results.position(label)] > 0
+    """40 trials of 30 rounds."""
+    assert min(results.seconds) > 0
+    timed = replace(results, seconds=(2.0, 0.5, 0.0))
+    assert timed.rounds_per_second("min-width") == 600
+    assert timed.rounds_per_second("cucb") == 2400
+    assert math.isnan(timed.rounds_per_second("random"))
+
+
+def test_regrets_are_those_at_the_horizon(results):
+    for p, label in enumerate(NAMES):
+        assert results.regrets(label).tobytes() == results.kept[p, -1].tobytes()
+
+
+def test_merging_adds_the_seconds(shards):
+    one, other = (
+        replace(part, seconds=s) for part, s in zip(shards[:2], [(1, 2, 3), (4, 5, 7)], strict=True)
+    )
+    assert one.merge(other).seconds == (5, 7, 10)
+
+
+def test_what_was_kept_of_the_trials_must_be_the_same():
+    with pytest.raises(InvalidInput) as raised:
+        run(keep="final").merge(run(range(40, 50), keep="all"))
+    assert str(raised.value) == (
+        "results that kept different rounds of their trials cannot be merged: (30,) and (8, 15, 23, 30)"
+    )
+
+
+def test_it_is_drawn_where_one_wants_it(results):
+    ax = Figure().subplots()
+    assert results.plot(ax) is ax
+    assert ax.get_title() == ""
+    assert results.plot(ax, "a title").get_title() == "a title"
 
 
 def test_what_is_shown_of_results_is_short_and_says_what_matters(results):
@@ -290,7 +321,7 @@ def test_a_policy_is_named_by_one_text(use, name):
 
 @pytest.mark.parametrize("other", [None, "results", 3])
 def test_only_results_are_merged(results, other):
-    with pytest.raises(InvalidInput, match="other is"):
+    with pytest.raises(InvalidInput, match=f"^other is {other!r}: Results, as simulate gives$"):
         results.merge(other)
 
 
