@@ -26,10 +26,7 @@ ROOMS = {  # and the tests that must see what is wrong there
     "experiments.claims": ("claims",),
     "experiments.comparison": ("comparison",),
 }
-TOOLS = (
-    "mutmut>=3.8",
-    "pytest<9",
-)  # mutmut 3.8 reads a field that newer versions of pytest do not have
+TOOLS = ("mutmut>=3.8", "pytest<9")  # which reads a field of pytest that newer versions have not
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["src"]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Problem, Results, UnsupportedVersion, simulate
 from heterobandits.files import write_aside
+from heterobandits.results import _total
 from measured import NAMES, PROBLEM, bits, run
 
 
@@ -279,3 +280,16 @@ class TestSave:
             with pytest.raises(InvalidInput, match="cannot write to"):
                 results.save(folder)
         assert file.read_text() == "in the way"
+
+
+def test_what_rounding_took_below_zero_is_read_back():
+    """Equal agents on as many arms: every assignment costs nothing, but for the last bits of the ledger."""
+    problem = Problem([0.61, 0.23, 0.47, 0.9, 0.11], [0.7] * 5)
+    made = simulate(problem, ["random", "min-width"], 3000, 20, keep="all", checkpoints=3)
+    assert made.kept.min() < 0
+    assert bits(Results.from_json(made.to_json())) == bits(made)
+
+
+@given(st.lists(st.integers(-9, 2**52), min_size=1, max_size=50))
+def test_sums_of_kept_trials_are_exact(units):
+    assert _total(np.array(units, np.float64)).tolist() == sum(units)

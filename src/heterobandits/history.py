@@ -123,9 +123,8 @@ class Round:
         return counted
 
     def _by_agent(self, outcomes: Any) -> dict[int, Any]:
-        if isinstance(outcomes, type) or not hasattr(
-            outcomes, "items"
-        ):  # a mapping, or a column of a data frame, has pairs
+        # a mapping, or a column of a data frame, has pairs
+        if isinstance(outcomes, type) or not hasattr(outcomes, "items"):
             items = listed(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
             if len(items) != len(self.agent_names):
                 raise InvalidInput(

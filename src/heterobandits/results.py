@@ -44,6 +44,14 @@ def binary_places(horizon: int, agents: int) -> int:
     return REGRET_BITS - (horizon * agents).bit_length()
 
 
+def _total(units: Floats) -> Integers:
+    """Exact sums over the last axis of whole numbers of up to REGRET_BITS bits, in halves that cannot overflow."""
+    half = REGRET_BITS // 2
+    whole = units.astype(np.int64)
+    high, low = ((part.sum(axis=-1)).astype(object) for part in (whole >> half, whole % 2**half))
+    return np.asarray(high * 2**half + low)
+
+
 def joined_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The same trials in as few spans as possible, in ascending order; no trial may be in two."""
     joined: list[tuple[int, int]] = []
@@ -335,8 +343,10 @@ class Results:
         ]
         if any((self.trials * squares < sums * sums).any() for sums, squares in moments):
             raise InvalidInput("the sums of squares are less than the sums allow")
-        most = self.horizon * self.problem.agents << self.places  # the largest regret of a trial
-        if (self.sums < -self.trials).any() or (self.sums > self.trials * most).any():
+        # the largest regret of a trial; rounding in the ledger may take one a little below 0 or beyond it
+        slack = self.problem.agents
+        most = (self.horizon * self.problem.agents << self.places) + slack
+        if (self.sums < -slack * self.trials).any() or (self.sums > most * self.trials).any():
             raise InvalidInput("the sums are of regrets that no trial can have")
         if any((self.products[p, p] > self.trials * most**2).any() for p in range(policies)):
             raise InvalidInput("the sums of squares are of regrets that no trial can have")
@@ -351,9 +361,8 @@ class Results:
             raise InvalidInput(f"the kept trials have the shape {self.kept.shape}")
         if self.kept is not None:
             units = np.rint(self.kept * 2.0**self.places)
-            inside = (units >= -1.0) & (units <= float(most))
-            sums = units.astype(np.int64).astype(object).sum(axis=-1) if inside.all() else None
-            if sums is None or (sums != self.sums[:, -len(self.kept_rounds) :]).any():
+            inside = ((units >= -slack) & (units <= most)).all()
+            if not inside or (_total(units) != self.sums[:, -len(self.kept_rounds) :]).any():
                 raise InvalidInput("the kept trials do not add up to the sums")
 
     def _squared_differences(self, p: int, q: int) -> Integers:

@@ -108,10 +108,10 @@ def saved_policy(saved: Any, given: Policy | None) -> Policy:
         raise InvalidInput(
             f"policy is one named {given.name!r}: the planner was saved with {shown(name)}"
         )
-    if given is not None and given.parameters.get("index") != saved.get("index"):
+    if given is not None and "index" in saved and given.parameters.get("index") != saved["index"]:
         warnings.warn(
-            f"the planner was saved with a policy {name!r} whose index function was another: the next plans "
-            "may differ from those it would have made",
+            f"the planner was saved with a policy {name!r} whose index function was another, or of another "
+            "version of Python: the next plans may differ from those it would have made",
             stacklevel=4,
         )
     return catalogued(given or name, delta=saved["delta"], horizon=saved["horizon"])
