@@ -1,18 +1,18 @@
 """The cache of compiled kernels: never old, never damaged, never another rule's; nothing is compiled twice."""
 
+import importlib
 import json
 import os
-import re
+import pkgutil
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from numba import config
 
-import heterobandits
-from heterobandits import CATALOGUE
+from heterobandits import CATALOGUE, core
+from heterobandits.core import compiled
 
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -31,50 +31,85 @@ def run_python(code, *args, **environment):
 class TestEdits:
     """Compiled kernels are kept on disk, and never used when they are old or damaged."""
 
+    # A core of two files, so that compiling it takes no time: the equation, and the loop that calls it.
+    RULES = """
+from core.compiled import inlined
+@inlined
+def index(x):
+    return 2.0 * x
+"""
+    LOOPS = """
+from core.compiled import compiled
+from core.rules import index
+@compiled
+def total(values):
+    sum_ = 0.0
+    for x in values:
+        sum_ += index(x)
+    return sum_
+"""
     CODE = """
 import json
-from heterobandits import Problem, policy, simulate
-from heterobandits.engine import kernels_cached
-import heterobandits
-problem = Problem([0.9, 0.2, 0.6], [0.5, 0.8])
-cached = kernels_cached([policy("greedy"), policy("cucb")])
-results = simulate(problem, ["greedy", "cucb"], 60, 50)
-print(json.dumps([heterobandits.__file__, cached,
-                  results.mean("greedy")[-1], results.mean("cucb")[-1]]))
+import numpy as np
+from core.compiled import is_ready
+from core.loops import total
+cached = is_ready(total)
+sum_ = total(np.arange(4.0))
+print(json.dumps([cached, sum_, sum(total.stats.cache_hits.values())]))
 """
 
-    def run(self, folder):
-        home, *rest = run_python(self.CODE, PYTHONPATH=str(folder))
-        assert Path(home).is_relative_to(folder)
-        return rest
+    @pytest.fixture
+    def small(self, tmp_path):
+        """Its folder."""
+        folder = tmp_path / "core"
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+        shutil.copy(compiled.__file__, folder / "compiled.py")
+        (folder / "rules.py").write_text(self.RULES)
+        (folder / "loops.py").write_text(self.LOOPS)
+        return folder
 
-    def test_an_edited_rule_and_a_damaged_cache_are_compiled_anew(self, tmp_path):
-        source = Path(heterobandits.__file__).parent
-        package = tmp_path / "heterobandits"
-        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-        cached, greedy, cucb = self.run(tmp_path)
-        assert not cached
+    def run(self, folder):
+        """Whether compiled code was there, what it gave, and how often it came from the cache."""
+        return run_python(self.CODE, PYTHONPATH=str(folder.parent))
+
+    def test_an_edited_rule_and_a_damaged_cache_are_compiled_anew(self, small):
+        assert self.run(small) == [False, 12.0, 0]
+        assert self.run(small) == [True, 12.0, 1]
 
         # The edit is in another file than the loop that is compiled and cached.
-        rules = package / "core" / "indices.py"
-        text = rules.read_text(encoding="utf-8")
-        edited = re.sub(
-            r"(def greedy_index\(W, V, L\):.*?return )(shared_estimate)", r"\1-\2", text, flags=re.S
-        )
-        assert edited != text
-        rules.write_text(edited, encoding="utf-8")
-        cached, greedy_edited, cucb_edited = self.run(tmp_path)
-        assert not cached
-        assert greedy_edited > greedy
-        assert cucb_edited == cucb
+        (small / "rules.py").write_text(self.RULES.replace("2.0", "3.0"))
+        assert self.run(small) == [False, 18.0, 0]
+        assert self.run(small) == [True, 18.0, 1]
 
-        kept = [*package.rglob("*.nbi"), *package.rglob("*.nbc")]
-        assert kept
+        kept = [*small.rglob("*.nbi"), *small.rglob("*.nbc")]
+        assert {path.suffix for path in kept} == {".nbi", ".nbc"}
         for path in kept:
             path.write_bytes(path.read_bytes()[:50])
-        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
-        # And what was compiled in spite of it is there for the next process, or compiled again.
-        assert self.run(tmp_path)[1:] == [greedy_edited, cucb]
+        assert self.run(small) == [False, 18.0, 0]
+
+    def test_compiled_code_alone_may_be_damaged(self, small):
+        """The index is whole, so that something seems to be there."""
+        assert self.run(small) == [False, 12.0, 0]
+        for path in small.rglob("*.nbc"):
+            path.write_bytes(path.read_bytes()[:50])
+        assert self.run(small) == [True, 12.0, 0]
+
+    def test_every_kernel_is_kept_that_way(self):
+        """No kernel has numba's own cache, which does not see an edit in another file, or none at all."""
+        seen = 0
+        for module in pkgutil.iter_modules(core.__path__):
+            for thing in vars(importlib.import_module(f"{core.__name__}.{module.name}")).values():
+                dispatcher = getattr(thing, "dispatcher", thing)
+                if (
+                    hasattr(dispatcher, "py_func")
+                    and dispatcher.targetoptions.get("inline") is None
+                ):
+                    assert type(dispatcher._cache) is compiled.KernelCache, dispatcher
+                    seen += 1
+        for entry in CATALOGUE.values():
+            assert type(entry.rule.fill.dispatcher._cache) is compiled.KernelCache
+        assert seen >= 10
 
 
 # What it plays, and what it compiled for that: of every function that was compiled or loaded its
