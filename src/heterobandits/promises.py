@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits import bounds
-from heterobandits.engine import MOST_LANES, Learning, World
+from heterobandits.engine import Learning, World
 from heterobandits.errors import (
     choice,
     delta_from,
@@ -40,6 +40,7 @@ class Coverage(NamedTuple):
     over_regret_bound: float
 
 
+LANES = 4096  # trials watched at once: the promises are computed in NumPy, whose calls cost more than small arrays
 BANDS = tuple(name for name, entry in CATALOGUE.items() if entry.has_band)
 EXACT = ("posterior-ratio", "ranking")
 WATCHED = (*BANDS, *EXACT)
@@ -62,8 +63,8 @@ def coverage(
     agent, all with the horizon in the logarithm; the intervals of mixture-width and
     posterior-ratio, and the statements of `ranking` about the order of arms, which have no
     horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise
-    for min-width; there is no bound, and it is infinite, if the sensitivities believed are not the true ones). They are computed with the sensitivities the policy believes in; the oracle
-    knows the true ones. `watched` names those to watch, all of them if not given.
+    for min-width; there is no bound, and it is infinite, if the sensitivities believed are not the true
+    ones). They are computed with the sensitivities the policy believes in; the oracle knows the true ones. `watched` names those to watch, all of them if not given.
     """
     checked_problem(problem)
     (entry,) = checked_policies([policy])
@@ -75,7 +76,7 @@ def coverage(
     for name in watched:
         choice(name, "watched", WATCHED)
     world = World(problem, entry)
-    lanes = min(MOST_LANES, len(numbers))
+    lanes = min(LANES, len(numbers))
     bound = bounds.regret_bound(problem, horizon, delta)
     failed = dict.fromkeys(watched, 0)
     worst, over = 0.0, 0

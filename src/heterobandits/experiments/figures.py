@@ -146,4 +146,5 @@ def save_figure(draw: Callable[[], "Figure"], folder: Path, name: str) -> str:
                 figure.savefig(aside, format=kind, dpi=300, metadata=note)
 
             write_aside(folder / f"{name}.{kind}", write)
+            figure.set_layout_engine("none")  # it is laid out once, and alike in all formats
     return (folder / f"{name}.svg").read_text(encoding="utf-8")
