@@ -335,6 +335,8 @@ class TestExplaining:
         assert "it could go nowhere else" in str(last)
         (forced, _) = planner.explain(planner.ask(forced=[(0, 1)]))
         assert forced.runner_up is None
+        assert "; forced" in str(forced)
+        assert not any(word in str(forced) for word in ("exploit", "explore", "nowhere else"))
 
     def test_who_stays_home_has_nothing_to_explain(self):
         planner = Planner([0.9, 0.5, 0.1], 3, agent_names=["x", "y", "z"])
@@ -354,7 +356,8 @@ class TestExplaining:
                 assert isinstance(e, Explanation)
                 text = str(e)
                 assert len(text.splitlines()) == 1
-                assert text.startswith(f"{e.agent} -> {e.arm} to {e.mode}")
+                mode = "" if e.reason.code == "forced" else f" to {e.mode}"
+                assert text.startswith(f"{e.agent} -> {e.arm}{mode}: ")
                 assert len(text) < 240
                 assert "None" not in text
                 assert "nan" not in text

@@ -162,9 +162,11 @@ class Explanation:
             if self.pulls
             else "no pulls yet"
         )
+        if self.reason.code == "forced":
+            return f"{self.agent} -> {self.arm}: {seen}; {self.reason}"
         text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; {self.reason}"
         if self.runner_up is None or self.runner_up_index is None:
-            return text if self.reason.code == "forced" else f"{text}; it could go nowhere else"
+            return f"{text}; it could go nowhere else"
         if self.flip_index is None:
             return f"{text}; after it {self.runner_up} ({in_figures(self.runner_up_index)})"
         if self.flip_index == self.index or math.isclose(self.flip_index, self.index, rel_tol=1e-9):
