@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = {  # and the tests that must see what is wrong there
     "bounds": ("bounds", "limits"),
     "intervals": ("intervals", "promises", "explaining"),
-    "matching": ("circumstances", "planning"),
+    "matching": ("circumstances", "planning", "explaining", "saving"),
     "planner": ("planner", "history", "team_changes", "saving", "explaining"),
     "results": ("results", "files", "plots"),
     "experiments.claims": ("claims",),

@@ -441,7 +441,10 @@ class Reported(Posterior):
         """docs/beyond.md (4): the largest mean up to 1/s_1 within `drop` of the greatest l; infinite before a pull."""
         if not self.reports:
             return INF
-        peak = self.likeliest(math.nextafter(self.limit, 0))
+        inside = math.nextafter(self.limit, 0)
+        peak = self.likeliest(inside)
+        if not drop:  # l is strictly concave, but beside false alarms it rounds to a plateau
+            return self.limit if peak == inside else peak
         return self.highest(self.log_likelihood(peak) - drop, self.limit)
 
     def ratio(self, log):
@@ -528,6 +531,63 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
     raise ValueError(f"no transcription of {policy}")
 
 
+def reported_rows(policy, reports, t, delta, mu=None, draws=None):
+    """The same where agents give false alarms: reports[n] are (d, phi, pulls, successes) of each agent on arm n.
+
+    docs/model.md (2) to (4); what all of them reported is a `Reported`, the others subtract what is false.
+    """
+    N, A = len(reports), len(reports[0])
+    if policy in SORTED:
+        chooser = reported_rows(SORTED[policy], reports, t, delta, mu, draws)
+        return [*chooser, [Reported(of_n).mean for of_n in reports]]
+    if policy in ("random", "oracle", "cucb"):
+        c, y = ([[of_n[a][i] for of_n in reports] for a in range(A)] for i in (2, 3))
+        return index_rows(policy, None, c, y, t, delta, mu)
+
+    def own(a, n):
+        d, phi, c, y = reports[n][a]
+        if not c:
+            return INF
+        estimate = (y - Fraction(phi) * c) / (Fraction(d) * c)
+        return float(estimate) + math.sqrt(log_of(2 * A * N * t, delta) / (2 * c)) / d
+
+    if policy == "no-sharing":
+        return [[own(a, n) for n in range(N)] for a in range(A)]
+    row = []
+    for n, of_n in enumerate(reports):
+        V, W = reported_sums(of_n)
+        kinds = len({report[:2] for report in of_n})
+        known = Reported(of_n)
+        if policy == "thompson":
+            row.append(drawn(known, draws[2 * n : 2 * n + 2]))
+        elif policy == "quantile":
+            up = t > 1
+            above = lambda mu, known=known: t * (1 - known.share_below(mu)) > 1  # noqa: E731
+            row.append(halved(0.0, 1.0, above)[1] if up else 0.0)
+        elif not V:
+            row.append(INF)
+        elif policy == "min-ucb":
+            row.append(min(own(a, n) for a in range(A)))
+        elif policy == "kl-ucb":
+            row.append(known.kl_ucb(math.log(t)))
+        elif policy in ("posterior-ratio", "posterior-ratio-decay"):
+            row.append(known.ratio(log_of(N * (t if policy.endswith("decay") else 1), delta)))
+        else:
+            v = float(V)
+            width = {
+                "greedy": lambda v: 0.0,
+                "min-width": lambda v: math.sqrt(log_of(2 * N * G(t, A), delta) / (2 * v)),
+                "min-width-grouped": lambda v, K=kinds: math.sqrt(
+                    log_of(2 * N * G(t, K), delta) / (2 * v)
+                ),
+                "mixture-width": lambda v: (
+                    math.sqrt((log_of(N, delta) + math.log1p(v) / 2) * (v + 1) / 2) / v
+                ),
+            }[policy]
+            row.append(float(W / V) + width(v))
+    return [row]
+
+
 def picking_order(s):
     """The agents from the most to the least sensitive, of equals the first listed first."""
     return sorted(range(len(s)), key=lambda a: (-s[a], a))
@@ -561,14 +621,19 @@ def regret(mu, s, assignments):
     return sum(best - expected_reward(mu, s, f) for f in assignments)
 
 
-def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None):
+def play(
+    policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None, phi=None, rates=None
+):
     """One trial on the luck of its addresses: yields (assignment, c, y) after every round.
 
     Everything is in the order in which the agents are listed, as in the paper; only the
     addresses of tie-breaks and turns go by the order in which they pick. A horizon fixed_t stands for
-    the rounds elapsed until these are more.
+    the rounds elapsed until these are more. `phi` are the rates of false alarms, `rates` those believed.
     """
     believed = s if believed is None else believed
+    alarms = phi is not None
+    phi = phi or [0.0] * len(s)
+    rates = rates or phi
     A, N = len(s), len(mu)
     order = picking_order(s if policy == "oracle" else believed)
     c = [[0] * N for _ in range(A)]
@@ -586,7 +651,15 @@ def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None)
             turns, picked = order, supers[chosen]
         else:
             draws = words[2 * N : 4 * N]
-            rows = index_rows(policy, believed, c, y, t or 1, delta, mu, draws)
+            if alarms:
+                how = (s, phi) if policy == "oracle" else (believed, rates)
+                reports = [
+                    [(how[0][a] - how[1][a], how[1][a], c[a][n], y[a][n]) for a in range(A)]
+                    for n in range(N)
+                ]
+                rows = reported_rows(policy, reports, t or 1, delta, mu, draws)
+            else:
+                rows = index_rows(policy, believed, c, y, t or 1, delta, mu, draws)
             if policy == "no-sharing":
                 rows = [rows[a] for a in order]
             ties = [words[N + i * N : N + i * N + N] for i in range(len(rows))]
@@ -602,7 +675,7 @@ def play(policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None)
         f = [0] * A
         for a, n in zip(turns, picked, strict=True):
             f[a] = n
-            success = int(words[n] < s[a] * mu[n] * WORD)
+            success = int(words[n] < (phi[a] + (s[a] - phi[a]) * mu[n]) * WORD)
             c[a][n] += 1
             y[a][n] += success
             if policy == "ucb":

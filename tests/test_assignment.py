@@ -25,7 +25,7 @@ from heterobandits.core.assignment import (
 from heterobandits.core.randomness import fill_words, words_needed
 from heterobandits.engine import Learning, World
 from heterobandits.policies import policy
-from heterobandits.team import pick_order
+from heterobandits.team import Team
 
 FALSE_ALARM = 1e-7
 TIED = st.sampled_from([-1.0, 0.0, 0.25, 0.25000000000000006, 0.5, math.inf, math.inf])
@@ -160,7 +160,7 @@ def test_a_shared_row_maximises_the_sum_of_s_times_index(s, index, words):
     assert value[linear_sum_assignment(value, maximize=True)].sum() == pytest.approx(best)
     for pick, rows in ((sort_by_ranks, index[:, None]), (pick_in_turn, index[None, :, None])):
         out = np.empty((A, 1), np.int32)
-        pick(rows, ties, pick_order(s).astype(np.int64), table(A, N, 1), out)
+        pick(rows, ties, Team(s).order, table(A, N, 1), out)
         assert len(set(out[:, 0])) == A
         assert value[np.arange(A), out[:, 0]].sum() == pytest.approx(best, rel=1e-12)
 

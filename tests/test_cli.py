@@ -245,8 +245,8 @@ def test_bad_input_is_one_clear_line(case: str, capsys: pytest.CaptureFixture[st
     ("arguments", "culprit"),
     [
         (("--output", ""), "the folder is ''"),
-        (("--means", ""), "--problem already has means"),
-        (("--believed", ""), "--problem already has means"),
+        (("--means", ""), "--means has ''"),
+        (("--believed", ""), "--believed has ''"),
     ],
 )
 def test_an_empty_text_is_not_taken_for_nothing(

@@ -183,7 +183,11 @@ class TestProven:
 
         policies()
         shown = " ".join(capsys.readouterr().out.split())
-        for need in ("sensitivities are as believed", "tests of a visit", "missing"):
+        for need in (
+            "sensitivities and false positive rates are as believed",
+            "tests of a visit",
+            "missing",
+        ):
             assert need in shown
 
 

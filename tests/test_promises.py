@@ -182,7 +182,7 @@ class TestCoverage:
         problem = Problem([0.4, 0.4, 0.3], [0.9, 0.8], believed=[0.9, 0.2])
         options = {"policy": sent(0, 1), "delta": 0.9, "watched": ANYTIME}
         whole = coverage(problem, 30, 40, seed, **options)
-        monkeypatch.setattr(promises, "MOST_LANES", 7)
+        monkeypatch.setattr(promises, "LANES", 7)
         assert coverage(problem, 30, 40, seed, **options) == whole
 
     @pytest.mark.parametrize(

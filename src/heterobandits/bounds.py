@@ -74,10 +74,12 @@ def widths(
         and arm [eq:epsilon_t,a,n]; "min-ucb", for each arm the narrowest of its agents'.
     pulls
         Table of pulls, shape (agents, arms).
+    sensitivities
+        Of the agents, as believed; or a `Team`, which may give false alarms.
     """
     if not isinstance(policy, str) or policy not in WITH_WIDTHS:
         raise unknown("policy with a width", policy, WITH_WIDTHS)
-    team = Team(sensitivities)
+    team = Team.of(sensitivities)
     c = counts(pulls, "pulls", len(team))[:, :, None]
     whole_number(c.shape[1], "the number of arms", len(team))
     horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
@@ -89,15 +91,16 @@ def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -
     """What Min-Width's regret after `horizon` rounds stays below with probability 1 - delta.
 
     The theorem's A (N - 1) + 2 sqrt(2 A N T ln(2 N G(T, A) / delta)) max S / min S
-    [eq:min_width_regret_bound], for a policy with this horizon and a planner that knows the
-    sensitivities: infinite if those believed are not the true ones. `policies.NEEDS` says what else it needs.
+    [eq:min_width_regret_bound], with the least slope s - phi in place of min S if there are false alarms
+    docs/model.md (5), for a policy with this horizon and a planner that knows the agents: infinite if
+    what it believes of them is not true. `policies.NEEDS` says what else it needs.
     """
     A, N = checked_problem(problem).agents, problem.arms
     T = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     L = log_term("min-width", A, N, T, delta)
-    if problem.believed != problem.sensitivities:
+    if not problem.is_believed:
         return math.inf
-    spread = max(problem.sensitivities) / min(problem.sensitivities)
+    spread = max(problem.sensitivities) / float(min(problem.team.slope))
     return A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L) * spread
 
 
@@ -129,7 +132,7 @@ def lower_bound(problem: Problem) -> float:
 
     The Graves-Lai constant of this structure, equation (3) of docs/limits.md: arms among the
     best A are seen for free, and each other arm n is explored by the agent for whom that is
-    cheapest, cost / kl(s mu_n, s mu_A). Zero if there are as many agents as arms, or if even the
+    cheapest, cost / kl(p(mu_n), p(mu_A)), p(mu) = phi + (s - phi) mu being how often it reports 1. Zero if there are as many agents as arms, or if even the
     least of the best A has a mean of 1. It does not depend on what the planner believes.
 
     Examples
@@ -142,18 +145,23 @@ def lower_bound(problem: Problem) -> float:
     1.911139
     """
     A = checked_problem(problem).agents
+    team = problem.true_team
     mu = np.sort(problem.means)[::-1]
-    s = np.sort(problem.sensitivities)[::-1]
+    s, slope, offset = (
+        x[team.order] for x in (np.array(team.sensitivities), team.slope, team.offset)
+    )
     least = mu[A - 1]
     mu_n = mu[mu < least]
     if least == 1.0 or not len(mu_n):
         return 0.0
     # What the others lose by moving up, the last part of (2): agent by agent, from the least sensitive on.
     detour = np.append(np.cumsum((-np.diff(s) * (mu[: A - 1] - least))[::-1])[::-1], 0.0)
-    s, detour = s[:, None], detour[:, None]
+    s, slope, offset, detour = (column[:, None] for column in (s, slope, offset, detour))
     gap = least - mu_n
+    root, miss = offset / slope, slope / (1.0 - offset)  # of p and 1 - p as functions of mu
     with np.errstate(all="ignore"):
-        # Cost and divergence, both over s gap.
-        cost = 1.0 + detour / s / gap
-        divergence = lag(mu_n, least, gap) - lag(1.0 - s * mu_n, 1.0 - s * least, -s * gap)
-        return float((cost / divergence).min(axis=0).sum())
+        # Cost and divergence, both over the slope and the gap.
+        cost = s / slope * (1.0 + detour / s / gap)
+        found = lag(mu_n + root, least + root, gap)
+        missed = lag(1.0 - miss * mu_n, 1.0 - miss * least, -miss * gap)
+        return float((cost / (found - missed)).min(axis=0).sum())

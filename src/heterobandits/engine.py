@@ -81,17 +81,19 @@ class World:
     def arrays(self) -> kernels.World:
         """The same for the kernels."""
         problem, policy = self.problem, self.policy
-        true = np.array(problem.sensitivities)
+        true = problem.true_team
+        worth = np.array(true.sensitivities)[:, None]
         mu = np.array(problem.means)
         best = mu[list(problem.optimum)]
+        reported = true.offset[:, None] + true.slope[:, None] * mu
         where = slots(problem.agents, problem.arms)
         ranked = len(self.assignments) > 0
         return kernels.World(
             agents=self.team.arrays,
             order=np.zeros(1, np.int64) if ranked else self.team.arrays.order,
             mu=mu,
-            threshold=np.ceil(true[:, None] * mu / WORD_SIZE).astype(np.int64) - 1,
-            gap=true[:, None] * (best[:, None] - mu),
+            threshold=np.ceil(reported / WORD_SIZE).astype(np.int64) - 1,
+            gap=worth * (best[:, None] - mu),
             arms=self.assignments,
             dealt=policy.dealt,
             remembers=policy.rule is not None and policy.rule.remembers,

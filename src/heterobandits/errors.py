@@ -144,6 +144,32 @@ def sensitivities_from(values: Any, name: str = "sensitivities") -> tuple[float,
     return checked
 
 
+def rates_from(
+    values: Any,
+    sensitivities: Sequence[float],
+    agents: Sequence[str],
+    name: str = "false_positive_rates",
+) -> tuple[float, ...]:
+    """`values` as false positive rates of agents, each below the agent's sensitivity; none if not given."""
+    if values is None:
+        return (0.0,) * len(sensitivities)
+    checked = probabilities(values, name, "false positive rate", "[0, 1]")
+    each_agent(checked, name, len(sensitivities))
+    for agent, rate, s in zip(agents, checked, sensitivities, strict=True):
+        if s - rate < LEAST_SENSITIVITY:
+            raise InvalidInput(
+                f"{name} of {agent!r} is {rate:g}, its sensitivity {s:g}: who reports as often where "
+                "there is nothing as where there is something tells nothing"
+            )
+    return checked
+
+
+def each_agent(values: Sequence[Any], name: str, agents: int) -> None:
+    """Refuse a list that has not one entry for each agent."""
+    if len(values) != agents:
+        raise InvalidInput(f"{name} has {len(values)} entries: one for each of the {agents} agents")
+
+
 def counts(values: Any, name: str, agents: int, arms: int | None = None) -> Counts:
     """`values` as a table of counts with a row for each agent and a column for each arm."""
     shape = f"{agents} agents by {'some' if arms is None else arms} arms"

@@ -8,8 +8,8 @@ Three methods for the means, each covering all arms at once with probability 1 -
 
 And statements about the order of two arms, which hold in all rounds at once   docs/beyond.md (10).
 
-All of it holds if the sensitivities are as believed, the tests of a visit are independent, and outcomes are missing
-for reasons that do not depend on them; what is said of the order needs different arms' outcomes of one round to be
+All of it holds if sensitivities and false positive rates are as believed, the tests of a visit are independent, and
+outcomes are missing for reasons that do not depend on them; what is said of the order needs different arms' outcomes of one round to be
 independent given the past, too.
 """
 
@@ -87,7 +87,7 @@ class Posteriors:
     seen
         Hits and misses of each mean by kind of agent.
     peak, greatest
-        Where the log-likelihood peaks, up to 1 / the largest sensitivity, and its value there.
+        Where the log-likelihood peaks, up to where a report is certain, and its value there.
     log_evidence, mean
         ln Z   docs/beyond.md (5)   and the posterior mean.
     """
@@ -178,7 +178,7 @@ def mean_intervals(
     pulls, successes
         The two tables, shape (agents, arms).
     sensitivities
-        Of the agents, as believed.
+        Of the agents, as believed; or a `Team`, which may give false alarms.
     method
         "posterior-ratio" and "mixture-width" hold in all rounds at once, for ever; "min-width"
         in all rounds up to a horizon that was fixed beforehand.
@@ -202,7 +202,7 @@ def mean_intervals(
     """
     choice(method, "method", METHODS)
     delta = delta_from(delta)
-    team = Team(sensitivities)
+    team = Team.of(sensitivities)
     c, y = checked_tables(pulls, successes, len(team))
     arms = c.shape[1]
     if (horizon is None) == (method == "min-width"):
@@ -239,7 +239,7 @@ def ranking(
     ([2, 2, 1], [3, 3, 1])
     """
     delta = delta_from(delta)
-    team = Team(sensitivities)
+    team = Team.of(sensitivities)
     c, y = checked_tables(pulls, successes, len(team))
     arms = c.shape[1]
     if arms > MOST_RANKED:

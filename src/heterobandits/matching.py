@@ -210,7 +210,7 @@ def in_turn(dealt: int, team: Team, luck: Luck) -> list[int]:
 
 def weights(team: Team, dealt: int) -> list[int]:
     """What the value of an agent's arm counts: its sensitivity or, in random turns, all the same; in whole numbers."""
-    return whole([Fraction(1 if dealt == BY_CHANCE else s) for s in team.slope.tolist()])
+    return whole([Fraction(1 if dealt == BY_CHANCE else s) for s in team.sensitivities])
 
 
 def best_first(row: Row | Floats, ties: Words) -> list[int]:

@@ -19,7 +19,6 @@ from heterobandits.errors import (
     located,
     name_from,
     names,
-    sensitivities_from,
     shown,
     whole_number,
 )
@@ -68,6 +67,8 @@ class Planner:
         What is known already: the two tables, agents by arms, and the rounds behind them.
     left
         Agents who left the team: what they found counts, and nobody sends them anywhere.
+    false_positive_rates
+        How often each agent is believed to report a success where there is nothing; never if not given.
 
     Examples
     --------
@@ -110,8 +111,9 @@ class Planner:
         successes: Any = None,
         rounds: int = 0,
         left: Iterable[Any] = (),
+        false_positive_rates: Any = None,
     ) -> None:
-        self._team = Team(sensitivities, agent_names)
+        self._team = Team(sensitivities, agent_names, false_positive_rates=false_positive_rates)
         if isinstance(arms, Iterable):
             given = listed(arms, "arms", "names")
             self._arms = names(given, "arms", len(given), "arm")
@@ -150,14 +152,17 @@ class Planner:
             return [(str(c), str(y)) for c, y in zip(pulls, successes, strict=True)]
 
         agents = [name + " (left)" * (a in self._left) for a, name in enumerate(self.agent_names)]
-        how = (f"{s:g}" for s in self.sensitivities)
-        by_agent = zip(agents, how, *zip(*sums(1), strict=True), strict=True)
+        how = {"sensitivity": self.sensitivities}
+        if any(self.false_positive_rates):
+            how["false positives"] = self.false_positive_rates
+        reports = ([f"{rate:g}" for rate in rates] for rates in how.values())
+        by_agent = zip(agents, *reports, *zip(*sums(1), strict=True), strict=True)
         by_arm = zip(self.arm_names, *zip(*sums(0), strict=True), strict=True)
         waiting = [f"round {r.number} waits for {', '.join(r.missing)}" for r in self.waiting]
         return "\n".join(
             [
                 repr(self)[1:-1],
-                table(("agent", "sensitivity", "pulls", "successes"), by_agent),
+                table(("agent", *how, "pulls", "successes"), by_agent),
                 table(("arm", "pulls", "successes"), by_arm),
                 *waiting,
             ]
@@ -167,6 +172,11 @@ class Planner:
     def sensitivities(self) -> tuple[float, ...]:
         """Of every agent, those who left included."""
         return self._team.sensitivities
+
+    @property
+    def false_positive_rates(self) -> tuple[float, ...]:
+        """Of every agent, those who left included."""
+        return self._team.false_positive_rates
 
     @property
     def agent_names(self) -> tuple[str, ...]:
@@ -239,13 +249,13 @@ class Planner:
         if choice(method, "method", METHODS) == "min-width":
             anytime = self.policy.horizon == "anytime"
             horizon = max(1, self.elapsed) if anytime else int(self.policy.horizon)
-        tables = (self.pulls, self.successes, self.sensitivities)
+        tables = (self.pulls, self.successes, self._team)
         known = mean_intervals(*tables, method=method, delta=self.policy.delta, horizon=horizon)
         return NamedIntervals.of(known, self.arm_names)
 
     def ranking(self) -> NamedRanking:
         """Which arms are certainly above which, in all rounds at once, with the policy's 1 - delta."""
-        tables = (self.pulls, self.successes, self.sensitivities)
+        tables = (self.pulls, self.successes, self._team)
         return NamedRanking.of(ranking(*tables, delta=self.policy.delta), self.arm_names)
 
     def ask(
@@ -315,25 +325,32 @@ class Planner:
         self._check_team(plan)
         return planning.explain(*self._given(number), plan)
 
-    def join(self, name: str, sensitivity: float) -> None:
+    def join(self, name: str, sensitivity: float, false_positive_rate: float | None = None) -> None:
         """A new agent from the next round on, or one who left and returns.
 
-        Who returns has the sensitivity it had: what it found counts with that.
+        Who returns has the sensitivity and the false positive rate it had: what it found counts with those.
         """
         name = name_from(name, "name")
         if name in self.agent_names and name not in self.left:
             raise InvalidInput(f"{name!r} is in the team already")
         if name in self.left:
             agent = self.agent_names.index(name)
-            if sensitivities_from([sensitivity]) != self.sensitivities[agent : agent + 1]:
+            had = self.false_positive_rates[agent]
+            rate = had if false_positive_rate is None else false_positive_rate
+            if Team([sensitivity], [name], false_positive_rates=[rate]) != self._team.picked(
+                [agent]
+            ):
+                alarms = f" and false positive rate {had}" if had or rate else ""
                 raise InvalidInput(
-                    f"{name!r} left with sensitivity {self.sensitivities[agent]}, with which all it "
+                    f"{name!r} left with sensitivity {self.sensitivities[agent]}{alarms}, with which all it "
                     "found counts: let it return with that, or give it another name"
                 )
             team, left = self._team, self._left - {agent}
         else:
-            given = (*self.sensitivities, sensitivity), (*self.agent_names, name)
-            team, left = Team(*given), self._left
+            team, left = (
+                self._team.joined(name, sensitivity, false_positive_rate or 0.0),
+                self._left,
+            )
         check_size(len(team) - len(left), len(self._arms))
         self._team, self._left = team, left
         self._widen()
@@ -363,6 +380,7 @@ class Planner:
                 "agent_names": self.agent_names,
                 "arm_names": self.arm_names,
                 "sensitivities": self.sensitivities,
+                "false_positive_rates": self.false_positive_rates,
                 "left": sorted(self._left),
                 "rounds": self._start.rounds,
                 "pulls": self._start.pulls.tolist(),
@@ -387,6 +405,7 @@ class Planner:
                 successes=state["successes"],
                 rounds=state["rounds"],
                 left=state["left"],
+                false_positive_rates=state["false_positive_rates"],
             )
             known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
             for record in saving.saved_history(state["history"], *known):

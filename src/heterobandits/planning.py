@@ -92,7 +92,7 @@ def explain(
             f"the plan for round {plan.round} was made with other outcomes than are known now: "
             "explain a plan before outcomes of earlier rounds are told or corrected"
         )
-    tables = (knowledge.pulls, knowledge.successes, team.sensitivities)
+    tables = (knowledge.pulls, knowledge.successes, team)
     known = mean_intervals(*tables, delta=policy.delta)
     order = ranking(*tables, delta=policy.delta) if len(arms) <= MOST_RANKED else None
     seen = knowledge.pulls.sum(axis=0)

@@ -54,7 +54,7 @@ Proven = Literal["nothing", "intervals", "regret"]
 
 MAX_ASSIGNMENTS = 200_000
 NEEDS = (  # what every guarantee assumes
-    "the sensitivities are as believed, the tests of a visit are independent, "
+    "sensitivities and false positive rates are as believed, the tests of a visit are independent, "
     "and outcomes are missing for reasons that do not depend on them"
 )
 

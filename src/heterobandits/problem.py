@@ -1,8 +1,9 @@
 """The problem: arms, agents, what is true of them and what the planner believes.
 
 The state of arm n is 1 with probability mu_n; agent a then reports 1 with probability s_a,
-so an outcome is Bernoulli(s_a mu_n) [eq:Y_tan]. The optimum sends the i-th most sensitive
-agent to the arm with the i-th highest mean [eq:f_star], and the regret of an assignment is
+so an outcome is Bernoulli(s_a mu_n) [eq:Y_tan]. One that gives false alarms reports 1 with probability
+phi_a where the state is 0, too. What counts is what is found: s_a mu_n. The optimum sends the i-th most
+sensitive agent to the arm with the i-th highest mean [eq:f_star], and the regret of an assignment is
 what it earns less than that in expectation [eq:regret_def].
 """
 
@@ -10,6 +11,7 @@ import json
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,17 +19,19 @@ import numpy as np
 
 from heterobandits.errors import (
     InvalidInput,
+    each_agent,
     json_from,
     listed,
     means_from,
     names,
     path_from,
+    rates_from,
     sensitivities_from,
     shown,
     unknown,
     whole_number,
 )
-from heterobandits.team import Team, pick_order
+from heterobandits.team import Team
 
 
 @dataclass(frozen=True, init=False)
@@ -45,6 +49,11 @@ class Problem:
         Outcomes, optimum and regret always follow the true ones.
     arm_names, agent_names
         Names for tables, plots and explanations.
+    false_positive_rates
+        How often each agent reports a success where there is nothing, less often than its sensitivity;
+        never if not given.
+    believed_false_positive_rates
+        What the planner takes those to be; the true ones if not given.
 
     Examples
     --------
@@ -60,6 +69,8 @@ class Problem:
     believed: tuple[float, ...]
     arm_names: tuple[str, ...]
     agent_names: tuple[str, ...]
+    false_positive_rates: tuple[float, ...]
+    believed_false_positive_rates: tuple[float, ...]
 
     def __init__(
         self,
@@ -68,6 +79,9 @@ class Problem:
         believed: Any = None,
         arm_names: Any = None,
         agent_names: Any = None,
+        *,
+        false_positive_rates: Any = None,
+        believed_false_positive_rates: Any = None,
     ) -> None:
         means = means_from(means)
         sensitivities = sensitivities_from(sensitivities)
@@ -80,17 +94,24 @@ class Problem:
             believed = sensitivities
         else:
             believed = sensitivities_from(believed, "believed")
-            if len(believed) != len(sensitivities):
-                raise InvalidInput(
-                    f"believed has {len(believed)} entries: one for each of the "
-                    f"{len(sensitivities)} agents"
-                )
+            each_agent(believed, "believed", len(sensitivities))
+        agent_names = names(agent_names, "agent_names", len(sensitivities), "agent")
+        rates = rates_from(false_positive_rates, sensitivities, agent_names)
+        rates_believed = (
+            rates if believed_false_positive_rates is None else believed_false_positive_rates
+        )
         set_ = object.__setattr__
         set_(self, "means", means)
         set_(self, "sensitivities", sensitivities)
         set_(self, "believed", believed)
         set_(self, "arm_names", names(arm_names, "arm_names", len(means), "arm"))
-        set_(self, "agent_names", names(agent_names, "agent_names", len(sensitivities), "agent"))
+        set_(self, "agent_names", agent_names)
+        set_(self, "false_positive_rates", rates)
+        set_(
+            self,
+            "believed_false_positive_rates",
+            rates_from(rates_believed, believed, agent_names, "believed_false_positive_rates"),
+        )
 
     @property
     def arms(self) -> int:
@@ -102,26 +123,33 @@ class Problem:
         """The number of agents, A."""
         return len(self.sensitivities)
 
-    @property
+    @cached_property
     def team(self) -> Team:
         """The agents as the planner believes them to be."""
-        return Team(self.believed, self.agent_names)
+        rates = self.believed_false_positive_rates
+        return Team(self.believed, self.agent_names, false_positive_rates=rates)
 
-    @property
+    @cached_property
     def true_team(self) -> Team:
         """The agents as they are."""
-        return Team(self.sensitivities, self.agent_names)
+        rates = self.false_positive_rates
+        return Team(self.sensitivities, self.agent_names, false_positive_rates=rates)
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether the planner believes the truth about the agents."""
+        return self.team == self.true_team
 
     @property
     def optimum(self) -> tuple[int, ...]:
         """The arm of each agent in the best assignment; of equal arms, or agents, the first comes first."""
         arms = np.argsort(-np.array(self.means), kind="stable")[: self.agents]
         assignment = np.empty(self.agents, np.intp)
-        assignment[pick_order(self.sensitivities)] = arms
+        assignment[self.true_team.order] = arms
         return tuple(assignment.tolist())
 
     def expected_reward(self, assignment: Any) -> float:
-        """The expected number of successes in a round with this assignment (one arm per agent)."""
+        """The expected number of true successes in a round with this assignment (one arm per agent)."""
         arms = self.checked_assignment(assignment)
         return sum(s * self.means[n] for s, n in zip(self.sensitivities, arms, strict=True))
 
@@ -151,7 +179,12 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """The problem as plain lists, as it stands in JSON and TOML files."""
-        return {field.name: list(getattr(self, field.name)) for field in fields(self)}
+        values = {field.name: list(getattr(self, field.name)) for field in fields(self)}
+        if self.believed_false_positive_rates == self.false_positive_rates:
+            del values["believed_false_positive_rates"]
+            if not any(self.false_positive_rates):
+                del values["false_positive_rates"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:

@@ -1,8 +1,8 @@
 """A planner as plain JSON, versioned: what it was made with, and the rounds since.
 
-Format 2 is the planner's arguments under their names, and `history`: of each round the assignment, the
-outcomes so far and, where there were any, its circumstances. Format 1 had neither history nor leavers:
-its tables are what the planner begins with.
+Format 3 is the planner's arguments under their names, and `history`: of each round the assignment, the
+outcomes so far and, where there were any, its circumstances. Format 2 knew no false positives. Format 1 had
+neither history nor leavers: its tables are what the planner begins with.
 """
 
 import json
@@ -25,8 +25,17 @@ from heterobandits.matching import Circumstances
 from heterobandits.policies import CATALOGUE, Policy
 from heterobandits.policies import policy as catalogued
 
-FORMAT = 2
-LISTS = ("sensitivities", "agent_names", "arm_names", "pulls", "successes", "left", "history")
+FORMAT = 3
+LISTS = (
+    "sensitivities",
+    "false_positive_rates",
+    "agent_names",
+    "arm_names",
+    "pulls",
+    "successes",
+    "left",
+    "history",
+)
 
 
 def written(state: dict[str, Any]) -> str:
@@ -52,6 +61,8 @@ def read(text: str) -> dict[str, Any]:
         )
     if format_ == 1:
         state |= {"left": [], "history": []}
+    if format_ < 3 and isinstance(state.get("sensitivities"), list):
+        state["false_positive_rates"] = [0.0] * len(state["sensitivities"])
     for key in LISTS:
         if not isinstance(state.get(key), list):
             raise InvalidInput(

@@ -1,11 +1,11 @@
 """What a rule needs to know of the agents: how they report, who is alike, who picks first.
 
 Agents stand as the user listed them, everywhere. Agent a reports 1 about an arm of mean mu with
-probability offset_a + slope_a mu. Agents with the same slope and offset are of one kind: what two of
-them saw can be counted together. The order in which they pick says who goes first, and lays out no table.
+probability offset_a + slope_a mu: its false positive rate is the offset, its sensitivity offset + slope.
+Agents with the same slope and offset are of one kind: what two of them saw can be counted together. The
+order in which they pick says who goes first, and lays out no table.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -13,16 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.errors import names, sensitivities_from
+from heterobandits.errors import names, rates_from, sensitivities_from
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Number = TypeVar("Number", bound=np.generic)
-
-
-def pick_order(sensitivities: Sequence[float] | Floats) -> npt.NDArray[np.intp]:
-    """The agents in the order in which they pick: the most sensitive first, of equals the first listed."""
-    return np.argsort(-np.asarray(sensitivities, np.float64), kind="stable")
 
 
 def locked(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
@@ -38,9 +33,11 @@ class Team:
     Parameters
     ----------
     sensitivities
-        Of each agent, in (0, 1].
+        Of each agent, in (0, 1]: how often it reports 1 where there is something.
     agent_names
         Their names; "agent 1", "agent 2", ... if not given.
+    false_positive_rates
+        Of each agent, below its sensitivity: how often it reports 1 where there is nothing; 0 if not given.
 
     Examples
     --------
@@ -51,11 +48,35 @@ class Team:
 
     sensitivities: tuple[float, ...]
     names: tuple[str, ...]
+    false_positive_rates: tuple[float, ...]
 
-    def __init__(self, sensitivities: Any, agent_names: Any = None) -> None:
-        checked = sensitivities_from(sensitivities)
-        object.__setattr__(self, "sensitivities", checked)
-        object.__setattr__(self, "names", names(agent_names, "agent_names", len(checked), "agent"))
+    def __init__(
+        self, sensitivities: Any, agent_names: Any = None, *, false_positive_rates: Any = None
+    ) -> None:
+        s = sensitivities_from(sensitivities)
+        called = names(agent_names, "agent_names", len(s), "agent")
+        set_ = object.__setattr__
+        set_(self, "sensitivities", s)
+        set_(self, "names", called)
+        set_(self, "false_positive_rates", rates_from(false_positive_rates, s, called))
+
+    @classmethod
+    def of(cls, agents: Any) -> "Team":
+        """A team as it is, or agents of these sensitivities."""
+        return agents if isinstance(agents, Team) else cls(agents)
+
+    def picked(self, agents: Any) -> "Team":
+        """The team of these agents, by number, in this order."""
+        columns = (self.sensitivities, self.names, self.false_positive_rates)
+        s, called, rates = ([column[a] for a in agents] for column in columns)
+        return Team(s, called, false_positive_rates=rates)
+
+    def joined(self, name: str, sensitivity: float, false_positive_rate: float) -> "Team":
+        """The team with one agent more."""
+        rates = (*self.false_positive_rates, false_positive_rate)
+        return Team(
+            (*self.sensitivities, sensitivity), (*self.names, name), false_positive_rates=rates
+        )
 
     def __len__(self) -> int:
         return len(self.sensitivities)
@@ -63,17 +84,18 @@ class Team:
     @cached_property
     def slope(self) -> Floats:
         """How much more often each agent reports 1 where there is something to report."""
-        return locked(np.array(self.sensitivities))
+        return locked(np.array(self.sensitivities) - self.offset)
 
     @cached_property
     def offset(self) -> Floats:
         """How often each agent reports 1 where there is nothing."""
-        return locked(np.zeros(len(self)))
+        return locked(np.array(self.false_positive_rates))
 
     @cached_property
     def order(self) -> Places:
-        """The agents in the order in which they pick."""
-        return locked(pick_order(self.sensitivities).astype(np.int64))
+        """The agents in the order in which they pick: the most sensitive first, of equals the first listed."""
+        falling = np.argsort(-np.array(self.sensitivities), kind="stable")
+        return locked(falling.astype(np.int64))
 
     @cached_property
     def kinds(self) -> list[tuple[float, float]]:

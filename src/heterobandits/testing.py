@@ -28,6 +28,7 @@ PROBLEMS = (
     Problem([0.3, 0.7], [0.9]),
     Problem([0.2, 0.9, 0.5], [0.4, 0.8]),
     Problem([0.1, 0.3, 0.5, 0.7], [0.25, 0.5, 0.5, 1.0], believed=[0.5, 0.5, 0.4, 0.9]),
+    Problem([0.3, 0.1, 0.6], [0.9, 0.7, 0.9], false_positive_rates=[0.05, 0.3, 0.0]),
 )
 DRAW = 0x9E3779B9  # where a policy draws by address, every arm and trial draws the same
 ROUNDING = 1e-9  # a sum over agents may be rounded differently when they are listed differently
@@ -49,7 +50,7 @@ def tables(problem: Problem, trials: int, seed: int) -> tuple[Counts, Counts]:
 
 
 def index_of(
-    policy: Policy, sensitivities: tuple[float, ...], pulls: Counts, successes: Counts
+    policy: Policy, team: Team, pulls: Counts, successes: Counts
 ) -> npt.NDArray[np.float64]:
     """The policy's index after 50 rounds, with the agents as they are listed."""
     trials = pulls.shape[-1]
@@ -58,7 +59,7 @@ def index_of(
         return np.full((count, trials), DRAW, np.uint32)
 
     tables_ = (np.ascontiguousarray(pulls), np.ascontiguousarray(successes))
-    rows = policy.index_rows(Team(sensitivities), *tables_, 50, draws)
+    rows = policy.index_rows(team, *tables_, 50, draws)
     if policy.sorted_by == "estimate":
         return rows
     return rows[0] if policy.index_per == "arm" else rows
@@ -79,7 +80,7 @@ def check_numbers(policy: Policy) -> None:
                 tables(problem, trials, 1),
                 (np.zeros((problem.agents, problem.arms, trials), np.int32),) * 2,
             ):
-                index_of(policy, problem.believed, pulls, successes)  # refuses what is wrong
+                index_of(policy, problem.team, pulls, successes)  # refuses what is wrong
 
 
 def check_pure(policy: Policy) -> None:
@@ -89,10 +90,10 @@ def check_pure(policy: Policy) -> None:
     for problem in PROBLEMS:
         pulls, successes = tables(problem, 4, 2)
         before = pulls.copy(), successes.copy()
-        first = index_of(policy, problem.believed, pulls, successes).copy()
+        first = index_of(policy, problem.team, pulls, successes).copy()
         require(np.array_equal(pulls, before[0]), f"{policy.name} changed the table of pulls")
         require(np.array_equal(successes, before[1]), f"{policy.name} changed the successes")
-        second = index_of(policy, problem.believed, pulls, successes)
+        second = index_of(policy, problem.team, pulls, successes)
         require(
             np.array_equal(first, second),
             f"{policy.name} gave two answers for the same tables: a policy keeps no state and "
@@ -106,10 +107,10 @@ def check_trials_apart(policy: Policy) -> None:
         return
     for problem in PROBLEMS:
         pulls, successes = tables(problem, 6, 3)
-        together = index_of(policy, problem.believed, pulls, successes)
+        together = index_of(policy, problem.team, pulls, successes)
         for trial in range(6):
             one = slice(trial, trial + 1)
-            alone = index_of(policy, problem.believed, pulls[..., one], successes[..., one])
+            alone = index_of(policy, problem.team, pulls[..., one], successes[..., one])
             require(
                 np.array_equal(together[..., one], alone),
                 f"{policy.name} gives trial {trial} another index when it is played alone: "
@@ -124,8 +125,8 @@ def check_arms_alike(policy: Policy) -> None:
     for problem in PROBLEMS:
         pulls, successes = tables(problem, 4, 4)
         mixed = np.random.default_rng(4).permutation(problem.arms)
-        index = index_of(policy, problem.believed, pulls, successes)
-        relabelled = index_of(policy, problem.believed, pulls[:, mixed], successes[:, mixed])
+        index = index_of(policy, problem.team, pulls, successes)
+        relabelled = index_of(policy, problem.team, pulls[:, mixed], successes[:, mixed])
         require(
             np.allclose(relabelled, np.take(index, mixed, axis=-2), rtol=ROUNDING, atol=0),
             f"{policy.name} prefers some arms by their number",
@@ -139,9 +140,8 @@ def check_agents_alike(policy: Policy) -> None:
     for problem in PROBLEMS:
         pulls, successes = tables(problem, 4, 5)
         mixed = np.random.default_rng(5).permutation(problem.agents)
-        believed = tuple(np.array(problem.believed)[mixed].tolist())
-        index = index_of(policy, problem.believed, pulls, successes)
-        relabelled = index_of(policy, believed, pulls[mixed], successes[mixed])
+        index = index_of(policy, problem.team, pulls, successes)
+        relabelled = index_of(policy, problem.team.picked(mixed), pulls[mixed], successes[mixed])
         wanted = index[mixed] if policy.index_per == "agent" else index
         require(
             np.allclose(relabelled, wanted, rtol=ROUNDING, atol=0),
@@ -156,15 +156,25 @@ def check_one_path(policy: Policy) -> None:
     seed, trial = 11, 3
     for problem in PROBLEMS:
         learning = Learning(World(problem, policy), seed, trial, 1)
-        planner = Planner(problem.believed, problem.arms, policy, seed, trial=trial)
+        planner = Planner(
+            problem.believed,
+            problem.arms,
+            policy,
+            seed,
+            trial=trial,
+            false_positive_rates=problem.believed_false_positive_rates,
+        )
+        reports = (problem.true_team.slope.tolist(), problem.true_team.offset.tolist())
         for round_ in range(1, 41):
             plan = planner.ask()
-            chances = (
-                (uniform(seed, trial, round_, arm), s * problem.means[arm])
-                for arm, s in zip(plan.assignment, problem.sensitivities, strict=True)
-                if arm is not None
+            planner.tell(
+                plan,
+                [
+                    int(uniform(seed, trial, round_, arm) < offset + slope * problem.means[arm])
+                    for arm, slope, offset in zip(plan.assignment, *reports, strict=True)
+                    if arm is not None
+                ],
             )
-            planner.tell(plan, [int(luck < chance) for luck, chance in chances])
             learning.advance(1)
             require(
                 np.array_equal(learning.pulls[:, :, 0], planner.pulls),

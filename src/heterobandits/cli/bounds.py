@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from heterobandits.cli.options import (
+    BelievedFalsePositivesOption,
     BelievedOption,
     DeltaOption,
+    FalsePositivesOption,
     HorizonOption,
     MeansOption,
     ProblemOption,
@@ -25,6 +27,8 @@ def bounds(
     means: MeansOption = None,
     sensitivities: SensitivitiesOption = None,
     believed: BelievedOption = None,
+    false_positives: FalsePositivesOption = None,
+    believed_false_positives: BelievedFalsePositivesOption = None,
     horizon: HorizonOption = None,
     delta: DeltaOption = DEFAULT_DELTA,
     coverage: Annotated[
@@ -41,12 +45,19 @@ def bounds(
     from heterobandits import promises
     from heterobandits.errors import whole_number
 
-    stated, rounds, title = stated_problem(problem, means, sensitivities, believed, horizon)
+    stated, rounds, title = stated_problem(
+        problem,
+        horizon,
+        means=means,
+        sensitivities=sensitivities,
+        believed=believed,
+        false_positive_rates=false_positives,
+        believed_false_positive_rates=believed_false_positives,
+    )
     coverage = whole_number(coverage, "--coverage", 0)
     once = np.ones((stated.agents, stated.arms))
     widths = {
-        name: theory.widths(name, once, stated.believed, rounds, delta)
-        for name in theory.WITH_WIDTHS
+        name: theory.widths(name, once, stated.team, rounds, delta) for name in theory.WITH_WIDTHS
     }
     bound = theory.regret_bound(stated, rounds, delta)
     found: dict[str, Any] = {
@@ -118,6 +129,6 @@ def print_report(found: dict[str, Any], title: str) -> None:
     if not bounded:
         note += (
             " Here there is no bound on min-width's regret: "
-            "the sensitivities believed are not the true ones."
+            "what is believed of the agents is not the truth."
         )
     print(f"\n{note}")

@@ -32,6 +32,17 @@ BelievedOption = Annotated[
         help="What the planner believes them to be; the truth if not given.", metavar="LIST"
     ),
 ]
+FalsePositivesOption = Annotated[
+    str | None,
+    typer.Option(
+        help="How often each agent reports a success where there is nothing, such as 0.05,0.",
+        metavar="LIST",
+    ),
+]
+BelievedFalsePositivesOption = Annotated[
+    str | None,
+    typer.Option(help="What the planner believes of that; the truth if not given.", metavar="LIST"),
+]
 HorizonOption = Annotated[
     int | None,
     typer.Option(help="Rounds in a trial; a domain's own by default.", metavar="ROUNDS"),
@@ -54,6 +65,15 @@ TableOrJson = Annotated[
 ]
 
 
+OPTIONS = {  # of the fields of a problem
+    "means": "--means",
+    "sensitivities": "--sensitivities",
+    "believed": "--believed",
+    "false_positive_rates": "--false-positives",
+    "believed_false_positive_rates": "--believed-false-positives",
+}
+
+
 def a_folder(text: str | Path) -> Path:
     """The folder that an option names; an empty text, as of a variable that is not set, names none."""
     try:
@@ -74,19 +94,21 @@ def numbers(text: str, option: str) -> list[float]:
 
 
 def stated_problem(
-    problem: str | None,
-    means: str | None,
-    sensitivities: str | None,
-    believed: str | None,
-    horizon: int | None,
+    problem: str | None, horizon: int | None, **lists: str | None
 ) -> "tuple[Problem, int, str]":
-    """The problem, horizon and title that the options state."""
+    """The problem, horizon and title that the options state; `lists` are fields of a problem as texts.
+
+    Beside a problem that has a name or a file, they stand in place of what it says of the agents.
+    """
     from heterobandits.experiments.domains import domain
     from heterobandits.problem import Problem
 
     title = ""
+    given = {
+        field: numbers(text, OPTIONS[field]) for field, text in lists.items() if text is not None
+    }
     if problem is not None:
-        if any(given is not None for given in (means, sensitivities, believed)):
+        if "means" in given or "sensitivities" in given:
             raise InvalidInput(
                 "--problem already has means and sensitivities: give one or the other"
             )
@@ -96,14 +118,11 @@ def stated_problem(
             known = domain(problem)
             stated, title = known.problem, known.title
             horizon = known.horizon if horizon is None else horizon
+        stated = Problem.from_dict(stated.to_dict() | given) if given else stated
     else:
-        if means is None or sensitivities is None:
+        if "means" not in given or "sensitivities" not in given:
             raise InvalidInput("--means and --sensitivities are needed, or --problem")
-        stated = Problem(
-            numbers(means, "--means"),
-            numbers(sensitivities, "--sensitivities"),
-            None if believed is None else numbers(believed, "--believed"),
-        )
+        stated = Problem.from_dict(given)
     if horizon is None:
         raise InvalidInput("--horizon is needed: the number of rounds")
     return stated, horizon, title

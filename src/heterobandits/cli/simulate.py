@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from heterobandits.cli.options import (
+    BelievedFalsePositivesOption,
     BelievedOption,
     DeltaOption,
+    FalsePositivesOption,
     HorizonOption,
     MeansOption,
     ProblemOption,
@@ -32,6 +34,8 @@ def simulate(
     means: MeansOption = None,
     sensitivities: SensitivitiesOption = None,
     believed: BelievedOption = None,
+    false_positives: FalsePositivesOption = None,
+    believed_false_positives: BelievedFalsePositivesOption = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,7 +82,15 @@ def simulate(
     from heterobandits.policies import PAPER
     from heterobandits.policies import policy as catalogued
 
-    stated, rounds, title = stated_problem(problem, means, sensitivities, believed, horizon)
+    stated, rounds, title = stated_problem(
+        problem,
+        horizon,
+        means=means,
+        sensitivities=sensitivities,
+        believed=believed,
+        false_positive_rates=false_positives,
+        believed_false_positive_rates=believed_false_positives,
+    )
     names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
     log_rounds = rounds_or_anytime(policy_horizon)
     entries = [catalogued(name, delta=delta, horizon=log_rounds) for name in dict.fromkeys(names)]
