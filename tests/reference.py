@@ -621,21 +621,43 @@ def regret(mu, s, assignments):
     return sum(best - expected_reward(mu, s, f) for f in assignments)
 
 
+def succeeded(word, n, p):
+    """How many of n tests of this chance succeed with this word: the inverse of their distribution, exactly."""
+    p = Fraction(p)
+    chances = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
+    return sum(word < sum(chances[k:]) * WORD for k in range(1, n + 1))
+
+
 def play(
-    policy, mu, s, T, seed, trial, believed=None, delta=0.05, fixed_t=None, phi=None, rates=None
+    policy,
+    mu,
+    s,
+    T,
+    seed,
+    trial,
+    believed=None,
+    delta=0.05,
+    fixed_t=None,
+    phi=None,
+    rates=None,
+    tests=None,
 ):
     """One trial on the luck of its addresses: yields (assignment, c, y) after every round.
 
     Everything is in the order in which the agents are listed, as in the paper; only the
     addresses of tie-breaks and turns go by the order in which they pick. A horizon fixed_t stands for
-    the rounds elapsed until these are more. `phi` are the rates of false alarms, `rates` those believed.
+    the rounds elapsed until these are more. `phi` are the rates of false alarms, `rates` those believed;
+    `tests` is how many each agent makes in a visit.
     """
+    tests = tests or [1] * len(s)
     believed = s if believed is None else believed
     alarms = phi is not None
     phi = phi or [0.0] * len(s)
     rates = rates or phi
     A, N = len(s), len(mu)
-    order = picking_order(s if policy == "oracle" else believed)
+    order = picking_order(
+        [n * x for n, x in zip(tests, s if policy == "oracle" else believed, strict=True)]
+    )
     c = [[0] * N for _ in range(A)]
     y = [[0] * N for _ in range(A)]
     supers = list(itertools.permutations(range(N), A))
@@ -644,7 +666,7 @@ def play(
         words = [
             word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + 2 * N)
         ]
-        t = max(fixed_t or 0, round_ - 1)
+        t = max(fixed_t or 0, round_ - 1, *(sum(column(c, n)) for n in range(N)))
         if policy == "ucb":
             index = [ucb_plain(C[i], Y[i], len(supers), t or 1, delta) for i in range(len(supers))]
             chosen = max(range(len(supers)), key=lambda i: (index[i], words[N + i]))
@@ -675,8 +697,8 @@ def play(
         f = [0] * A
         for a, n in zip(turns, picked, strict=True):
             f[a] = n
-            success = int(words[n] < (phi[a] + (s[a] - phi[a]) * mu[n]) * WORD)
-            c[a][n] += 1
+            success = succeeded(words[n], tests[a], phi[a] + (s[a] - phi[a]) * mu[n])
+            c[a][n] += tests[a]
             y[a][n] += success
             if policy == "ucb":
                 Y[chosen] += success

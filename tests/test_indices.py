@@ -158,11 +158,12 @@ def test_an_arm_never_pulled_has_an_infinite_index(name):
 def test_estimates_and_widths_are_the_papers(table, t, delta):
     s, c, y = table
     A, N, B = c.shape
-    T = max(t, int(c.sum(axis=0).max()))  # an arm may have been pulled more often than planned
+    # an arm may have been pulled more often than planned, in one trial or another
+    most = np.maximum(t, c.sum(axis=0).max(axis=0)).tolist()
     widths = {
-        "min-width": lambda c_n: reference.epsilon_shared(s.tolist(), c_n, N, T, delta),
-        "min-width-grouped": lambda c_n: reference.epsilon_grouped(s.tolist(), c_n, N, T, delta),
-        "mixture-width": lambda c_n: reference.epsilon_mixture(s.tolist(), c_n, N, delta),
+        "min-width": lambda c_n, T: reference.epsilon_shared(s.tolist(), c_n, N, T, delta),
+        "min-width-grouped": lambda c_n, T: reference.epsilon_grouped(s.tolist(), c_n, N, T, delta),
+        "mixture-width": lambda c_n, T: reference.epsilon_mixture(s.tolist(), c_n, N, delta),
     }
     for name in (*widths, "no-sharing", "min-ucb"):
         estimate, width = policy(name, delta=delta, horizon=t).band(Team(s), c, y)
@@ -172,11 +173,11 @@ def test_estimates_and_widths_are_the_papers(table, t, delta):
                 c_n, y_n = c[:, n, lane].tolist(), y[:, n, lane].tolist()
                 if name in widths:
                     middle = [reference.muhat_shared(s.tolist(), c_n, y_n)]
-                    half = [widths[name](c_n)]
+                    half = [widths[name](c_n, most[lane])]
                 else:
                     middle = [reference.muhat_own(*cell) for cell in zip(s, c_n, y_n, strict=True)]
                     half = [
-                        reference.epsilon_own(*cell, A, N, T, delta)
+                        reference.epsilon_own(*cell, A, N, most[lane], delta)
                         for cell in zip(s, c_n, strict=True)
                     ]
                 np.testing.assert_allclose(estimate[:, n, lane], middle, rtol=TOLERANCE, atol=0)

@@ -92,16 +92,18 @@ def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -
 
     The theorem's A (N - 1) + 2 sqrt(2 A N T ln(2 N G(T, A) / delta)) max S / min S
     [eq:min_width_regret_bound], with the least slope s - phi in place of min S if there are false alarms
-    docs/model.md (5), for a policy with this horizon and a planner that knows the agents: infinite if
-    what it believes of them is not true. `policies.NEEDS` says what else it needs.
+    docs/model.md (5), and for several tests in a visit as in docs/model.md (7); for a policy with this horizon
+    and a planner that knows the agents: infinite if what it believes of them is not true.
+    `policies.NEEDS` says what else it needs.
     """
     A, N = checked_problem(problem).agents, problem.arms
     T = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
-    L = log_term("min-width", A, N, T, delta)
+    tests = problem.tests
+    L = log_term("min-width", A, N, T * max(tests), delta)
     if not problem.is_believed:
         return math.inf
     spread = max(problem.sensitivities) / float(min(problem.team.slope))
-    return A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L) * spread
+    return max(tests) * (A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L / min(tests)) * spread)
 
 
 def lag(p: Any, q: Any, d: Any) -> Floats:
@@ -147,21 +149,21 @@ def lower_bound(problem: Problem) -> float:
     A = checked_problem(problem).agents
     team = problem.true_team
     mu = np.sort(problem.means)[::-1]
-    s, slope, offset = (
-        x[team.order] for x in (np.array(team.sensitivities), team.slope, team.offset)
-    )
+    worth, slope, offset = (x[team.order] for x in (team.worth, team.slope, team.offset))
+    informative = slope * np.array(team.tests)[team.order]
     least = mu[A - 1]
     mu_n = mu[mu < least]
     if least == 1.0 or not len(mu_n):
         return 0.0
     # What the others lose by moving up, the last part of (2): agent by agent, from the least sensitive on.
-    detour = np.append(np.cumsum((-np.diff(s) * (mu[: A - 1] - least))[::-1])[::-1], 0.0)
-    s, slope, offset, detour = (column[:, None] for column in (s, slope, offset, detour))
+    detour = np.append(np.cumsum((-np.diff(worth) * (mu[: A - 1] - least))[::-1])[::-1], 0.0)
+    columns = (worth, informative, slope, offset, detour)
+    worth, informative, slope, offset, detour = (column[:, None] for column in columns)
     gap = least - mu_n
     root, miss = offset / slope, slope / (1.0 - offset)  # of p and 1 - p as functions of mu
     with np.errstate(all="ignore"):
-        # Cost and divergence, both over the slope and the gap.
-        cost = s / slope * (1.0 + detour / s / gap)
+        # Cost and divergence of a visit, both over its tests, the slope and the gap.
+        cost = worth / informative * (1.0 + detour / worth / gap)
         found = lag(mu_n + root, least + root, gap)
         missed = lag(1.0 - miss * mu_n, 1.0 - miss * least, -miss * gap)
         return float((cost / (found - missed)).min(axis=0).sum())

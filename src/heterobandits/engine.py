@@ -17,7 +17,14 @@ import numpy.typing as npt
 from heterobandits.core import rounds as kernels
 from heterobandits.core.assignment import table
 from heterobandits.core.compiled import is_ready
-from heterobandits.core.randomness import WORD_SIZE, round_words, slots, words_needed
+from heterobandits.core.indices import log_row
+from heterobandits.core.randomness import (
+    WORD_SIZE,
+    luck_of_tests,
+    round_words,
+    slots,
+    words_needed,
+)
 from heterobandits.core.work import desk
 from heterobandits.policies import Policy, assignments
 from heterobandits.problem import Problem
@@ -82,7 +89,6 @@ class World:
         """The same for the kernels."""
         problem, policy = self.problem, self.policy
         true = problem.true_team
-        worth = np.array(true.sensitivities)[:, None]
         mu = np.array(problem.means)
         best = mu[list(problem.optimum)]
         reported = true.offset[:, None] + true.slope[:, None] * mu
@@ -92,8 +98,10 @@ class World:
             agents=self.team.arrays,
             order=np.zeros(1, np.int64) if ranked else self.team.arrays.order,
             mu=mu,
-            threshold=np.ceil(reported / WORD_SIZE).astype(np.int64) - 1,
-            gap=worth * (best[:, None] - mu),
+            threshold=thresholds(reported, problem.tests),
+            tests=np.array(problem.tests),
+            several=problem.several_tests,
+            gap=true.worth[:, None] * (best[:, None] - mu),
             arms=self.assignments,
             dealt=policy.dealt,
             remembers=policy.rule is not None and policy.rule.remembers,
@@ -132,9 +140,22 @@ class World:
             sent=np.empty((pickers, lanes), np.int32),
             remembered=np.zeros((choices, lanes), np.bool_),
             regret=np.zeros(lanes),
+            total=np.zeros((N, lanes), np.int32),
+            most=np.zeros(lanes, np.int64),
+            L=log_row(lanes),
             desk=desk(A, lanes),
             table=table(pickers, choices, lanes),
         )
+
+
+def thresholds(chances: Floats, tests: Sequence[int]) -> npt.NDArray[np.int64]:
+    """What `rounds.World` has of them, from the chance of agents (rows) on arms that a test succeeds."""
+    if max(tests) == 1:
+        return np.asarray(np.ceil(chances / WORD_SIZE).astype(np.int64) - 1)[:, :, None]
+    out = np.full((*chances.shape, max(tests)), -1, np.int64)
+    for (a, n), chance in np.ndenumerate(chances):
+        out[a, n, : tests[a]] = luck_of_tests(tests[a], float(chance))
+    return out
 
 
 def worlds(problem: Problem, policies: Iterable[Policy]) -> tuple[World, ...]:
@@ -194,9 +215,15 @@ class Learning:
         world = self.world
         assert world.policy.rule is not None
         where = (np.uint64(self.seed), np.uint64(self.trial), self.elapsed)
-        L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, rounds)
+        most = (self.elapsed + rounds - 1) * max(
+            world.problem.tests
+        )  # on one arm, before the last round
+        count = max(rounds, most + 1 - self.elapsed)
+        L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, count)
         how = (world.policy.rule.fill, world.arrays)
-        return bool(kernels.play_trials(*how, *where, L, checkpoints, control, self.block, out))
+        return bool(
+            kernels.play_trials(*how, *where, rounds, L, checkpoints, control, self.block, out)
+        )
 
     def _play_own(self, rounds: int, checkpoints: Marks, control: Control, out: Floats) -> bool:
         """Round by round: a policy of the user's own is Python."""
@@ -207,7 +234,8 @@ class Learning:
                 return False
             where = (np.uint64(self.seed), np.uint64(self.trial), elapsed + 1)
             words = partial(round_words, *where, lanes=self.lanes)
-            block.index[:] = world.policy.own_rows(world.team, block.c, block.y, elapsed, words)
+            t = np.maximum(elapsed, block.most) if world.problem.several_tests else elapsed
+            block.index[:] = world.policy.own_rows(world.team, block.c, block.y, t, words)
             kernels.play_round(world.arrays, *where, block)
             control[kernels.DONE] += self.lanes
             if elapsed + 1 in places:
@@ -270,7 +298,9 @@ def play(shard: Shard, control: Control | None = None) -> Played | None:
         if not _fill_regrets(world, shard, control, regrets[p]):
             return None
         seconds[p] = time.perf_counter() - begin
-    sums, products = tally(regrets, binary_places(shard.rounds[-1], shard.worlds[0].problem.agents))
+    sums, products = tally(
+        regrets, binary_places(shard.rounds[-1], sum(shard.worlds[0].problem.tests))
+    )
     span = (shard.trials.start, shard.trials.stop)
     kept = regrets[:, len(shard.rounds) - shard.kept :].copy()
     return Played(span, sums, products, seconds, kept)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.ranges import LEAST_DELTA, LEAST_SENSITIVITY, MOST
+from heterobandits.ranges import LEAST_DELTA, LEAST_SENSITIVITY, MOST, MOST_TESTS
 
 Counts = npt.NDArray[np.int32]
 
@@ -162,6 +162,18 @@ def rates_from(
                 "there is nothing as where there is something tells nothing"
             )
     return checked
+
+
+def tests_from(values: Any, agents: Sequence[str]) -> tuple[int, ...]:
+    """`values` as numbers of tests that agents make in a visit; one if not given."""
+    if values is None:
+        return (1,) * len(agents)
+    items = listed(values, "tests", "numbers")
+    each_agent(items, "tests", len(agents))
+    return tuple(
+        whole_number(item, f"tests of {agent!r}", 1, MOST_TESTS)
+        for agent, item in zip(agents, items, strict=True)
+    )
 
 
 def each_agent(values: Sequence[Any], name: str, agents: int) -> None:

@@ -209,8 +209,8 @@ def in_turn(dealt: int, team: Team, luck: Luck) -> list[int]:
 
 
 def weights(team: Team, dealt: int) -> list[int]:
-    """What the value of an agent's arm counts: its sensitivity or, in random turns, all the same; in whole numbers."""
-    return whole([Fraction(1 if dealt == BY_CHANCE else s) for s in team.sensitivities])
+    """What the value of an agent's arm counts: its worth or, in random turns, all the same; in whole numbers."""
+    return whole([Fraction(1 if dealt == BY_CHANCE else w) for w in team.worth.tolist()])
 
 
 def best_first(row: Row | Floats, ties: Words) -> list[int]:

@@ -69,6 +69,9 @@ class Planner:
         Agents who left the team: what they found counts, and nobody sends them anywhere.
     false_positive_rates
         How often each agent is believed to report a success where there is nothing; never if not given.
+    tests
+        How many tests each agent makes in a visit: who finds most in a visit picks first. One if not given. What is told
+        may be of more or fewer tests.
 
     Examples
     --------
@@ -112,8 +115,11 @@ class Planner:
         rounds: int = 0,
         left: Iterable[Any] = (),
         false_positive_rates: Any = None,
+        tests: Any = None,
     ) -> None:
-        self._team = Team(sensitivities, agent_names, false_positive_rates=false_positive_rates)
+        self._team = Team(
+            sensitivities, agent_names, false_positive_rates=false_positive_rates, tests=tests
+        )
         if isinstance(arms, Iterable):
             given = listed(arms, "arms", "names")
             self._arms = names(given, "arms", len(given), "arm")
@@ -155,6 +161,8 @@ class Planner:
         how = {"sensitivity": self.sensitivities}
         if any(self.false_positive_rates):
             how["false positives"] = self.false_positive_rates
+        if max(self.tests) > 1:
+            how["tests"] = self.tests
         reports = ([f"{rate:g}" for rate in rates] for rates in how.values())
         by_agent = zip(agents, *reports, *zip(*sums(1), strict=True), strict=True)
         by_arm = zip(self.arm_names, *zip(*sums(0), strict=True), strict=True)
@@ -177,6 +185,11 @@ class Planner:
     def false_positive_rates(self) -> tuple[float, ...]:
         """Of every agent, those who left included."""
         return self._team.false_positive_rates
+
+    @property
+    def tests(self) -> tuple[int, ...]:
+        """How many tests each agent makes in a visit."""
+        return self._team.tests
 
     @property
     def agent_names(self) -> tuple[str, ...]:
@@ -325,31 +338,38 @@ class Planner:
         self._check_team(plan)
         return planning.explain(*self._given(number), plan)
 
-    def join(self, name: str, sensitivity: float, false_positive_rate: float | None = None) -> None:
+    def join(
+        self,
+        name: str,
+        sensitivity: float,
+        false_positive_rate: float | None = None,
+        tests: int | None = None,
+    ) -> None:
         """A new agent from the next round on, or one who left and returns.
 
-        Who returns has the sensitivity and the false positive rate it had: what it found counts with those.
+        Who returns reports as it did, and what it found counts so: with another sensitivity it needs another name.
         """
         name = name_from(name, "name")
         if name in self.agent_names and name not in self.left:
             raise InvalidInput(f"{name!r} is in the team already")
-        if name in self.left:
-            agent = self.agent_names.index(name)
-            had = self.false_positive_rates[agent]
-            rate = had if false_positive_rate is None else false_positive_rate
-            if Team([sensitivity], [name], false_positive_rates=[rate]) != self._team.picked(
-                [agent]
-            ):
-                alarms = f" and false positive rate {had}" if had or rate else ""
-                raise InvalidInput(
-                    f"{name!r} left with sensitivity {self.sensitivities[agent]}{alarms}, with which all it "
-                    "found counts: let it return with that, or give it another name"
-                )
-            team, left = self._team, self._left - {agent}
+        had = self._team.picked([self.agent_names.index(name)]) if name in self.left else None
+        rate, usual = (0.0, 1) if had is None else (had.false_positive_rates[0], had.tests[0])
+        one = Team(
+            [sensitivity],
+            [name],
+            false_positive_rates=[rate if false_positive_rate is None else false_positive_rate],
+            tests=[usual if tests is None else tests],
+        )
+        if had is None:
+            team, left = self._team.joined(one), self._left
+        elif one == had:
+            team, left = self._team, self._left - {self.agent_names.index(name)}
         else:
-            team, left = (
-                self._team.joined(name, sensitivity, false_positive_rate or 0.0),
-                self._left,
+            alarms = f", false positive rate {rate}" if one.false_positive_rates[0] or rate else ""
+            many = f", {usual} tests a visit" if one.tests[0] != usual else ""
+            raise InvalidInput(
+                f"{name!r} left with sensitivity {had.sensitivities[0]}{alarms}{many}, with which all it "
+                "found counts: let it return with that, or give it another name"
             )
         check_size(len(team) - len(left), len(self._arms))
         self._team, self._left = team, left
@@ -381,6 +401,7 @@ class Planner:
                 "arm_names": self.arm_names,
                 "sensitivities": self.sensitivities,
                 "false_positive_rates": self.false_positive_rates,
+                "tests": self.tests,
                 "left": sorted(self._left),
                 "rounds": self._start.rounds,
                 "pulls": self._start.pulls.tolist(),
@@ -406,6 +427,7 @@ class Planner:
                 rounds=state["rounds"],
                 left=state["left"],
                 false_positive_rates=state["false_positive_rates"],
+                tests=state["tests"],
             )
             known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
             for record in saving.saved_history(state["history"], *known):

@@ -72,7 +72,8 @@ class Known:
     team
         The agents as listed: `sensitivities`, `slope`, `names`, the `order` in which they pick.
     rounds
-        The rounds elapsed or, where a visit yields many tests, the pulls of an arm: t in the logarithms.
+        The rounds elapsed or, where a visit yields several tests, the most pulls of an arm if these are more: t in
+        the logarithms. In a simulation with several tests it differs from trial to trial and is an array.
     delta, horizon
         The parameters of the policy.
     """
@@ -80,7 +81,7 @@ class Known:
     pulls: Table
     successes: Table
     team: Team
-    rounds: int
+    rounds: int | npt.NDArray[np.int64]
     delta: float
     horizon: int | Literal["anytime"]
     _words: Words
@@ -252,7 +253,11 @@ class Policy:
         return turns if self.rule is None else max(turns, self.rule.words * arms)
 
     def log_terms(self, team: Team, arms: int, elapsed: int, count: int = 1) -> Floats:
-        """The log term of the rule after elapsed, elapsed + 1, ... rounds, `count` of them.
+        """The log term of the rule after elapsed, elapsed + 1, ... rounds, `count` of them."""
+        return self.log_terms_at(np.arange(elapsed, elapsed + count), team, arms)
+
+    def log_terms_at(self, elapsed: npt.NDArray[np.int64], team: Team, arms: int) -> Floats:
+        """The log term of the rule after each of these numbers of rounds.
 
         Before the first round nothing was pulled, and it has no say. A horizon stands in their place until they
         are more.
@@ -260,11 +265,16 @@ class Policy:
         assert self.rule is not None
         size = indices.Size(len(team), len(team.kinds), arms)
         least = 1.0 if self.horizon == "anytime" else float(self.horizon)
-        t = np.maximum(least, np.arange(elapsed, elapsed + count, dtype=np.float64))
+        t = np.maximum(least, elapsed.astype(np.float64))
         return np.asarray(self.rule.log_terms(t, size, self.delta))
 
     def own_rows(
-        self, team: Team, pulls: Table, successes: Table, elapsed: int, words: Words
+        self,
+        team: Team,
+        pulls: Table,
+        successes: Table,
+        elapsed: int | npt.NDArray[np.int64],
+        words: Words,
     ) -> Floats:
         """The index rows of a user's function, shape (rows, arms, trials)."""
         assert self.index is not None
@@ -323,8 +333,8 @@ class Policy:
         assert self.rule is not None
         assert self.rule.band is not None
         agents, arms, trials = pulls.shape
-        most = int(pulls.sum(axis=0, dtype=np.int64).max())
-        (L,) = self.log_terms(team, arms, most)
+        most = pulls.sum(axis=0, dtype=np.int64).max(axis=0)
+        L = self.log_terms_at(most, team, arms)
         tables = (np.ascontiguousarray(table, np.int32) for table in (pulls, successes))
         rows = agents if self.rule.band.per == "agent" else 1
         estimate, width = np.empty((2, rows, arms, trials))

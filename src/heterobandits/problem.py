@@ -2,9 +2,10 @@
 
 The state of arm n is 1 with probability mu_n; agent a then reports 1 with probability s_a,
 so an outcome is Bernoulli(s_a mu_n) [eq:Y_tan]. One that gives false alarms reports 1 with probability
-phi_a where the state is 0, too. What counts is what is found: s_a mu_n. The optimum sends the i-th most
-sensitive agent to the arm with the i-th highest mean [eq:f_star], and the regret of an assignment is
-what it earns less than that in expectation [eq:regret_def].
+phi_a where the state is 0, too. What counts is what is found: s_a mu_n in each of its tests. The optimum
+sends the i-th most sensitive agent (who finds the i-th most in a visit, if that has several tests) to the arm
+with the i-th highest mean [eq:f_star], and the regret of an assignment is what it earns less than that in
+expectation [eq:regret_def].
 """
 
 import json
@@ -28,6 +29,7 @@ from heterobandits.errors import (
     rates_from,
     sensitivities_from,
     shown,
+    tests_from,
     unknown,
     whole_number,
 )
@@ -54,6 +56,8 @@ class Problem:
         never if not given.
     believed_false_positive_rates
         What the planner takes those to be; the true ones if not given.
+    tests
+        How many tests each agent makes in a visit, all of them independent; one if not given.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Problem:
     agent_names: tuple[str, ...]
     false_positive_rates: tuple[float, ...]
     believed_false_positive_rates: tuple[float, ...]
+    tests: tuple[int, ...]
 
     def __init__(
         self,
@@ -82,6 +87,7 @@ class Problem:
         *,
         false_positive_rates: Any = None,
         believed_false_positive_rates: Any = None,
+        tests: Any = None,
     ) -> None:
         means = means_from(means)
         sensitivities = sensitivities_from(sensitivities)
@@ -112,6 +118,7 @@ class Problem:
             "believed_false_positive_rates",
             rates_from(rates_believed, believed, agent_names, "believed_false_positive_rates"),
         )
+        set_(self, "tests", tests_from(tests, agent_names))
 
     @property
     def arms(self) -> int:
@@ -127,13 +134,20 @@ class Problem:
     def team(self) -> Team:
         """The agents as the planner believes them to be."""
         rates = self.believed_false_positive_rates
-        return Team(self.believed, self.agent_names, false_positive_rates=rates)
+        return Team(self.believed, self.agent_names, false_positive_rates=rates, tests=self.tests)
 
     @cached_property
     def true_team(self) -> Team:
         """The agents as they are."""
         rates = self.false_positive_rates
-        return Team(self.sensitivities, self.agent_names, false_positive_rates=rates)
+        return Team(
+            self.sensitivities, self.agent_names, false_positive_rates=rates, tests=self.tests
+        )
+
+    @property
+    def several_tests(self) -> bool:
+        """Whether a visit may yield several tests."""
+        return max(self.tests) > 1
 
     @property
     def is_believed(self) -> bool:
@@ -151,16 +165,17 @@ class Problem:
     def expected_reward(self, assignment: Any) -> float:
         """The expected number of true successes in a round with this assignment (one arm per agent)."""
         arms = self.checked_assignment(assignment)
-        return sum(s * self.means[n] for s, n in zip(self.sensitivities, arms, strict=True))
+        worth = self.true_team.worth.tolist()
+        return float(sum(w * self.means[n] for w, n in zip(worth, arms, strict=True)))
 
     def regret(self, assignment: Any) -> float:
         """What a round with this assignment earns less than the optimum, in expectation."""
         arms = self.checked_assignment(assignment)
         losses = (
-            s * (self.means[best] - self.means[n])
-            for s, best, n in zip(self.sensitivities, self.optimum, arms, strict=True)
+            w * (self.means[best] - self.means[n])
+            for w, best, n in zip(self.true_team.worth.tolist(), self.optimum, arms, strict=True)
         )
-        return max(0.0, sum(losses))
+        return float(max(0.0, sum(losses)))
 
     def checked_assignment(self, assignment: Any) -> tuple[int, ...]:
         """`assignment` as a tuple of one arm per agent, no arm twice."""
@@ -184,6 +199,8 @@ class Problem:
             del values["believed_false_positive_rates"]
             if not any(self.false_positive_rates):
                 del values["false_positive_rates"]
+        if not self.several_tests:
+            del values["tests"]
         return values
 
     @classmethod

@@ -19,8 +19,8 @@ from heterobandits.intervals import Posteriors, mean_threshold, order_threshold
 from heterobandits.policies import CATALOGUE, Policy, checked_policies
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, checked_problem
-from heterobandits.ranges import DEFAULT_DELTA, MOST, MOST_ADDRESS
-from heterobandits.simulation import trial_range
+from heterobandits.ranges import DEFAULT_DELTA, MOST_ADDRESS
+from heterobandits.simulation import horizon_from, trial_range
 
 Broken = dict[str, npt.NDArray[np.bool_]]  # by promise: in which trials it is broken
 
@@ -68,7 +68,7 @@ def coverage(
     """
     checked_problem(problem)
     (entry,) = checked_policies([policy])
-    horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
+    horizon = horizon_from(horizon, problem)
     numbers = trial_range(whole_number(trials, "trials", 1))
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
     delta = delta_from(delta)

@@ -39,9 +39,9 @@ Integers = npt.NDArray[np.object_]  # Python's whole numbers, of any size
 REGRET_BITS = 52  # what a regret fills at most: the two halves that the engine sums by
 
 
-def binary_places(horizon: int, agents: int) -> int:
-    """The exponent e such that any regret of this many rounds, times 2**e, fills at most 52 bits."""
-    return REGRET_BITS - (horizon * agents).bit_length()
+def binary_places(horizon: int, tests: int) -> int:
+    """The exponent e such that any regret of this many rounds of so many tests, times 2**e, fills at most 52 bits."""
+    return REGRET_BITS - (horizon * tests).bit_length()
 
 
 def _total(units: Floats) -> Integers:
@@ -128,7 +128,7 @@ class Results:
     @property
     def places(self) -> int:
         """The exponent of the unit in which regrets are summed."""
-        return binary_places(self.horizon, self.problem.agents)
+        return binary_places(self.horizon, sum(self.problem.tests))
 
     def __repr__(self) -> str:
         """What was run, and the regret of each policy at the horizon."""
@@ -344,8 +344,8 @@ class Results:
         if any((self.trials * squares < sums * sums).any() for sums, squares in moments):
             raise InvalidInput("the sums of squares are less than the sums allow")
         # the largest regret of a trial; rounding in the ledger may take one a little below 0 or beyond it
-        slack = self.problem.agents
-        most = (self.horizon * self.problem.agents << self.places) + slack
+        slack = sum(self.problem.tests)
+        most = (self.horizon * sum(self.problem.tests) << self.places) + slack
         if (self.sums < -slack * self.trials).any() or (self.sums > most * self.trials).any():
             raise InvalidInput("the sums are of regrets that no trial can have")
         if any((self.products[p, p] > self.trials * most**2).any() for p in range(policies)):

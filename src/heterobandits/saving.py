@@ -1,7 +1,7 @@
 """A planner as plain JSON, versioned: what it was made with, and the rounds since.
 
 Format 3 is the planner's arguments under their names, and `history`: of each round the assignment, the
-outcomes so far and, where there were any, its circumstances. Format 2 knew no false positives. Format 1 had
+outcomes so far and, where there were any, its circumstances. Format 2 knew neither false positives nor tests. Format 1 had
 neither history nor leavers: its tables are what the planner begins with.
 """
 
@@ -29,6 +29,7 @@ FORMAT = 3
 LISTS = (
     "sensitivities",
     "false_positive_rates",
+    "tests",
     "agent_names",
     "arm_names",
     "pulls",
@@ -63,6 +64,7 @@ def read(text: str) -> dict[str, Any]:
         state |= {"left": [], "history": []}
     if format_ < 3 and isinstance(state.get("sensitivities"), list):
         state["false_positive_rates"] = [0.0] * len(state["sensitivities"])
+        state["tests"] = [1] * len(state["sensitivities"])
     for key in LISTS:
         if not isinstance(state.get(key), list):
             raise InvalidInput(

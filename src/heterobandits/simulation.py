@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from operator import length_hint
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from heterobandits.errors import (
 from heterobandits.policies import Policy, checked_policies
 from heterobandits.problem import Problem, checked_problem
 from heterobandits.provenance import versions
-from heterobandits.ranges import MOST, MOST_ADDRESS
+from heterobandits.ranges import MOST, MOST_ADDRESS, MOST_LOGS
 from heterobandits.results import Integers, Results, joined_spans
 
 Floats = npt.NDArray[np.float64]
@@ -64,6 +64,17 @@ def checkpoint_rounds(checkpoints: int | Iterable[int], horizon: int) -> tuple[i
         return tuple(sorted({*given, horizon}))
     count = checkpoint_count(checkpoints, horizon)
     return tuple(-(-horizon * (i + 1) // count) for i in range(count))
+
+
+def horizon_from(horizon: Any, problem: Problem) -> int:
+    """`horizon`, if so many rounds of this problem can be counted."""
+    rounds = whole_number(horizon, "horizon", 1, MOST // sum(problem.tests))
+    if problem.several_tests and rounds * max(problem.tests) > MOST_LOGS:
+        raise InvalidInput(
+            f"horizon is {rounds:,} rounds of up to {max(problem.tests)} tests on an arm: at most "
+            f"{MOST_LOGS:,} tests, for each of which there is a logarithm"
+        )
+    return rounds
 
 
 def trial_range(trials: int | range) -> range:
@@ -288,7 +299,7 @@ def simulate(
     """
     checked_problem(problem)
     entries = checked_policies(policies)
-    horizon = whole_number(horizon, "horizon", 1, MOST // problem.agents)
+    horizon = horizon_from(horizon, problem)
     numbers = trial_range(trials)
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
     count = checkpoint_count(checkpoints, horizon)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.errors import names, rates_from, sensitivities_from
+from heterobandits.errors import names, rates_from, sensitivities_from, tests_from
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -38,6 +38,8 @@ class Team:
         Their names; "agent 1", "agent 2", ... if not given.
     false_positive_rates
         Of each agent, below its sensitivity: how often it reports 1 where there is nothing; 0 if not given.
+    tests
+        How many tests each agent makes in a visit; 1 if not given.
 
     Examples
     --------
@@ -49,9 +51,15 @@ class Team:
     sensitivities: tuple[float, ...]
     names: tuple[str, ...]
     false_positive_rates: tuple[float, ...]
+    tests: tuple[int, ...]
 
     def __init__(
-        self, sensitivities: Any, agent_names: Any = None, *, false_positive_rates: Any = None
+        self,
+        sensitivities: Any,
+        agent_names: Any = None,
+        *,
+        false_positive_rates: Any = None,
+        tests: Any = None,
     ) -> None:
         s = sensitivities_from(sensitivities)
         called = names(agent_names, "agent_names", len(s), "agent")
@@ -59,6 +67,7 @@ class Team:
         set_(self, "sensitivities", s)
         set_(self, "names", called)
         set_(self, "false_positive_rates", rates_from(false_positive_rates, s, called))
+        set_(self, "tests", tests_from(tests, called))
 
     @classmethod
     def of(cls, agents: Any) -> "Team":
@@ -67,15 +76,17 @@ class Team:
 
     def picked(self, agents: Any) -> "Team":
         """The team of these agents, by number, in this order."""
-        columns = (self.sensitivities, self.names, self.false_positive_rates)
-        s, called, rates = ([column[a] for a in agents] for column in columns)
-        return Team(s, called, false_positive_rates=rates)
+        columns = (self.sensitivities, self.names, self.false_positive_rates, self.tests)
+        s, called, rates, tests = ([column[a] for a in agents] for column in columns)
+        return Team(s, called, false_positive_rates=rates, tests=tests)
 
-    def joined(self, name: str, sensitivity: float, false_positive_rate: float) -> "Team":
-        """The team with one agent more."""
-        rates = (*self.false_positive_rates, false_positive_rate)
+    def joined(self, other: "Team") -> "Team":
+        """The team with these agents more."""
         return Team(
-            (*self.sensitivities, sensitivity), (*self.names, name), false_positive_rates=rates
+            self.sensitivities + other.sensitivities,
+            self.names + other.names,
+            false_positive_rates=self.false_positive_rates + other.false_positive_rates,
+            tests=self.tests + other.tests,
         )
 
     def __len__(self) -> int:
@@ -92,9 +103,14 @@ class Team:
         return locked(np.array(self.false_positive_rates))
 
     @cached_property
+    def worth(self) -> Floats:
+        """What a visit by each agent finds where there is something: its tests times its sensitivity."""
+        return locked(np.array(self.tests) * np.array(self.sensitivities))
+
+    @cached_property
     def order(self) -> Places:
-        """The agents in the order in which they pick: the most sensitive first, of equals the first listed."""
-        falling = np.argsort(-np.array(self.sensitivities), kind="stable")
+        """The agents in the order in which they pick: whose visit finds most first, of equals the first listed."""
+        falling = np.argsort(-self.worth, kind="stable")
         return locked(falling.astype(np.int64))
 
     @cached_property

@@ -17,6 +17,7 @@ from heterobandits.cli.options import (
     SeedOption,
     SensitivitiesOption,
     TableOrJson,
+    TestsOption,
     stated_problem,
 )
 from heterobandits.ranges import DEFAULT_DELTA
@@ -29,6 +30,7 @@ def bounds(
     believed: BelievedOption = None,
     false_positives: FalsePositivesOption = None,
     believed_false_positives: BelievedFalsePositivesOption = None,
+    tests: TestsOption = None,
     horizon: HorizonOption = None,
     delta: DeltaOption = DEFAULT_DELTA,
     coverage: Annotated[
@@ -53,6 +55,7 @@ def bounds(
         believed=believed,
         false_positive_rates=false_positives,
         believed_false_positive_rates=believed_false_positives,
+        tests=tests,
     )
     coverage = whole_number(coverage, "--coverage", 0)
     once = np.ones((stated.agents, stated.arms))

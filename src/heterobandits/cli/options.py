@@ -43,6 +43,10 @@ BelievedFalsePositivesOption = Annotated[
     str | None,
     typer.Option(help="What the planner believes of that; the truth if not given.", metavar="LIST"),
 ]
+TestsOption = Annotated[
+    str | None,
+    typer.Option(help="How many tests each agent makes in a visit, such as 1,12.", metavar="LIST"),
+]
 HorizonOption = Annotated[
     int | None,
     typer.Option(help="Rounds in a trial; a domain's own by default.", metavar="ROUNDS"),
@@ -71,6 +75,7 @@ OPTIONS = {  # of the fields of a problem
     "believed": "--believed",
     "false_positive_rates": "--false-positives",
     "believed_false_positive_rates": "--believed-false-positives",
+    "tests": "--tests",
 }
 
 
@@ -82,14 +87,15 @@ def a_folder(text: str | Path) -> Path:
         raise typer.BadParameter(str(error)) from None
 
 
-def numbers(text: str, option: str) -> list[float]:
-    """A list of numbers written with commas."""
+def numbers(text: str, option: str, kind: type[float] = float) -> list[float]:
+    """A list of numbers written with commas, whole ones if their kind is int."""
     values = []
     for item in text.split(","):
         try:
-            values.append(float(item))
+            values.append(kind(item))
         except ValueError:
-            raise InvalidInput(f"{option} has {shown(item)}: numbers separated by commas") from None
+            what = "whole numbers" if kind is int else "numbers"
+            raise InvalidInput(f"{option} has {shown(item)}: {what} separated by commas") from None
     return values
 
 
@@ -105,7 +111,9 @@ def stated_problem(
 
     title = ""
     given = {
-        field: numbers(text, OPTIONS[field]) for field, text in lists.items() if text is not None
+        field: numbers(text, OPTIONS[field], int if field == "tests" else float)
+        for field, text in lists.items()
+        if text is not None
     }
     if problem is not None:
         if "means" in given or "sensitivities" in given:

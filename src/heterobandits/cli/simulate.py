@@ -18,6 +18,7 @@ from heterobandits.cli.options import (
     QuietOption,
     SeedOption,
     SensitivitiesOption,
+    TestsOption,
     ThreadsOption,
     a_folder,
     stated_problem,
@@ -36,6 +37,7 @@ def simulate(
     believed: BelievedOption = None,
     false_positives: FalsePositivesOption = None,
     believed_false_positives: BelievedFalsePositivesOption = None,
+    tests: TestsOption = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,6 +92,7 @@ def simulate(
         believed=believed,
         false_positive_rates=false_positives,
         believed_false_positive_rates=believed_false_positives,
+        tests=tests,
     )
     names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
     log_rounds = rounds_or_anytime(policy_horizon)

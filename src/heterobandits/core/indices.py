@@ -68,7 +68,7 @@ class Seen(NamedTuple):
     c, y
         The two tables of learning, [agent, arm, lane].
     L
-        The log term of the round.
+        The log term of the round in each lane, and those of the first lanes once more, as `log_row` lays them out.
     keys
         Random words, [slot, lane]: as many for each arm as the rule's record asks for.
     remembered
@@ -80,7 +80,7 @@ class Seen(NamedTuple):
     mu: np.ndarray
     c: np.ndarray
     y: np.ndarray
-    L: float
+    L: np.ndarray
     keys: np.ndarray
     remembered: np.ndarray
 
@@ -135,15 +135,38 @@ class Rule(NamedTuple):
     band: Band | None = None
 
 
+def log_row(lanes):
+    """Room for the log terms of as many lanes, and for a strip of the first ones once more.
+
+    A strip of the long row of all arms in all lanes may begin in any lane and go on with the next arm's first.
+    """
+    return np.empty(lanes + STRIP)
+
+
+@compiled
+def fill_log_row(terms, L):
+    """Lay out the log terms of the lanes."""
+    B = len(terms)
+    for lane in range(B):
+        L[lane] = terms[lane]
+    for i in range(B, len(L)):
+        L[i] = L[i - B]
+
+
 def seen(agents, pulls, successes, *, means=None, log_term=0.0, keys=None):
-    """What a rule looks at, outside of a run: nothing is known from a round before."""
+    """What a rule looks at, outside of a run: nothing is known from a round before.
+
+    The log term is one for all lanes, or an array.
+    """
     N, B = pulls.shape[1:]
+    L = log_row(B)
+    fill_log_row(np.broadcast_to(np.asarray(log_term, np.float64), B).copy(), L)
     return Seen(
         agents,
         np.zeros(N) if means is None else means,
         pulls,
         successes,
-        float(log_term),
+        L,
         np.zeros((0, B), np.uint32) if keys is None else keys,
         np.zeros((N, B), np.bool_),
     )
@@ -152,7 +175,7 @@ def seen(agents, pulls, successes, *, means=None, log_term=0.0, keys=None):
 _AGENTS = types.NamedTuple([float64[::1]] * 2 + [int64[::1]] * 3 + [float64[::1]] * 3 + [int64[::1], float64[::1]], Agents)  # fmt: skip
 _TABLE = int32[:, :, ::1]
 SEEN = types.NamedTuple(
-    [_AGENTS, float64[::1], _TABLE, _TABLE, float64, uint32[:, ::1], boolean[:, ::1]], Seen
+    [_AGENTS, float64[::1], _TABLE, _TABLE, float64[::1], uint32[:, ::1], boolean[:, ::1]], Seen
 )
 DESK = typeof(desk(1, 1))
 FILL = void(SEEN, DESK, float64[:, :, ::1])
@@ -249,11 +272,12 @@ def pooled(equation):
         whole = out[0].reshape(out[0].size)
         for start in range(0, len(whole), STRIP):
             row = whole[start : start + STRIP]
+            L = seen.L[start % out.shape[2] :]
             V = desk.sums[0, : len(row)]
             W = desk.sums[1, : len(row)]
             pool(seen, start, desk, V, W)
             for i in range(len(row)):
-                row[i] = equation(W[i], V[i], seen.L) if V[i] > 0.0 else math.inf
+                row[i] = equation(W[i], V[i], L[i]) if V[i] > 0.0 else math.inf
 
     return kernel(fill, FILL)
 
@@ -266,11 +290,12 @@ def own(equation):
         for a in range(A):
             d = seen.agents.d[a]
             phi = seen.agents.phi[a]
-            c = seen.c[a].reshape(N * B)
-            y = seen.y[a].reshape(N * B)
-            row = out[a].reshape(N * B)
-            for i in range(N * B):
-                row[i] = equation(d, phi, c[i], y[i], seen.L) if c[i] > 0 else math.inf
+            for n in range(N):
+                c = seen.c[a, n]
+                y = seen.y[a, n]
+                row = out[a, n]
+                for i in range(B):
+                    row[i] = equation(d, phi, c[i], y[i], seen.L[i]) if c[i] > 0 else math.inf
 
     return kernel(fill, FILL)
 
@@ -280,16 +305,17 @@ def least_own(equation):
 
     def fill(seen, desk, out):
         A, N, B = seen.c.shape
-        row = out[0].reshape(N * B)
-        row[:] = math.inf
+        out[0].fill(math.inf)
         for a in range(A):
             d = seen.agents.d[a]
             phi = seen.agents.phi[a]
-            c = seen.c[a].reshape(N * B)
-            y = seen.y[a].reshape(N * B)
-            for i in range(N * B):
-                index = equation(d, phi, c[i], y[i], seen.L) if c[i] > 0 else math.inf
-                row[i] = index if index < row[i] else row[i]
+            for n in range(N):
+                c = seen.c[a, n]
+                y = seen.y[a, n]
+                row = out[0, n]
+                for i in range(B):
+                    index = equation(d, phi, c[i], y[i], seen.L[i]) if c[i] > 0 else math.inf
+                    row[i] = index if index < row[i] else row[i]
 
     return kernel(fill, FILL)
 
@@ -304,12 +330,13 @@ def counted(equation):
         whole = out[0].reshape(N * B)
         for start in range(0, N * B, STRIP):
             row = whole[start : start + STRIP]
+            L = seen.L[start % B :]
             stop = start + len(row)
             c_a = c[0, start:stop]
             y_a = y[0, start:stop]
             if A == 1:
                 for i in range(len(row)):
-                    row[i] = equation(c_a[i], y_a[i], seen.L) if c_a[i] > 0 else math.inf
+                    row[i] = equation(c_a[i], y_a[i], L[i]) if c_a[i] > 0 else math.inf
                 continue
             count = desk.counts[0, : len(row)]
             hits = desk.counts[1, : len(row)]
@@ -323,7 +350,7 @@ def counted(equation):
                     count[i] += c_a[i]
                     hits[i] += y_a[i]
             for i in range(len(row)):
-                row[i] = equation(count[i], hits[i], seen.L) if count[i] > 0 else math.inf
+                row[i] = equation(count[i], hits[i], L[i]) if count[i] > 0 else math.inf
 
     return kernel(fill, FILL)
 
@@ -407,9 +434,12 @@ def likelihood(choose):
             peak = work.floats[J + K + 1]
             index = work.floats[J + K + 2]
             estimate = work.floats[J + K + 3]
-            rest = beyond(work, J + K + 4, 0)
+            L = work.floats[J + K + 4]
+            for i in range(todo):
+                L[i] = seen.L[lanes[i]]
+            rest = beyond(work, J + K + 5, 0)
             fill_likeliest(outcomes, rest, peak)
-            choose(outcomes, peak, seen.L, seen.keys, n, rest, index, estimate)
+            choose(outcomes, peak, L, seen.keys, n, rest, index, estimate)
             row = out[0, n]
             for i in range(todo):
                 row[lanes[i]] = index[i]
@@ -429,13 +459,14 @@ def pooled_band(half_width):
         reach = width[0].reshape(width[0].size)
         for start in range(0, len(middle), STRIP):
             size = min(STRIP, len(middle) - start)
+            L = seen.L[start % estimate.shape[2] :]
             V = desk.sums[0, :size]
             W = desk.sums[1, :size]
             pool(seen, start, desk, V, W)
             for i in range(size):
                 seen_any = V[i] > 0.0
                 middle[start + i] = shared_estimate(W[i], V[i]) if seen_any else 0.5
-                reach[start + i] = half_width(V[i], seen.L) if seen_any else math.inf
+                reach[start + i] = half_width(V[i], L[i]) if seen_any else math.inf
 
     return Band(kernel(fill, BAND), "arm")
 
@@ -453,7 +484,7 @@ def own_band(half_width):
                     c = seen.c[a, n, lane]
                     y = seen.y[a, n, lane]
                     estimate[a, n, lane] = own_estimate(d, phi, c, y) if c > 0 else 0.5
-                    width[a, n, lane] = half_width(d, c, seen.L) if c > 0 else math.inf
+                    width[a, n, lane] = half_width(d, c, seen.L[lane]) if c > 0 else math.inf
 
     return Band(kernel(fill, BAND), "agent")
 
@@ -579,7 +610,7 @@ def choose_likely(outcomes, peak, L, keys, n, work, index, estimate):
     drop = work.floats[1]
     fill_greatest(peak, outcomes, beyond(work, 2, 0), greatest)
     for i in range(len(peak)):
-        drop[i] = L
+        drop[i] = L[i]
     fill_upper_ends(drop, peak, greatest, outcomes, beyond(work, 2, 0), index)
 
 
@@ -602,7 +633,7 @@ def choose_not_ruled_out(outcomes, peak, L, keys, n, work, index, estimate):
     fill_greatest(peak, outcomes, rest, greatest)
     fill_posterior(peak, greatest, outcomes, rest, log_evidence, estimate)
     for i in range(len(peak)):
-        drop[i] = greatest[i] - log_evidence[i] + L
+        drop[i] = greatest[i] - log_evidence[i] + L[i]
     fill_upper_ends(drop, peak, greatest, outcomes, rest, index)
 
 
@@ -650,14 +681,13 @@ THOMPSON_SORTED = Rule(likelihood(choose_drawn_and_sort), no_terms, sorted_by="e
 @compiled
 def choose_exceeded(outcomes, peak, L, keys, n, work, index, estimate):
     """bayes-ucb: the mean exceeded with posterior probability 1/t, and the posterior mean   docs/beyond.md (11)"""
-    greatest, log_evidence, levels = work.floats[0], work.floats[1], work.floats[2]
-    rest = beyond(work, 3, 0)
+    greatest, log_evidence = work.floats[0], work.floats[1]
+    rest = beyond(work, 2, 0)
     fill_greatest(peak, outcomes, rest, greatest)
     fill_posterior(peak, greatest, outcomes, rest, log_evidence, estimate)
     for i in range(len(peak)):
-        levels[i] = L
         index[i] = estimate[i]
-    fill_quantiles(levels, peak, greatest, log_evidence, outcomes, rest, index)
+    fill_quantiles(L, peak, greatest, log_evidence, outcomes, rest, index)
 
 
 BAYES_UCB = Rule(likelihood(choose_exceeded), kl_terms, sorted_by="estimate")

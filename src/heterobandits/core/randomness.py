@@ -10,6 +10,8 @@ neighbouring slots:
 What the slots of a round mean stands in `Slots`.
 """
 
+from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -118,6 +120,27 @@ def fill_stream(key_0, key_1, counter, out):
         row_1[lane] = w1
         row_2[lane] = w2
         row_3[lane] = w3
+
+
+@lru_cache(maxsize=4096)
+def luck_of_tests(tests, chance):
+    """How lucky an arm's word must be: at least k of so many tests succeed if it is at most the k-th of these.
+
+    One word decides how many: it is compared with the exact probabilities that at least 1, 2, ... tests of
+    this chance succeed, rounded up to a multiple of 2**-32. -1 means never.
+    """
+    p = Fraction(chance)
+    a, whole = p.numerator, p.denominator
+    b = whole - a
+    if b == 0:
+        return (2**32 - 1,) * tests
+    # C(n, k) a^k b^(n-k) over whole^n, from k = n down: each from the one before, in whole numbers
+    term, tail, highest = a**tests, 0, []
+    for k in range(tests, 0, -1):
+        tail += term
+        highest.append(-(-(tail << 32) // whole**tests) - 1)
+        term = term * b * k // (a * (tests - k + 1)) if a else 0
+    return tuple(reversed(highest))
 
 
 def words_needed(count):

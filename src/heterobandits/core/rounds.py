@@ -2,8 +2,10 @@
 
 Notation as in `indices`; besides, for the truth that only the simulator knows:
 
-    threshold[a, n]   agent a succeeds on arm n if the arm's word is at most this; -1 means never
-    gap[a, n]         s_a (mu_f*(a) - mu_n), what a visit by a of n costs against the optimum f*   [eq:regret_def]
+    threshold[a, n]   agent a succeeds on arm n if the arm's word is at most this; -1 means never. Of several
+                      tests as many succeed as it is at most the first, second, ... of these, which fall
+    tests[a]          the tests that agent a makes in a visit
+    gap[a, n]         tests_a s_a (mu_f*(a) - mu_n), what a visit by a of n costs against the optimum f*   [eq:regret_def]
     arms[f, a]        the arm of agent a in assignment f, for the rule that ranks whole assignments
     C[f], Y[f]        that rule's own tables: how often assignment f was played, and its successes in all
 """
@@ -14,7 +16,7 @@ import numpy as np
 
 from heterobandits.core.assignment import Table, assign
 from heterobandits.core.compiled import compiled, inlined
-from heterobandits.core.indices import Agents, Seen
+from heterobandits.core.indices import Agents, Seen, fill_log_row
 from heterobandits.core.randomness import fill_words
 from heterobandits.core.work import Desk
 
@@ -34,6 +36,8 @@ class World(NamedTuple):
     order: np.ndarray
     mu: np.ndarray
     threshold: np.ndarray
+    tests: np.ndarray
+    several: bool
     gap: np.ndarray
     arms: np.ndarray
     dealt: int
@@ -46,7 +50,8 @@ class Block(NamedTuple):
     """A block of trials: what was learned, what was paid for, and room for a round.
 
     c, y are the tables of learning; C, Y those that the rule looks at: the same, or those of assignments.
-    sent[q] is what was picked, an arm or an assignment; regret is the ledger of what was paid for it.
+    sent[q] is what was picked, an arm or an assignment; regret is the ledger of what was paid for it. Where a
+    visit yields several tests, total has those of each arm and most the largest of these; L are the log terms.
     """
 
     c: np.ndarray
@@ -58,6 +63,9 @@ class Block(NamedTuple):
     sent: np.ndarray
     remembered: np.ndarray
     regret: np.ndarray
+    total: np.ndarray
+    most: np.ndarray
+    L: np.ndarray
     desk: Desk
     table: Table
 
@@ -73,12 +81,54 @@ def observe(world, block):
             c_an = block.c[a, n]
             y_an = block.y[a, n]
             word = block.words[n]
-            highest = np.uint32(max(0, world.threshold[a, n]))
-            possible = world.threshold[a, n] >= 0
+            highest = np.uint32(max(0, world.threshold[a, n, 0]))
+            possible = world.threshold[a, n, 0] >= 0
             for lane in range(B):
                 here = sent[lane] == arm
                 c_an[lane] += here
                 y_an[lane] += here & possible & (word[lane] <= highest)
+
+
+@inlined
+def succeeded(word, threshold):
+    """How many tests succeed with this word: the thresholds that it is not above."""
+    low = 0
+    high = len(threshold)
+    while low < high:
+        middle = (low + high) // 2
+        if np.int64(word) <= threshold[middle]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def visit(world, block, a, n, lane):
+    """Agent a tests on arm n, as often as it does in a visit; how many tests succeed."""
+    success = succeeded(block.words[n, lane], world.threshold[a, n])
+    block.c[a, n, lane] += world.tests[a]
+    block.y[a, n, lane] += success
+    block.total[n, lane] += world.tests[a]
+    block.most[lane] = max(block.most[lane], block.total[n, lane])
+    return success
+
+
+@compiled
+def observe_several(world, block):
+    """Send every agent to its arm where a visit yields several tests."""
+    A, _, B = block.c.shape
+    for a in range(A):
+        for lane in range(B):
+            visit(world, block, a, block.sent[a, lane], lane)
+
+
+@compiled
+def fill_log_terms(elapsed, L, block):
+    """The log term of every lane: L[0] is that of t = elapsed rounds, but t is at least the tests of any arm."""
+    for lane in range(len(block.most)):
+        block.desk.floats[lane] = L[max(0, block.most[lane] - elapsed)]
+    fill_log_row(block.desk.floats[: len(block.most)], block.L)
 
 
 @compiled
@@ -116,10 +166,7 @@ def observe_assignment(world, block):
             a = world.agents.order[q]
             n = world.arms[f, a]
             block.regret[lane] += world.gap[a, n]
-            success = np.int64(block.words[n, lane]) <= world.threshold[a, n]
-            block.c[a, n, lane] += 1
-            block.y[a, n, lane] += success
-            block.Y[0, f, lane] += success
+            block.Y[0, f, lane] += visit(world, block, a, n, lane)
 
 
 @compiled
@@ -146,7 +193,10 @@ def finish_round(world, block):
     if len(world.arms) > 0:
         observe_assignment(world, block)
     else:
-        observe(world, block)
+        if world.several:
+            observe_several(world, block)
+        else:
+            observe(world, block)
         pay(world, block)
 
 
@@ -162,15 +212,17 @@ def begin(block):
     """Forget everything: the trials of the block begin."""
     for counts in (block.c, block.y, block.C, block.Y):
         counts.fill(0)
+    block.total.fill(0)
+    block.most.fill(0)
     block.remembered.fill(False)
     block.regret.fill(0.0)
 
 
 @compiled
-def play_trials(fill, world, seed, trial, elapsed, L, checkpoints, control, block, out):
-    """Play the trials from `trial` on, block by block, for one round for each L[i]; false if it was stopped.
+def play_trials(fill, world, seed, trial, elapsed, rounds, L, checkpoints, control, block, out):
+    """Play the trials from `trial` on, block by block, for so many rounds; false if it was stopped.
 
-    out[k, i] = the regret of the i-th trial after checkpoints[k] rounds, for those that are reached. If rounds
+    L[i] is the log term after elapsed + i rounds or, if there are more, tests of an arm. out[k, i] = the regret of the i-th trial after checkpoints[k] rounds, for those that are reached. If rounds
     have elapsed before, there must be one block only, which goes on. The last block may be too wide for the
     trials left: it plays some that nobody asked for. Another thread may set control[STOP], and may read the
     trial-rounds played from control[DONE].
@@ -185,12 +237,16 @@ def play_trials(fill, world, seed, trial, elapsed, L, checkpoints, control, bloc
         k = 0
         while k < K and checkpoints[k] <= elapsed:
             k += 1
-        for i in range(len(L)):
+        for i in range(rounds):
             if control[STOP] != 0:
                 return False
             round_ = elapsed + i + 1
             fill_words(seed, first, round_, block.words)
-            seen = Seen(world.agents, world.mu, block.C, block.Y, L[i], keys, block.remembered)
+            if world.several:
+                fill_log_terms(elapsed + i, L[i:], block)
+            else:
+                block.L.fill(L[i])
+            seen = Seen(world.agents, world.mu, block.C, block.Y, block.L, keys, block.remembered)
             fill(seen, block.desk, block.index)
             finish_round(world, block)
             if world.remembers:
