@@ -20,6 +20,13 @@ SORTED = {  # who chooses
     "posterior-sorted": "posterior-ratio",
     "thompson-sorted": "thompson",
     "bayes-ucb": "quantile",
+    "calibrated-sorted": "calibrated",  # of agents that are known
+}
+
+COUNTED = {  # how often N arms are counted in the logarithm
+    "posterior-ratio": lambda t: 1,
+    "posterior-ratio-decay": lambda t: t,
+    "calibrated": lambda t: 2,
 }
 
 
@@ -501,8 +508,8 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
     if policy in SORTED:
         chooser = index_rows(SORTED[policy], s, c, y, t, delta, mu, draws)
         return [*chooser, [posterior_of(s, column(c, n), column(y, n)).mean for n in arms]]
-    if policy in ("posterior-ratio", "posterior-ratio-decay"):
-        log = log_of(N * t if policy == "posterior-ratio-decay" else N, delta)
+    if policy in COUNTED:
+        log = log_of(N * COUNTED[policy](t), delta)
         return [[ucb_posterior(s, column(c, n), column(y, n), log) for n in arms]]
     if policy == "quantile":
         seen = [(column(c, n), column(y, n)) for n in arms]
@@ -570,8 +577,8 @@ def reported_rows(policy, reports, t, delta, mu=None, draws=None):
             row.append(min(own(a, n) for a in range(A)))
         elif policy == "kl-ucb":
             row.append(known.kl_ucb(math.log(t)))
-        elif policy in ("posterior-ratio", "posterior-ratio-decay"):
-            row.append(known.ratio(log_of(N * (t if policy.endswith("decay") else 1), delta)))
+        elif policy in COUNTED:
+            row.append(known.ratio(log_of(N * COUNTED[policy](t), delta)))
         else:
             v = float(V)
             width = {

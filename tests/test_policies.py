@@ -158,6 +158,7 @@ class TestProven:
             ("posterior-ratio", "regret", "regret"),
             ("posterior-ratio-decay", "regret", "regret"),
             ("posterior-sorted", "regret", "regret"),
+            ("calibrated-sorted", "intervals", "intervals"),
         ],
     )
     def test_with_the_rounds_elapsed_and_with_a_horizon(self, name, anytime, fixed):
@@ -167,7 +168,7 @@ class TestProven:
 
     def test_of_the_others_nothing_is(self):
         proven = {n for n in NAMES if policy(n, horizon=100).proven != "nothing"}
-        assert len(proven) == 8
+        assert len(proven) == 9
         assert Policy("own", index=zeros).proven == "nothing"
         assert Policy("own", index=zeros, proves="regret").proven == "regret"
 

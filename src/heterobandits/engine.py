@@ -95,7 +95,7 @@ class World:
         where = slots(problem.agents, problem.arms)
         ranked = len(self.assignments) > 0
         return kernels.World(
-            agents=self.team.arrays,
+            agents=policy.agents(self.team),
             order=np.zeros(1, np.int64) if ranked else self.team.arrays.order,
             mu=mu,
             threshold=thresholds(reported, problem.tests),

@@ -8,6 +8,9 @@ Three methods for the means, each covering all arms at once with probability 1 -
 
 And statements about the order of two arms, which hold in all rounds at once   docs/beyond.md (10).
 
+Where agents are only calibrated, half of delta goes to the sets that hold their sensitivities, and the likelihood is
+the greatest that these allow   docs/model.md (8) to (11).
+
 All of it holds if sensitivities and false positive rates are as believed, the tests of a visit are independent, and
 outcomes are missing for reasons that do not depend on them; what is said of the order needs different arms' outcomes of one round to be
 independent given the past, too.
@@ -21,6 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.core import indices
+from heterobandits.core.calibrated import (
+    LEAST_MEAN,
+    fill_constants,
+    fill_profile_ends,
+    fill_profile_peaks,
+    fill_profiles,
+    highest_mean,
+)
 from heterobandits.core.likelihood import (
     Outcomes,
     fill_fallen,
@@ -149,6 +160,113 @@ class Posteriors:
         return self.seen._replace(h=h, f=f, Y=self.seen.Y[chosen])
 
 
+@dataclass(frozen=True)
+class Profiles:
+    """The same where the agents are only calibrated: what the reports can mean at most   docs/model.md (9), (10)
+
+    Attributes
+    ----------
+    posteriors
+        With the agents as they are believed to be.
+    seen
+        The tables, of one arm in many lanes, with what calibration allows.
+    log_evidence
+        Of the reports themselves, no constant left out.
+    """
+
+    posteriors: Posteriors
+    seen: indices.Seen
+    log_evidence: Floats
+
+    @classmethod
+    def of(cls, team: Team, pulls: Counts, successes: Counts, delta: float) -> "Profiles":
+        """From tables with a row for each agent and a column for each mean; half of delta is the calibration's."""
+        posteriors = Posteriors.of(team, pulls, successes)
+        tables = (np.ascontiguousarray(table[:, None]) for table in (pulls, successes))
+        seen = indices.seen(team.boxed(0.5 * delta), *tables)
+        constants = np.empty(pulls.shape[1])
+        fill_constants(seen, 0, np.arange(len(constants)), constants)
+        return cls(posteriors, seen, posteriors.log_evidence + constants)
+
+    def ends(self, log_term: float) -> tuple[Floats, Floats]:
+        """Where l* is `log_term` below the evidence, or 0 and 1: the interval   docs/model.md (10)"""
+        lanes = np.arange(len(self.log_evidence))
+        level = self.log_evidence - log_term
+        inside = np.clip(self.posteriors.peak, LEAST_MEAN, 1.0)
+        lower, upper = np.empty((2, len(lanes)))
+        for above, end in ((False, lower), (True, upper)):
+            how = (inside, self.seen, 0, lanes, work(0, len(lanes)), end)
+            fill_profile_ends(above, highest_mean(self.seen.agents), level, *how)
+        return lower, np.minimum(1.0, upper)
+
+    def evidence(self, i: Any, j: Any) -> Floats:
+        """The evidence that the means i are above the means j, pair by pair   docs/model.md (11)
+
+        Where nobody gives false alarms, exactly; else at least, as if agents could report differently of two arms.
+        """
+        ahead, behind = self._of(i), self._of(j)
+        if self.seen.agents.phi_high.any():
+            alike, both = best(_beside(ahead, behind))
+            up, down = (profile(alike, seen)[1] for seen in (ahead, behind))
+        else:
+            alike, both = best(_pooled(ahead, behind))
+            chance = reported(alike, _pooled(ahead, behind))
+            up, down = (slope_at(chance, seen) for seen in (ahead, behind))
+        # the best pair in the other order has both alike if the first would rather be higher and the second lower
+        ordered = (up >= 0.0) & (down <= 0.0)
+        greatest = np.where(ordered, both, best(ahead)[1] + best(behind)[1])
+        return np.asarray(self.log_evidence[i] + self.log_evidence[j] - greatest)
+
+    def _of(self, chosen: Any) -> indices.Seen:
+        """What was seen of some of the means."""
+        c, y = (np.ascontiguousarray(t[:, :, chosen]) for t in (self.seen.c, self.seen.y))
+        return indices.seen(self.seen.agents, c, y)
+
+
+def profile(means: Floats, seen: indices.Seen) -> tuple[Floats, Floats]:
+    """l* at these means, and its slope."""
+    height, slope = np.empty((2, len(means)))
+    lanes = np.arange(len(means))
+    fill_profiles(np.maximum(means, LEAST_MEAN), seen, 0, lanes, height, slope)
+    return height, slope
+
+
+def best(seen: indices.Seen) -> tuple[Floats, Floats]:
+    """The mean up to 1 with the greatest l*, and that l*."""
+    means = np.empty(seen.c.shape[2])
+    fill_profile_peaks(seen, 0, np.arange(len(means)), work(0, len(means)), means)
+    return means, profile(means, seen)[0]
+
+
+def reported(means: Floats, seen: indices.Seen) -> Floats:
+    """How often each agent then reports 1 at its likeliest, agents by lanes; nobody gives false alarms."""
+    agents = seen.agents
+    with np.errstate(invalid="ignore"):
+        share = seen.y[:, 0] / seen.c[:, 0]
+    ends = (s[:, None] * means for s in (agents.s_low, agents.s_high))
+    return np.asarray(np.clip(np.nan_to_num(share), *ends))
+
+
+def slope_at(chance: Floats, seen: indices.Seen) -> Floats:
+    """The slope of l in the logarithm of the mean where the agents report so often."""
+    y, f = seen.y[:, 0], seen.c[:, 0] - seen.y[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fall = np.where(f > 0, f * chance / (1.0 - chance), 0.0)
+    return np.asarray((y - fall).sum(axis=0))
+
+
+def _pooled(one: indices.Seen, other: indices.Seen) -> indices.Seen:
+    """Two arms as if they were one."""
+    return indices.seen(one.agents, one.c + other.c, one.y + other.y)
+
+
+def _beside(one: indices.Seen, other: indices.Seen) -> indices.Seen:
+    """Two arms as if they were one that two teams visited, which need not report alike."""
+    twice = type(one.agents)(*(np.concatenate([column, column]) for column in one.agents))
+    tables = (np.concatenate(pair) for pair in ((one.c, other.c), (one.y, other.y)))
+    return indices.seen(twice, *tables)
+
+
 def highest(seen: Outcomes, limit: float = math.inf) -> tuple[Floats, Floats]:
     """Where the log-likelihood is greatest up to `limit`, and its value there."""
     peak, greatest = np.empty((2, len(seen.Y)))
@@ -211,9 +329,18 @@ def mean_intervals(
             if horizon is None
             else f"horizon is {shown(horizon)}: {method}'s intervals hold at any time and take none"
         )
+    if method == "posterior-ratio" and team.is_calibrated:
+        profiles = Profiles.of(team, c, y, delta)
+        ends = profiles.ends(mean_threshold(arms, 0.5 * delta))
+        return Intervals(profiles.posteriors.mean, *ends)
     if method == "posterior-ratio":
         posteriors = Posteriors.of(team, c, y)
         return Intervals(posteriors.mean, *posteriors.ends(mean_threshold(arms, delta)))
+    if team.is_calibrated:
+        raise InvalidInput(
+            f"{method}'s intervals need sensitivities that are known, and these are calibrated: "
+            "use posterior-ratio's"
+        )
     rounds = 1 if horizon is None else whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     middle, half = policy(method, delta, rounds).band(team, c[:, :, None], y[:, :, None])
     middle, half = middle[0, :, 0], half[0, :, 0]
@@ -246,11 +373,12 @@ def ranking(
         raise InvalidInput(
             f"there are {arms:,} arms: a table of every arm against every other has up to {MOST_RANKED:,}"
         )
-    posteriors = Posteriors.of(team, c, y)
+    known = Profiles.of(team, c, y, delta) if team.is_calibrated else Posteriors.of(team, c, y)
+    share = 0.5 * delta if team.is_calibrated else delta
     i, j = (~np.eye(arms, dtype=bool)).nonzero()
     evidence = np.full((arms, arms), -np.inf)
-    evidence[i, j] = posteriors.evidence(i, j)
-    above = evidence >= order_threshold(arms, delta)
+    evidence[i, j] = known.evidence(i, j)
+    above = evidence >= order_threshold(arms, share)
     for n in range(arms):  # what is above n is above all that n is above
         above |= above[:, n : n + 1] & above[n]
     return Ranking(above, evidence, 1 + above.sum(axis=0), arms - above.sum(axis=1))

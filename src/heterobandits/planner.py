@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from heterobandits import planning, saving
+from heterobandits.agents import agent_intervals
 from heterobandits.errors import (
     InvalidInput,
     choice,
@@ -28,6 +29,7 @@ from heterobandits.knowledge import Counts, Knowledge
 from heterobandits.matching import Circumstances
 from heterobandits.plans import (
     Explanation,
+    NamedAgents,
     NamedIntervals,
     NamedRanking,
     Plan,
@@ -51,7 +53,7 @@ class Planner:
     Parameters
     ----------
     sensitivities
-        Of each agent, as believed, in (0, 1].
+        Of each agent, as believed, in (0, 1]. None if all are calibrated.
     arms
         The number of arms, or their names.
     policy
@@ -72,6 +74,10 @@ class Planner:
     tests
         How many tests each agent makes in a visit: who finds most in a visit picks first. One if not given. What is told
         may be of more or fewer tests.
+    calibration, false_positive_calibration
+        Of each agent how many of how many things it found that were known to be there, such as (17, 20), and how many false
+        alarms it gave in how many places known to be empty; None where the number is known exactly. Intervals and rank
+        statements then hold although it is not, and `agents()` compares calibration and visits.
 
     Examples
     --------
@@ -116,9 +122,16 @@ class Planner:
         left: Iterable[Any] = (),
         false_positive_rates: Any = None,
         tests: Any = None,
+        calibration: Any = None,
+        false_positive_calibration: Any = None,
     ) -> None:
         self._team = Team(
-            sensitivities, agent_names, false_positive_rates=false_positive_rates, tests=tests
+            sensitivities,
+            agent_names,
+            false_positive_rates=false_positive_rates,
+            tests=tests,
+            calibration=calibration,
+            false_positive_calibration=false_positive_calibration,
         )
         if isinstance(arms, Iterable):
             given = listed(arms, "arms", "names")
@@ -190,6 +203,11 @@ class Planner:
     def tests(self) -> tuple[int, ...]:
         """How many tests each agent makes in a visit."""
         return self._team.tests
+
+    @property
+    def calibration(self) -> tuple[tuple[int, int] | None, ...]:
+        """What each agent found of what was planted; None where its sensitivity is known."""
+        return self._team.calibration
 
     @property
     def agent_names(self) -> tuple[str, ...]:
@@ -271,6 +289,15 @@ class Planner:
         tables = (self.pulls, self.successes, self._team)
         return NamedRanking.of(ranking(*tables, delta=self.policy.delta), self.arm_names)
 
+    def agents(self) -> NamedAgents:
+        """How sensitive each agent is by the visits, beside the others, and whether that agrees with what was stated.
+
+        All of it holds in all rounds at once, with the policy's 1 - delta; see `agents.agent_intervals`.
+        """
+        tables = (self.pulls, self.successes, self._team)
+        known = agent_intervals(*tables, delta=self.policy.delta)
+        return NamedAgents.of(known, self.agent_names)
+
     def ask(
         self,
         *,
@@ -344,6 +371,7 @@ class Planner:
         sensitivity: float,
         false_positive_rate: float | None = None,
         tests: int | None = None,
+        calibration: tuple[int, int] | None = None,
     ) -> None:
         """A new agent from the next round on, or one who left and returns.
 
@@ -354,11 +382,14 @@ class Planner:
             raise InvalidInput(f"{name!r} is in the team already")
         had = self._team.picked([self.agent_names.index(name)]) if name in self.left else None
         rate, usual = (0.0, 1) if had is None else (had.false_positive_rates[0], had.tests[0])
+        found = had.calibration[0] if had is not None and calibration is None else calibration
         one = Team(
             [sensitivity],
             [name],
             false_positive_rates=[rate if false_positive_rate is None else false_positive_rate],
             tests=[usual if tests is None else tests],
+            calibration=[found],
+            false_positive_calibration=None if had is None else had.false_positive_calibration,
         )
         if had is None:
             team, left = self._team.joined(one), self._left
@@ -402,6 +433,8 @@ class Planner:
                 "sensitivities": self.sensitivities,
                 "false_positive_rates": self.false_positive_rates,
                 "tests": self.tests,
+                "calibration": self.calibration,
+                "false_positive_calibration": self._team.false_positive_calibration,
                 "left": sorted(self._left),
                 "rounds": self._start.rounds,
                 "pulls": self._start.pulls.tolist(),
@@ -428,6 +461,8 @@ class Planner:
                 left=state["left"],
                 false_positive_rates=state["false_positive_rates"],
                 tests=state["tests"],
+                calibration=state["calibration"],
+                false_positive_calibration=state["false_positive_calibration"],
             )
             known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
             for record in saving.saved_history(state["history"], *known):

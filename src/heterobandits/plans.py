@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, Self
 
+from heterobandits.agents import Agents
 from heterobandits.intervals import Intervals, Ranking
 from heterobandits.matching import Circumstances
 
@@ -200,6 +201,43 @@ class NamedIntervals(Intervals):
     def __repr__(self) -> str:
         each = (f"{arm}: {middle} in [{low}, {high}]" for arm, middle, low, high in self._rows())
         return f"<Intervals: {', '.join(each)}>"
+
+
+class NamedAgents(Agents):
+    """What is known of agents that have names: `agent_names`."""
+
+    agent_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Agents, agent_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.agent_names = agent_names
+        return made
+
+    def __str__(self) -> str:
+        """A table, and a line for each agent that is not as stated."""
+        columns = (self.sensitivity, *self.calibrated.T, self.estimate, self.lower, self.upper)
+        rows = [
+            (
+                name,
+                f"{s:.3f}",
+                f"{low:.3f} to {high:.3f}",
+                f"{likeliest:.3f}",
+                f"{least:.3f} to {most:.3f}",
+                verdict,
+            )
+            for name, verdict, s, low, high, likeliest, least, most in zip(
+                self.agent_names, self.verdict, *columns, strict=True
+            )
+        ]
+        head = ("agent", "sensitivity", "by calibration", "likeliest", "by the visits", "verdict")
+        notes = [
+            f"  {name} is {verdict} than stated: by the visits {found}, by calibration {stated}"
+            for name, _, stated, _, found, verdict in rows
+            if verdict != "agrees"
+        ]
+        return "\n".join([table(head, rows), *notes])
 
 
 class NamedRanking(Ranking):

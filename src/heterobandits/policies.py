@@ -268,6 +268,11 @@ class Policy:
         t = np.maximum(least, elapsed.astype(np.float64))
         return np.asarray(self.rule.log_terms(t, size, self.delta))
 
+    def agents(self, team: Team) -> Any:
+        """The agents as the rule's kernel takes them: with what calibration says of them, if it looks at that."""
+        boxed = self.rule is not None and self.rule.calibrated
+        return team.boxed(0.5 * self.delta) if boxed else team.arrays
+
     def own_rows(
         self,
         team: Team,
@@ -314,7 +319,7 @@ class Policy:
         (L,) = self.log_terms(team, arms, elapsed)
         keys = words(slots(agents, arms).draws, self.rule.words * arms)
         out = np.empty((self.rows(agents), arms, trials))
-        seen = indices.seen(team.arrays, pulls, successes, log_term=L, keys=keys)
+        seen = indices.seen(self.agents(team), pulls, successes, log_term=L, keys=keys)
         self.rule.fill(seen, desk(agents, trials), out)
         return out
 
@@ -504,6 +509,19 @@ CATALOGUE |= {
             equation="as posterior-ratio; on these arms ∫μ·exp l / ∫exp l",
             guarantee="all intervals hold in all rounds, for ever, and regret is O(sqrt(T ln T)), with probability 1 − δ",
             proves="regret",
+        ),
+        Policy(
+            "calibrated-sorted",
+            rule=indices.CALIBRATED_SORTED,
+            title="Calibrated-Sorted",
+            colour="#7b1fa2",
+            dashes=(0, (4, 1, 1, 1)),
+            origin="beyond",
+            source="docs/model.md (10)",
+            summary="posterior-sorted for agents that are only calibrated: what they may report is carried along",
+            equation="max{x : max l over all s, φ that calibration allows ≥ ln∫exp l − ln(2N/δ)}; then as posterior-sorted",
+            guarantee="all intervals hold in all rounds, for ever, with probability 1 − δ over calibration and rounds",
+            proves="intervals",
         ),
         Policy(
             "thompson",

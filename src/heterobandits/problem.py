@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from heterobandits.calibration import Trial, estimates, trials_from
 from heterobandits.errors import (
     InvalidInput,
     each_agent,
@@ -58,6 +59,9 @@ class Problem:
         What the planner takes those to be; the true ones if not given.
     tests
         How many tests each agent makes in a visit, all of them independent; one if not given.
+    calibration, false_positive_calibration
+        What the planner knows of sensitivities and false positive rates if these are not known to it exactly: of each agent how
+        many of how many it found, or None. Where `believed` is not given, it is what that makes most probable.
 
     Examples
     --------
@@ -76,6 +80,8 @@ class Problem:
     false_positive_rates: tuple[float, ...]
     believed_false_positive_rates: tuple[float, ...]
     tests: tuple[int, ...]
+    calibration: tuple[Trial, ...]
+    false_positive_calibration: tuple[Trial, ...]
 
     def __init__(
         self,
@@ -88,6 +94,8 @@ class Problem:
         false_positive_rates: Any = None,
         believed_false_positive_rates: Any = None,
         tests: Any = None,
+        calibration: Any = None,
+        false_positive_calibration: Any = None,
     ) -> None:
         means = means_from(means)
         sensitivities = sensitivities_from(sensitivities)
@@ -96,15 +104,19 @@ class Problem:
                 f"sensitivities has {len(sensitivities)} agents and means has {len(means)} arms: "
                 "each agent needs an arm of its own, so at most as many agents as arms"
             )
+        agent_names = names(agent_names, "agent_names", len(sensitivities), "agent")
+        rates = rates_from(false_positive_rates, sensitivities, agent_names)
+        found = trials_from(calibration, "calibration", agent_names)
+        alarms = trials_from(false_positive_calibration, "false_positive_calibration", agent_names)
         if believed is None:
-            believed = sensitivities
+            believed = estimates(found, sensitivities)
         else:
             believed = sensitivities_from(believed, "believed")
             each_agent(believed, "believed", len(sensitivities))
-        agent_names = names(agent_names, "agent_names", len(sensitivities), "agent")
-        rates = rates_from(false_positive_rates, sensitivities, agent_names)
         rates_believed = (
-            rates if believed_false_positive_rates is None else believed_false_positive_rates
+            estimates(alarms, rates)
+            if believed_false_positive_rates is None
+            else believed_false_positive_rates
         )
         set_ = object.__setattr__
         set_(self, "means", means)
@@ -119,6 +131,8 @@ class Problem:
             rates_from(rates_believed, believed, agent_names, "believed_false_positive_rates"),
         )
         set_(self, "tests", tests_from(tests, agent_names))
+        set_(self, "calibration", found)
+        set_(self, "false_positive_calibration", alarms)
 
     @property
     def arms(self) -> int:
@@ -134,7 +148,14 @@ class Problem:
     def team(self) -> Team:
         """The agents as the planner believes them to be."""
         rates = self.believed_false_positive_rates
-        return Team(self.believed, self.agent_names, false_positive_rates=rates, tests=self.tests)
+        return Team(
+            self.believed,
+            self.agent_names,
+            false_positive_rates=rates,
+            tests=self.tests,
+            calibration=self.calibration,
+            false_positive_calibration=self.false_positive_calibration,
+        )
 
     @cached_property
     def true_team(self) -> Team:
@@ -151,7 +172,7 @@ class Problem:
 
     @property
     def is_believed(self) -> bool:
-        """Whether the planner believes the truth about the agents."""
+        """Whether the planner believes the truth about the agents, and knows it."""
         return self.team == self.true_team
 
     @property
@@ -195,6 +216,11 @@ class Problem:
     def to_dict(self) -> dict[str, Any]:
         """The problem as plain lists, as it stands in JSON and TOML files."""
         values = {field.name: list(getattr(self, field.name)) for field in fields(self)}
+        for name in ("calibration", "false_positive_calibration"):
+            if any(values[name]):
+                values[name] = [list(trial or ()) for trial in values[name]]
+            else:
+                del values[name]
         if self.believed_false_positive_rates == self.false_positive_rates:
             del values["believed_false_positive_rates"]
             if not any(self.false_positive_rates):

@@ -1,7 +1,7 @@
 """A planner as plain JSON, versioned: what it was made with, and the rounds since.
 
 Format 3 is the planner's arguments under their names, and `history`: of each round the assignment, the
-outcomes so far and, where there were any, its circumstances. Format 2 knew neither false positives nor tests. Format 1 had
+outcomes so far and, where there were any, its circumstances. Format 2 knew no false positives, tests or calibration. Format 1 had
 neither history nor leavers: its tables are what the planner begins with.
 """
 
@@ -30,6 +30,8 @@ LISTS = (
     "sensitivities",
     "false_positive_rates",
     "tests",
+    "calibration",
+    "false_positive_calibration",
     "agent_names",
     "arm_names",
     "pulls",
@@ -63,8 +65,9 @@ def read(text: str) -> dict[str, Any]:
     if format_ == 1:
         state |= {"left": [], "history": []}
     if format_ < 3 and isinstance(state.get("sensitivities"), list):
-        state["false_positive_rates"] = [0.0] * len(state["sensitivities"])
-        state["tests"] = [1] * len(state["sensitivities"])
+        agents = len(state["sensitivities"])
+        state |= {"false_positive_rates": [0.0] * agents, "tests": [1] * agents}
+        state |= {"calibration": [None] * agents, "false_positive_calibration": [None] * agents}
     for key in LISTS:
         if not isinstance(state.get(key), list):
             raise InvalidInput(

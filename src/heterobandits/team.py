@@ -6,14 +6,22 @@ Agents with the same slope and offset are of one kind: what two of them saw can 
 order in which they pick says who goes first, and lays out no table.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.errors import names, rates_from, sensitivities_from, tests_from
+from heterobandits.calibration import Box, Trial, box, estimate, estimates, trials_from
+from heterobandits.errors import (
+    InvalidInput,
+    listed,
+    names,
+    rates_from,
+    sensitivities_from,
+    tests_from,
+)
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -33,13 +41,19 @@ class Team:
     Parameters
     ----------
     sensitivities
-        Of each agent, in (0, 1]: how often it reports 1 where there is something.
+        Of each agent, in (0, 1]: how often it reports 1 where there is something. None if all are calibrated: then what
+        that makes them most probably, (found + 1)/(planted + 2).
     agent_names
         Their names; "agent 1", "agent 2", ... if not given.
     false_positive_rates
         Of each agent, below its sensitivity: how often it reports 1 where there is nothing; 0 if not given.
     tests
         How many tests each agent makes in a visit; 1 if not given.
+    calibration
+        Of each agent how many of how many things it found that were known to be there, such as (17, 20), or
+        None if its sensitivity is known exactly.
+    false_positive_calibration
+        How many false alarms it gave in how many places known to be empty, likewise.
 
     Examples
     --------
@@ -52,6 +66,8 @@ class Team:
     names: tuple[str, ...]
     false_positive_rates: tuple[float, ...]
     tests: tuple[int, ...]
+    calibration: tuple[Trial, ...]
+    false_positive_calibration: tuple[Trial, ...]
 
     def __init__(
         self,
@@ -60,14 +76,20 @@ class Team:
         *,
         false_positive_rates: Any = None,
         tests: Any = None,
+        calibration: Any = None,
+        false_positive_calibration: Any = None,
     ) -> None:
-        s = sensitivities_from(sensitivities)
-        called = names(agent_names, "agent_names", len(s), "agent")
+        s, called, found = calibrated(sensitivities, agent_names, calibration)
+        alarms = trials_from(false_positive_calibration, "false_positive_calibration", called)
+        if false_positive_rates is None:
+            false_positive_rates = estimates(alarms, [0.0] * len(s))
         set_ = object.__setattr__
         set_(self, "sensitivities", s)
         set_(self, "names", called)
         set_(self, "false_positive_rates", rates_from(false_positive_rates, s, called))
         set_(self, "tests", tests_from(tests, called))
+        set_(self, "calibration", found)
+        set_(self, "false_positive_calibration", alarms)
 
     @classmethod
     def of(cls, agents: Any) -> "Team":
@@ -76,18 +98,43 @@ class Team:
 
     def picked(self, agents: Any) -> "Team":
         """The team of these agents, by number, in this order."""
-        columns = (self.sensitivities, self.names, self.false_positive_rates, self.tests)
-        s, called, rates, tests = ([column[a] for a in agents] for column in columns)
-        return Team(s, called, false_positive_rates=rates, tests=tests)
+        return Team(**{name: [column[a] for a in agents] for name, column in self.columns.items()})
 
     def joined(self, other: "Team") -> "Team":
         """The team with these agents more."""
-        return Team(
-            self.sensitivities + other.sensitivities,
-            self.names + other.names,
-            false_positive_rates=self.false_positive_rates + other.false_positive_rates,
-            tests=self.tests + other.tests,
+        more = other.columns
+        return Team(**{name: column + more[name] for name, column in self.columns.items()})
+
+    @property
+    def columns(self) -> dict[str, tuple[Any, ...]]:
+        """Everything that is known of the agents, by the names it is given with."""
+        names_ = {"names": "agent_names"}
+        return {names_.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether something of how the agents report is only known from calibration."""
+        return any(
+            trial is not None for trial in self.calibration + self.false_positive_calibration
         )
+
+    def boxed(self, delta: float) -> Any:
+        """The arrays of the kernels with sets that hold what was calibrated, with probability 1 - delta.
+
+        What is believed is in them, too, whatever calibration says: what it makes likely then is possible.
+        """
+        sets, arrays = self.box(delta), self.arrays
+        return arrays._replace(
+            s_low=np.minimum(sets.s_low, arrays.s_low),
+            s_high=np.maximum(sets.s_high, arrays.s_high),
+            phi_low=np.minimum(sets.phi_low, arrays.phi_low),
+            phi_high=np.maximum(sets.phi_high, arrays.phi_high),
+        )
+
+    def box(self, delta: float) -> Box:
+        """Sets that hold what was calibrated, with probability 1 - delta; what is known where nothing was."""
+        reports = (self.sensitivities, self.false_positive_rates)
+        return box(*reports, self.calibration, self.false_positive_calibration, delta)
 
     def __len__(self) -> int:
         return len(self.sensitivities)
@@ -143,4 +190,27 @@ class Team:
             s_k=d_k / (1.0 - phi_k),
             root=root.astype(np.int64),
             r=r,
+            s_low=np.array(self.sensitivities),
+            s_high=np.array(self.sensitivities),
+            phi_low=self.offset.copy(),
+            phi_high=self.offset.copy(),
         )
+
+
+def calibrated(
+    sensitivities: Any, agent_names: Any, calibration: Any
+) -> tuple[tuple[float, ...], tuple[str, ...], tuple[Trial, ...]]:
+    """Sensitivities, names and calibration of the agents; the first may follow from the last."""
+    if sensitivities is not None:
+        s = sensitivities_from(sensitivities)
+        called = names(agent_names, "agent_names", len(s), "agent")
+        return s, called, trials_from(calibration, "calibration", called)
+    if calibration is None:
+        raise InvalidInput("there are neither sensitivities nor a calibration: give one of them")
+    count = len(listed(calibration, "calibration", "pairs, one for each agent"))
+    called = names(agent_names, "agent_names", count, "agent")
+    found = trials_from(calibration, "calibration", called)
+    for agent, trial in zip(called, found, strict=True):
+        if trial is None:
+            raise InvalidInput(f"{agent!r} has neither a sensitivity nor a calibration")
+    return tuple(estimate(trial) for trial in found if trial is not None), called, found

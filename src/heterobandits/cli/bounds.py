@@ -9,7 +9,9 @@ import typer
 from heterobandits.cli.options import (
     BelievedFalsePositivesOption,
     BelievedOption,
+    CalibrationOption,
     DeltaOption,
+    FalsePositiveCalibrationOption,
     FalsePositivesOption,
     HorizonOption,
     MeansOption,
@@ -31,6 +33,8 @@ def bounds(
     false_positives: FalsePositivesOption = None,
     believed_false_positives: BelievedFalsePositivesOption = None,
     tests: TestsOption = None,
+    calibration: CalibrationOption = None,
+    false_positive_calibration: FalsePositiveCalibrationOption = None,
     horizon: HorizonOption = None,
     delta: DeltaOption = DEFAULT_DELTA,
     coverage: Annotated[
@@ -56,6 +60,8 @@ def bounds(
         false_positive_rates=false_positives,
         believed_false_positive_rates=believed_false_positives,
         tests=tests,
+        calibration=calibration,
+        false_positive_calibration=false_positive_calibration,
     )
     coverage = whole_number(coverage, "--coverage", 0)
     once = np.ones((stated.agents, stated.arms))

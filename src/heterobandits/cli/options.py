@@ -47,6 +47,18 @@ TestsOption = Annotated[
     str | None,
     typer.Option(help="How many tests each agent makes in a visit, such as 1,12.", metavar="LIST"),
 ]
+CalibrationOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What each agent found of what was planted, such as 17/20,19/20, or - if its sensitivity is "
+        "known: what the planner knows of them instead.",
+        metavar="LIST",
+    ),
+]
+FalsePositiveCalibrationOption = Annotated[
+    str | None,
+    typer.Option(help="Its false alarms in empty places, likewise: 0/20,1/20.", metavar="LIST"),
+]
 HorizonOption = Annotated[
     int | None,
     typer.Option(help="Rounds in a trial; a domain's own by default.", metavar="ROUNDS"),
@@ -76,6 +88,8 @@ OPTIONS = {  # of the fields of a problem
     "false_positive_rates": "--false-positives",
     "believed_false_positive_rates": "--believed-false-positives",
     "tests": "--tests",
+    "calibration": "--calibration",
+    "false_positive_calibration": "--false-positive-calibration",
 }
 
 
@@ -99,6 +113,20 @@ def numbers(text: str, option: str, kind: type[float] = float) -> list[float]:
     return values
 
 
+def trials(text: str, option: str) -> list[list[int]]:
+    """What calibration found, written as 17/20 with commas; a dash where there was none."""
+    pairs = []
+    for item in text.split(","):
+        found, _, of = item.strip().partition("/")
+        try:
+            pairs.append([] if item.strip() == "-" else [int(found), int(of)])
+        except ValueError:
+            raise InvalidInput(
+                f"{option} has {shown(item)}: how many of how many, such as 17/20, or -"
+            ) from None
+    return pairs
+
+
 def stated_problem(
     problem: str | None, horizon: int | None, **lists: str | None
 ) -> "tuple[Problem, int, str]":
@@ -111,7 +139,9 @@ def stated_problem(
 
     title = ""
     given = {
-        field: numbers(text, OPTIONS[field], int if field == "tests" else float)
+        field: trials(text, OPTIONS[field])
+        if field.endswith("calibration")
+        else numbers(text, OPTIONS[field], int if field == "tests" else float)
         for field, text in lists.items()
         if text is not None
     }

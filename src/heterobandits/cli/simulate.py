@@ -10,7 +10,9 @@ import typer
 from heterobandits.cli.options import (
     BelievedFalsePositivesOption,
     BelievedOption,
+    CalibrationOption,
     DeltaOption,
+    FalsePositiveCalibrationOption,
     FalsePositivesOption,
     HorizonOption,
     MeansOption,
@@ -38,6 +40,8 @@ def simulate(
     false_positives: FalsePositivesOption = None,
     believed_false_positives: BelievedFalsePositivesOption = None,
     tests: TestsOption = None,
+    calibration: CalibrationOption = None,
+    false_positive_calibration: FalsePositiveCalibrationOption = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,6 +97,8 @@ def simulate(
         false_positive_rates=false_positives,
         believed_false_positive_rates=believed_false_positives,
         tests=tests,
+        calibration=calibration,
+        false_positive_calibration=false_positive_calibration,
     )
     names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
     log_rounds = rounds_or_anytime(policy_horizon)

@@ -30,6 +30,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import boolean, float64, int32, int64, typeof, types, uint32, void
 
+from heterobandits.core.calibrated import (
+    LEAST_MEAN,
+    all_known,
+    fill_constants,
+    fill_profile_ends,
+    highest_mean,
+)
 from heterobandits.core.compiled import compiled, inlined, kernel
 from heterobandits.core.elementary import ln
 from heterobandits.core.likelihood import Outcomes, fill_fallen, fill_greatest, fill_likeliest
@@ -43,7 +50,8 @@ class Agents(NamedTuple):
     """The agents as kernels take them; `team.Team.arrays` makes it.
 
     d, phi and kind belong to the agents; by_kind lists these kind by kind, order as they pick. d_k, phi_k,
-    s_k and root belong to the kinds, with s = d / (1 - phi) falling; r[root] = phi / d, each value once.
+    s_k and root belong to the kinds, with s = d / (1 - phi) falling; r[root] = phi / d, each value once. Between
+    s_low and s_high, phi_low and phi_high lie the sensitivity and the offset of an agent that was calibrated.
     """
 
     d: np.ndarray
@@ -56,6 +64,10 @@ class Agents(NamedTuple):
     s_k: np.ndarray
     root: np.ndarray
     r: np.ndarray
+    s_low: np.ndarray
+    s_high: np.ndarray
+    phi_low: np.ndarray
+    phi_high: np.ndarray
 
 
 class Seen(NamedTuple):
@@ -124,6 +136,8 @@ class Rule(NamedTuple):
         Whether to keep an index until its arm is pulled again: L must never change, and the kernel heed `remembered`.
     band
         The intervals that the index is the upper end of.
+    calibrated
+        Whether it looks at the sets that hold what was calibrated: half of delta is theirs.
     """
 
     fill: Callable
@@ -133,6 +147,7 @@ class Rule(NamedTuple):
     words: int = 0
     remembers: bool = False
     band: Band | None = None
+    calibrated: bool = False
 
 
 def log_row(lanes):
@@ -172,7 +187,7 @@ def seen(agents, pulls, successes, *, means=None, log_term=0.0, keys=None):
     )
 
 
-_AGENTS = types.NamedTuple([float64[::1]] * 2 + [int64[::1]] * 3 + [float64[::1]] * 3 + [int64[::1], float64[::1]], Agents)  # fmt: skip
+_AGENTS = types.NamedTuple([float64[::1]] * 2 + [int64[::1]] * 3 + [float64[::1]] * 3 + [int64[::1]] + [float64[::1]] * 5, Agents)  # fmt: skip
 _TABLE = int32[:, :, ::1]
 SEEN = types.NamedTuple(
     [_AGENTS, float64[::1], _TABLE, _TABLE, float64[::1], uint32[:, ::1], boolean[:, ::1]], Seen
@@ -410,7 +425,7 @@ def outcomes(agents, pulls, successes):
 
 
 def likelihood(choose):
-    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, keys, n, work, index, estimate).
+    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, seen, n, lanes, work, index, estimate).
 
     It fills index[i] and, for a rule that sorts by it, estimate[i] in the lanes that are not remembered.
     """
@@ -439,7 +454,7 @@ def likelihood(choose):
                 L[i] = seen.L[lanes[i]]
             rest = beyond(work, J + K + 5, 0)
             fill_likeliest(outcomes, rest, peak)
-            choose(outcomes, peak, L, seen.keys, n, rest, index, estimate)
+            choose(outcomes, peak, L, seen, n, lanes, rest, index, estimate)
             row = out[0, n]
             for i in range(todo):
                 row[lanes[i]] = index[i]
@@ -604,7 +619,7 @@ def fill_upper_ends(drop, peak, greatest, outcomes, work, index):
 
 
 @compiled
-def choose_likely(outcomes, peak, L, keys, n, work, index, estimate):
+def choose_likely(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)"""
     greatest = work.floats[0]
     drop = work.floats[1]
@@ -623,7 +638,7 @@ KL_UCB = Rule(likelihood(choose_likely), kl_terms)
 
 
 @compiled
-def choose_not_ruled_out(outcomes, peak, L, keys, n, work, index, estimate):
+def choose_not_ruled_out(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """posterior-ratio and its kin: the largest mean within L of the evidence, and the posterior mean
     docs/beyond.md (6), (8)"""
     greatest = work.floats[0]
@@ -653,20 +668,53 @@ POSTERIOR_SORTED = Rule(POSTERIOR_RATIO.fill, evidence_terms, sorted_by="estimat
 
 
 @compiled
-def choose_drawn(outcomes, peak, L, keys, n, work, index, estimate):
-    """thompson: a draw from the posterior   docs/beyond.md (9)"""
-    fill_draws(keys[2 * n], keys[2 * n + 1], peak, outcomes, work, index)
+def choose_possible(outcomes, peak, L, seen, n, lanes, work, index, estimate):
+    """calibrated-sorted: the largest mean within L of the evidence for some way to report, and the posterior mean
+    docs/model.md (10)"""
+    if all_known(seen.agents):  # arms that tie on paper tie to the bit
+        choose_not_ruled_out(outcomes, peak, L, seen, n, lanes, work, index, estimate)
+        return
+    greatest, level, inside = work.floats[0], work.floats[1], work.floats[2]
+    rest = beyond(work, 3, 0)
+    fill_greatest(peak, outcomes, rest, greatest)
+    fill_posterior(peak, greatest, outcomes, rest, level, estimate)
+    fill_constants(seen, n, lanes, greatest)
+    for i in range(len(peak)):
+        inside[i] = min(1.0, max(LEAST_MEAN, peak[i]))
+        level[i] += greatest[i] - L[i]
+    fill_profile_ends(True, highest_mean(seen.agents), level, inside, seen, n, lanes, rest, index)
+    for i in range(len(peak)):
+        pulls = outcomes.Y[i]
+        for k in range(len(outcomes.s)):
+            pulls += outcomes.f[k, i]
+        index[i] = index[i] if pulls > 0.0 else math.inf
+
+
+def half_terms(t, size, delta):
+    """ln(2 N / delta)   docs/model.md (10)"""
+    return evidence_terms(t, size, 0.5 * delta)
+
+
+CALIBRATED_SORTED = Rule(
+    likelihood(choose_possible), half_terms, sorted_by="estimate", remembers=True, calibrated=True
+)
 
 
 @compiled
-def choose_drawn_and_sort(outcomes, peak, L, keys, n, work, index, estimate):
+def choose_drawn(outcomes, peak, L, seen, n, lanes, work, index, estimate):
+    """thompson: a draw from the posterior   docs/beyond.md (9)"""
+    fill_draws(seen.keys[2 * n], seen.keys[2 * n + 1], peak, outcomes, work, index)
+
+
+@compiled
+def choose_drawn_and_sort(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """thompson-sorted: a draw from the posterior   docs/beyond.md (9)   and the posterior mean"""
     greatest = work.floats[0]
     log_evidence = work.floats[1]
     rest = beyond(work, 2, 0)
     fill_greatest(peak, outcomes, rest, greatest)
     fill_posterior(peak, greatest, outcomes, rest, log_evidence, estimate)
-    fill_draws(keys[2 * n], keys[2 * n + 1], peak, outcomes, rest, index)
+    fill_draws(seen.keys[2 * n], seen.keys[2 * n + 1], peak, outcomes, rest, index)
 
 
 def no_terms(t, size, delta):
@@ -679,7 +727,7 @@ THOMPSON_SORTED = Rule(likelihood(choose_drawn_and_sort), no_terms, sorted_by="e
 
 
 @compiled
-def choose_exceeded(outcomes, peak, L, keys, n, work, index, estimate):
+def choose_exceeded(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """bayes-ucb: the mean exceeded with posterior probability 1/t, and the posterior mean   docs/beyond.md (11)"""
     greatest, log_evidence = work.floats[0], work.floats[1]
     rest = beyond(work, 2, 0)
