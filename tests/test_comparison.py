@@ -1,10 +1,13 @@
 """The comparison of policies: ratios, problems, verdicts, the leaderboard and its command."""
 
 import csv
+import html
 import json
 import math
 import re
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from heterobandits import (
     InvalidInput,
     Policy,
     Problem,
+    Results,
     lower_bound,
     policy,
     simulate,
@@ -26,8 +30,11 @@ from heterobandits.experiments import comparison, figures, leaderboard
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.comparison import Comparison, Row, judged, random_problems, standing
 from heterobandits.policies import BEYOND
+from heterobandits.provenance import machine, versions
 
 EASY = Problem([0.1, 0.9, 0.5], [0.9, 0.4])
+# the bound is the gap over the divergence: 0.8 / (0.8 ln 9)
+ALONE = Problem([0.1, 0.9], [1.0])
 
 
 def row(policy="posterior-sorted", ratio=0.5, verdict="ahead", group="settings", **changes):
@@ -64,6 +71,14 @@ class TestProblems:
             assert max(2, p.agents) <= p.arms <= 20
             assert all(0 <= m <= 1 for m in p.means)
             assert all(0.05 <= s <= 1 for s in p.sensitivities)
+            assert all(round(1000 * x, 9).is_integer() for x in (*p.means, *p.sensitivities))
+        # what is uniform comes near to both ends in a thousand draws
+        arms = [p.arms for p in problems]
+        assert (min(arms), max(arms)) == (2, 20)
+        means = [m for p in problems for m in p.means]
+        assert (min(means) < 0.01, max(means) > 0.99) == (True, True)
+        sensitivities = [s for p in problems for s in p.sensitivities]
+        assert (min(sensitivities) < 0.06, max(sensitivities) > 0.99) == (True, True)
 
     def test_the_contests(self):
         chosen = comparison.contests(["kl-ucb", "cucb"], quick=False)
@@ -81,6 +96,28 @@ class TestProblems:
                 small = math.perm(e.problem.arms, e.problem.agents) <= 1000
                 five = PAPER if small or e.name == "covid" else PAPER[:4]
                 assert e.policies == (*five, "kl-ucb")
+        for i, (e, problem) in enumerate(
+            zip(chosen["random"], random_problems(200), strict=True), 1
+        ):
+            agents = "1 agent" if problem.agents == 1 else f"{problem.agents} agents"
+            assert e.title == f"random problem {i}: {agents}, {problem.arms} arms"
+            assert (e.name, e.problem, e.shown_in) == (f"random-{i}", problem, "random problems")
+            assert (e.horizon, e.trials) == (2000, 32)
+
+    def test_the_quick_contests(self):
+        """As many problems of the paper, for a twentieth of the long horizon; few random ones, for a quarter."""
+        chosen = comparison.contests(["kl-ucb"], quick=True)
+        assert [e.horizon for e in chosen["settings"]] == [5000] * 36
+        assert [e.horizon for e in chosen["random"]] == [500] * 20
+        assert [e.horizon for e in chosen["domains"]] == [300, 5000, 5000, 5000, 5000]
+        assert {e.trials for es in chosen.values() for e in es} == {32}
+
+    def test_own_policies_run_as_they_were_made(self):
+        own = Policy("own", index=lambda known: known.pulls[0])
+        bold = policy("min-width", delta=0.5)
+        for experiments in comparison.contests([own, "ucb", bold], quick=True).values():
+            assert {e.policies[-2:] for e in experiments} == {(own, bold)}
+            assert {e.policies[:4] for e in experiments} == {PAPER[:4]}
 
     def test_beyond_is_everything_but_the_five_and_the_baselines(self):
         assert {*BEYOND, *PAPER, "greedy", "random", "oracle"} == set(CATALOGUE)
@@ -97,6 +134,7 @@ class TestJudging:
         results = simulate(problem, e.policies, e.horizon, e.trials, seed=4, keep="final")
         rows = judged(e, "random", results)
         assert [r.policy for r in rows] == list(e.policies)
+        assert {(r.problem, r.title, r.group) for r in rows} == {("p", "a problem", "random")}
         finals = {p: results.regrets(p) for p in e.policies}
         best = min(PAPER, key=lambda p: finals[p].mean())
         for r in rows:
@@ -106,7 +144,11 @@ class TestJudging:
             assert r.se == pytest.approx(stats.sem(x))
             assert r.ratio == pytest.approx(x.mean() / y.mean())
             assert r.to_min_width == pytest.approx(x.mean() / finals["min-width"].mean())
-            reach = stats.t.ppf(0.995, e.trials - 1) * stats.sem(x - y)
+            quantile = stats.t.ppf(0.995, e.trials - 1)
+            spread = math.exp(quantile * stats.sem(x / x.mean() - y / y.mean()))
+            assert r.lower == pytest.approx(r.ratio / spread, rel=1e-9)
+            assert r.upper == pytest.approx(r.ratio * spread, rel=1e-9)
+            reach = quantile * stats.sem(x - y)
             gap = (x - y).mean()
             wanted = "ahead" if gap + reach < 0 else "behind" if gap - reach > 0 else "unclear"
             assert r.verdict == wanted
@@ -121,10 +163,10 @@ class TestJudging:
 
     @pytest.mark.parametrize(
         ("sign", "noise", "verdict"),
-        [(-1, 1.0, "ahead"), (-1, 40.0, "unclear"), (1, 40.0, "unclear"), (1, 1.0, "behind")],
+        [(-1, 1.0, "ahead"), (-1, 32.0, "unclear"), (1, 32.0, "unclear"), (1, 1.0, "behind")],
     )
     def test_a_mean_alone_decides_nothing(self, sign, noise, verdict):
-        """The gap is 10, and the 99 % interval of 64 pairs with a standard deviation of 40 reaches 13 to each side."""
+        """The gap is 10; of 64 pairs with a standard deviation of 32 the 99 % interval reaches 10.7, at 95 % 8.1."""
         e = self.experiment(EASY, horizon=1000, trials=64)
         luck = np.tile([-1.0, 1.0], 32) * noise
         regrets = np.array([500.0 + 0 * luck, *[600.0 + 0 * luck] * 4, 500 + 10 * sign + luck])
@@ -133,6 +175,41 @@ class TestJudging:
         found = judged(replace(e, policies=names), "random", made)[-1]
         assert (found.best, found.regret) == ("min-width", 500 + 10 * sign)
         assert found.verdict == verdict
+
+    def test_the_best_is_one_that_ran(self):
+        """Where ucb is left out, the yardstick is among the other four; one beyond them is none."""
+        names = (*PAPER[:4], "mixture-width")
+        regrets = np.array([2.0, 1.0, 1.5, 1.0, 0.5])[:, None, None] * np.ones(6)
+        made = handmade(ALONE, 3, (3,), regrets, names)
+        rows = judged(self.experiment(ALONE, horizon=3), "random", made)
+        assert {r.best for r in rows} == {"min-ucb"}
+        assert [r.ratio for r in rows] == [2.0, 1.0, 1.5, 1.0, 0.5]
+        assert [r.to_min_width for r in rows] == [1.0, 0.5, 0.75, 0.5, 0.25]
+        assert [r.verdict for r in rows] == ["behind", "unclear", "behind", "unclear", "ahead"]
+        # the limit is ln 3 / ln 9
+        assert [r.to_limit for r in rows] == pytest.approx([4, 2, 3, 2, 1], rel=1e-12)
+
+    @pytest.mark.parametrize(
+        ("values", "mean"),
+        [
+            ([0.5, 2.0], 1.0),
+            ([9.0], 9.0),
+            ([0.25, 0.0, 1.0], 0.5),
+            ([], math.nan),
+            ([0.0], math.nan),
+        ],
+    )
+    def test_the_mean_of_ratios(self, values, mean):
+        """Without those that are zero, which have no logarithm."""
+        found = comparison.geometric_mean(iter(values))
+        assert found == pytest.approx(mean, rel=1e-15, nan_ok=True)
+
+    def test_speeds_are_those_of_all_runs_together(self):
+        """4 trials of 1000 rounds in 2 and 4 seconds; of 3000 rounds in 6, by the first policy alone."""
+        one = handmade(EASY, 1000, (1000,), np.ones((2, 1, 4)), PAPER[:2])
+        two = handmade(EASY, 3000, (3000,), np.ones((1, 1, 4)), PAPER[:1])
+        runs = [replace(one, seconds=(2.0, 4.0)), replace(two, seconds=(6.0,))]
+        assert comparison.speeds(runs) == {"min-width": 0.002, "min-ucb": 0.001}
 
     def test_a_standing_adds_up(self):
         rows = [
@@ -148,6 +225,62 @@ class TestJudging:
         assert found["to_limit"] == pytest.approx(3.0)
         assert (found["worst_ratio"], found["worst_problem"]) == (4.0, "the worst")
         assert standing(rows[1:2])["to_limit"] is None
+
+    def test_what_a_program_is_told(self):
+        own = Policy("own", index=lambda known: known.pulls[0], guarantee="none at all")
+        rows = [
+            row(ratio=0.5),
+            row(ratio=2.0, verdict="behind", group="random", title="hard", to_limit=3.0),
+            row("own", ratio=0.25, group="random", to_limit=5.0),
+        ]
+        speeds = {"posterior-sorted": 2.0, "own": 0.5}
+        made = Comparison(rows, speeds, 7.0, True, Path("there"), (own,))
+        easy = {
+            "problems": 1,
+            "ahead": 1,
+            "unclear": 0,
+            "behind": 0,
+            "ratio": 0.5,
+            "to_min_width": 0.25,
+            "to_limit": None,
+            "worst_ratio": 0.5,
+            "worst_problem": "a <problem>",
+        }
+        hard = {
+            **easy,
+            "ahead": 0,
+            "behind": 1,
+            "ratio": 2.0,
+            "to_min_width": 1.0,
+            "to_limit": 3.0,
+            "worst_ratio": 2.0,
+            "worst_problem": "hard",
+        }
+        both = {**hard, "problems": 2, "ahead": 1, "ratio": 1.0, "to_min_width": 0.625}
+        mine = {**easy, "ratio": 0.25, "to_min_width": 0.125, "to_limit": 5.0, "worst_ratio": 0.25}
+        assert made.summary() == {
+            "standings": [
+                {
+                    "policy": "own",
+                    "guarantee": "none at all",
+                    "groups": {"random": mine},
+                    "all": mine,
+                    "million_rounds_per_second": 0.5,
+                },
+                {
+                    "policy": "posterior-sorted",
+                    "guarantee": CATALOGUE["posterior-sorted"].guarantee,
+                    "groups": {"settings": easy, "random": hard},
+                    "all": both,
+                    "million_rounds_per_second": 2.0,
+                },
+            ],
+            "rows": [asdict(r) for r in rows],
+            "level": 0.99,
+            "quick": True,
+            "page": str(Path("there", "leaderboard.html")),
+            "seconds": 7.0,
+        }
 
 
 class TestLeaderboard:
@@ -194,6 +327,64 @@ class TestLeaderboard:
         assert not re.search(r"(?:src|href)=['\"]?https?:", page)
 
 
+class TestWriting:
+    """What is put into the folder, from results made by hand."""
+
+    def test_figures_table_and_page(self, tmp_path):
+        rounds, names = (10, 100, 300), (*PAPER, "kl-ucb")
+        means = np.outer([8.0, 10, 12, 16, 20, 4], [1, 2, 4])
+        limited = Experiment("limited", "more <arms>", ALONE, 300, 1000, "", policies=names)
+        bounded = replace(
+            limited, name="bounded", title="none over", problem=Problem([0.3, 0.6], [0.9, 0.5])
+        )
+        long = replace(limited, name="random-1", horizon=700, trials=9)
+        results = {
+            e.name: handmade(e.problem, 300, rounds, np.repeat(means[:, :, None], 1000, 2), names)
+            for e in (limited, bounded)
+        }
+        rows = [r for e in (limited, bounded) for r in judged(e, "domains", results[e.name])]
+        folder = tmp_path / "not" / "yet"
+        made = Comparison(rows, dict.fromkeys(names, 1.0), 0.0, True, folder)
+        chosen = {"domains": [limited, bounded], "random": [long, replace(long, trials=7)]}
+        comparison.write_everything(made, chosen, results, 11)
+
+        assert {path.name for path in (folder / "figures").iterdir()} == {
+            f"{name}-limit.{kind}"
+            for name in ("limited", "bounded")
+            for kind in ("svg", "png", "pdf")
+        }
+        again = figures.save_figure(
+            lambda: figures.limit_figure(limited, results["limited"], quick=True), tmp_path, "again"
+        )
+        assert (folder / "figures" / "limited-limit.svg").read_text("utf-8") == again
+        page = html.unescape((folder / "leaderboard.html").read_text("utf-8"))
+        assert re.findall(r'alt="(.*?)"', page) == ["more <arms>", "none over"]
+        assert re.findall("<figcaption>(.*?)</figcaption>", page) == [
+            "Regret over 0.455 ln t, the least possible in the long run; 1,000 trials",
+            "As many agents as arms: regret can stay bounded; 1,000 trials",
+        ]
+        told = {
+            "seed": 11,
+            "quick": True,
+            "versions": versions(),
+            "machine": machine(),
+            "runs": {
+                "domains": {"problems": 2, "horizons": [300], "trials": [1000]},
+                "random": {"problems": 2, "horizons": [700], "trials": [7, 9]},
+            },
+        }
+        assert f"<pre>{json.dumps(told, indent=1)}</pre>" in page
+        with (folder / "leaderboard.csv").open(newline="", encoding="utf-8") as file:
+            first, *_, last = csv.DictReader(file)
+        assert list(first) == list(asdict(rows[0]))
+        assert {k: first[k] for k in ("problem", "policy", "regret", "best", "ratio")} == {
+            "problem": "limited", "policy": "min-width", "regret": "32.0", "best": "min-width", "ratio": "1.0",
+        }  # fmt: skip
+        assert {k: last[k] for k in ("problem", "policy", "ratio", "verdict", "to_limit")} == {
+            "problem": "bounded", "policy": "kl-ucb", "ratio": "0.5", "verdict": "ahead", "to_limit": "",
+        }  # fmt: skip
+
+
 class TestLimitInCharts:
     def test_a_regret_chart_has_the_limit(self):
         results = simulate(EASY, ["min-width"], 200, 20)
@@ -230,9 +421,9 @@ def command(capsys, *arguments):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """A folder with a finished comparison of two trials."""
-    folder = tmp_path_factory.mktemp("comparison")
-    how = {"policies": ["mixture-width"], "groups": ["domains"], "quick": True, "trials": 2}
+    """A folder with a finished comparison of two trials, on problems of which no figure is drawn."""
+    folder = tmp_path_factory.mktemp("comparison") / "new"
+    how = {"policies": ["mixture-width"], "groups": ["random"], "quick": True, "trials": 2}
     return folder, how, comparison.compare(folder, **how, seed=5)
 
 
@@ -245,15 +436,13 @@ class TestOwnPolicies:
 
         own = Policy("hopeful <own>", index=hopeful, guarantee="none at all")
         bold = policy("min-width", delta=0.5)
-        how = {"groups": ["domains"], "quick": True, "trials": 2}
+        how = {"groups": ["random"], "quick": True, "trials": 2}
         made = comparison.compare(tmp_path, policies=[own, bold], **how)
         labels = {*PAPER, "hopeful <own>", "min-width(delta=0.5)"}
         assert {row.policy for row in made.rows} == labels
-        (domain,) = (
-            e for e in comparison.contests([own], quick=True)["domains"] if e.name == "covid"
-        )
-        alone = simulate(domain.problem, own, domain.horizon, 2)
-        (row,) = (r for r in made.of("hopeful <own>") if r.problem == "covid")
+        first, *_ = comparison.contests([own], quick=True)["random"]
+        alone = simulate(first.problem, own, first.horizon, 2)
+        (row,) = (r for r in made.of("hopeful <own>") if r.problem == "random-1")
         assert row.regret == alone.mean("hopeful <own>")[-1]
         said = {entry["policy"]: entry["guarantee"] for entry in made.standings()}
         assert said["hopeful <own>"] == "none at all"
@@ -273,8 +462,10 @@ class TestOwnPolicies:
 
 
 class TestCommand:
-    def test_everything_is_written(self, tiny):
-        folder, _, made = tiny
+    def test_everything_is_written(self, tmp_path):
+        how = {"policies": ["mixture-width"], "groups": ["domains"], "quick": True, "trials": 2}
+        folder = tmp_path
+        made = comparison.compare(folder, **how)
         assert len(made.rows) == 5 * 6
         page = (folder / "leaderboard.html").read_text("utf-8")
         assert "Quick run" in page
@@ -292,7 +483,7 @@ class TestCommand:
         before = {p: p.stat().st_mtime_ns for p in (folder / "runs").iterdir()}
         code, out, _ = command(
             capsys, "--output", str(folder), "--resume", "--quick", "--trials", "2", "--seed", "5",
-            "--policy", "mixture-width", "--only", "domains", "--format", "json",
+            "--policy", "mixture-width", "--only", "random", "--format", "json",
         )  # fmt: skip
         assert code == 0
         answer = json.loads(out)
@@ -302,12 +493,73 @@ class TestCommand:
         assert (answer["quick"], answer["level"]) == (True, 0.99)
         again = comparison.compare(folder, **how, seed=6, resume=True)
         assert again.rows[0].regret != made.rows[0].regret
+        between = {p: p.stat().st_mtime_ns for p in (folder / "runs").iterdir()}
+        assert comparison.compare(folder, **how, seed=6).rows == again.rows
+        assert all(p.stat().st_mtime_ns > then for p, then in between.items())
+
+    def test_an_interrupt_keeps_what_is_finished(self, tmp_path):
+        """A problem of a run that is not quick, with its own number of trials."""
+
+        def show(title, share):
+            if title.startswith("random problem 2:"):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            comparison.compare(tmp_path, policies=["greedy"], groups=["random"], show=show)
+        (kept,) = (tmp_path / "runs").iterdir()
+        results = Results.from_json(kept.read_text("utf-8"))
+        assert kept.name == "random-1.json"
+        assert (results.horizon, results.trials, results.seed) == (2000, 32, 0)
+        assert [p.name for p in tmp_path.iterdir()] == ["runs"]
+
+    def test_what_a_run_says_of_itself(self, tmp_path):
+        """Its numbers, its time, what it is doing, and a remark about a file it cannot use."""
+        (tmp_path / "runs").mkdir()
+        broken = tmp_path / "runs" / "random-2.json"
+        broken.write_text("{", "utf-8")
+        shown, notes = [], []
+        start = time.perf_counter()
+        made = comparison.compare(
+            str(tmp_path), policies="mixture-width", groups=["random"], quick=True, trials=3, seed=5, resume=True,
+            show=lambda title, share: shown.append((title, share)), note=notes.append,
+        )  # fmt: skip
+        assert 0 < made.seconds <= time.perf_counter() - start
+        assert (made.quick, made.folder, made.entered) == (
+            True,
+            tmp_path,
+            (policy("mixture-width"),),
+        )
+        assert set(made.speeds) == {*PAPER, "mixture-width"}
+        assert min(made.speeds.values()) > 0
+        drawn = comparison.contests(["mixture-width"], quick=True)["random"]
+        assert shown[0] == (drawn[0].title, 0.0)
+        assert shown[-1] == ("drawing", 1.0)
+        assert list(dict.fromkeys(title for title, _ in shown[:-1])) == [e.title for e in drawn]
+        (note,) = notes
+        assert note.startswith(f"{broken} cannot be used and is run again: ")
+        alone = simulate(drawn[0].problem, drawn[0].policies, drawn[0].horizon, 3, seed=5)
+        assert {r.policy: r.regret for r in made.rows if r.problem == "random-1"} == {
+            name: alone.mean(name)[-1] for name in alone.policies
+        }
+        told = (
+            (tmp_path / "leaderboard.html")
+            .read_text("utf-8")
+            .partition("<pre>")[2]
+            .partition("</pre>")[0]
+        )
+        assert json.loads(html.unescape(told)) == {
+            "seed": 5,
+            "quick": True,
+            "versions": versions(),
+            "machine": machine(),
+            "runs": {"random": {"problems": 20, "horizons": [500], "trials": [3]}},
+        }
 
     def test_the_table_for_a_person(self, tiny, capsys):
         folder, *_ = tiny
         code, out, _ = command(
             capsys, "--output", str(folder), "--resume", "--quick", "--trials", "2", "--seed", "5",
-            "--policy", "mixture-width", "--only", "domains",
+            "--policy", "mixture-width", "--only", "random",
         )  # fmt: skip
         assert code == 0
         assert "quick run" in out
@@ -339,24 +591,36 @@ class TestCommand:
         with pytest.raises(InvalidInput, match="cannot write"):
             comparison.compare(tmp_path / "file", quick=True)
 
+    def test_a_folder_in_which_figures_are_a_file(self, tmp_path):
+        (tmp_path / "figures").write_text("")
+        how = {"policies": ["greedy"], "groups": ["random"], "quick": True, "trials": 2}
+        with pytest.raises(InvalidInput, match=f"^cannot write to {re.escape(str(tmp_path))}: "):
+            comparison.compare(tmp_path, **how)
+
 
 @pytest.mark.parametrize(
     ("given", "culprit"),
     [
-        ({"groups": []}, "groups is empty"),
-        ({"groups": iter(())}, "groups is empty"),
-        ({"groups": "domains"}, "groups is 'domains'"),
-        ({"folder": None}, "folder is None"),
-        ({"folder": ""}, "folder is ''"),
+        ({"groups": []}, "groups is empty: some of settings, domains, random"),
+        ({"groups": iter(())}, "groups is empty: some of settings, domains, random"),
+        ({"groups": "domains"}, "groups is 'domains': a list of groups of problems"),
+        (
+            {"groups": ["domains", "setings"]},
+            "a group of problems is 'setings': 'settings' or 'domains' or 'random'",
+        ),
+        ({"folder": None}, "folder is None: the path of a file or folder"),
+        ({"folder": ""}, "folder is '': the path of a file or folder, not empty"),
+        ({"policies": ["greedy", "oracle"]}, "oracle knows the true means: nothing to compare"),
+        ({"trials": 1}, "trials is 1: a whole number at least 2"),
     ],
 )
 def test_what_cannot_be_compared(given, culprit, tmp_path):
-    with pytest.raises(InvalidInput, match=culprit):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(culprit)}$"):
         comparison.compare(**{"folder": tmp_path / "made", "policies": ["greedy"], **given})
     assert not (tmp_path / "made").exists()
 
 
 def test_groups_may_come_one_by_one(tmp_path):
     how = {"policies": ["greedy"], "quick": True, "trials": 2}
-    made = comparison.compare(tmp_path, groups=(g for g in ["domains"]), **how)
-    assert {row.group for row in made.rows} == {"domains"}
+    made = comparison.compare(tmp_path, groups=(g for g in ["random"]), **how)
+    assert {row.group for row in made.rows} == {"random"}
