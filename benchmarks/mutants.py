@@ -70,6 +70,8 @@ def survey(room: str, share: float, mutmut: Path, clone: Path) -> None:
     chosen = random.Random(0).sample(planted, max(1, round(share * len(planted))))
     run(mutmut, "run", "--max-children", "2", *chosen, folder=clone, check=False)
     found = {name: status for name, status in statuses(mutmut, clone).items() if name in chosen}
+    if "not checked" in found.values():
+        sys.exit(f"{room}: mutmut did not try all faults; see what `mutmut run` says in {clone}")
     seen = sum(status in SEEN for status in found.values())
     print(
         f"{room}: {seen} of {len(found)} seen, {seen / len(found):.1%}, {dict(Counter(found.values()))}"

@@ -3,10 +3,13 @@
 import re
 import subprocess
 import sys
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from heterobandits import Problem
 from heterobandits.policies import CATALOGUE
 
 ROOT = Path(__file__).parent.parent
@@ -89,3 +92,14 @@ def test_links_lead_somewhere() -> None:
     ]
     assert links
     assert [target for page, target in links if not (page.parent / target).exists()] == []
+
+
+def test_problem_files_are_shown_with_every_field() -> None:
+    """Each example is a problem, and every field a problem can have stands in one."""
+    page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+    files = re.findall(r"```toml\n(.*?)```", page, re.S)
+    assert len(files) >= 4
+    for text in files:
+        assert Problem.from_toml(text).agents == 2
+    shown = {field for text in files for field in tomllib.loads(text)}
+    assert shown == {field.name for field in fields(Problem)}
