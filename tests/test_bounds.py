@@ -143,7 +143,7 @@ def test_the_command_says_why_there_is_none(capsys):
     assert json.loads(answers["json"])["regret_bound"] is None
     assert "56,986" not in answers["text"]
     assert (
-        "no bound on min-width's regret: what is believed of the agents is not the truth"
+        "no bound on min-width's regret: the planner does not know the truth about the agents"
         in answers["text"]
     )
     assert "56,986" in answers["right"]

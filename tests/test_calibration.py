@@ -17,6 +17,7 @@ from heterobandits.agents import agent_intervals, likeliest
 from heterobandits.calibration import box, chances
 from heterobandits.intervals import Profiles, mean_intervals, mean_threshold, ranking
 from heterobandits.policies import policy
+from heterobandits.promises import coverage
 from heterobandits.team import Team
 
 FALSE_ALARM = 1e-6
@@ -447,3 +448,16 @@ class TestCommandLine:
         assert (code, out) == (2, "")
         assert culprit in err
         assert err.count("\n") == 1
+
+
+def test_what_is_watched_is_what_is_promised(seed):
+    """The intervals and rank statements that calibrated agents give rise to, in every round of 200 trials; the calibration is
+    what it is, a good one, so hardly any fail: more than 28 have a chance below 1e-6. Plugged in as if it were known, they fail."""
+    problem = Problem([0.2, 0.5, 0.8], [0.9, 0.6], calibration=[(15, 20), (14, 20)])
+    trials = 200
+    study = coverage(problem, 400, trials, seed, watched=["posterior-ratio", "ranking"])
+    most = binom.isf(FALSE_ALARM / 2, trials, DELTA)
+    assert all(share * trials <= most for share in study.failed.values())
+    plugged = Problem([0.2, 0.5, 0.8], [0.9, 0.6], believed=problem.believed)
+    study = coverage(plugged, 400, trials, seed, watched=["posterior-ratio"])
+    assert study.failed["posterior-ratio"] * trials > most

@@ -188,6 +188,10 @@ class Profiles:
         fill_constants(seen, 0, np.arange(len(constants)), constants)
         return cls(posteriors, seen, posteriors.log_evidence + constants)
 
+    def log_likelihood(self, means: Floats) -> Floats:
+        """l* of each at these means."""
+        return profile(means, self.seen)[0]
+
     def ends(self, log_term: float) -> tuple[Floats, Floats]:
         """Where l* is `log_term` below the evidence, or 0 and 1: the interval   docs/model.md (10)"""
         lanes = np.arange(len(self.log_evidence))

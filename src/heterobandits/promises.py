@@ -15,7 +15,7 @@ from heterobandits.errors import (
     listed,
     whole_number,
 )
-from heterobandits.intervals import Posteriors, mean_threshold, order_threshold
+from heterobandits.intervals import Posteriors, Profiles, mean_threshold, order_threshold
 from heterobandits.policies import CATALOGUE, Policy, checked_policies
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, checked_problem
@@ -64,7 +64,8 @@ def coverage(
     posterior-ratio, and the statements of `ranking` about the order of arms, which have no
     horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise
     for min-width; there is no bound, and it is infinite, if the sensitivities believed are not the true
-    ones). They are computed with the sensitivities the policy believes in; the oracle knows the true ones. `watched` names those to watch, all of them if not given.
+    ones). They are computed with the sensitivities the policy believes in, or with what calibration says of
+    them; the oracle knows the true ones. `watched` names those to watch, all of them if not given.
     """
     checked_problem(problem)
     (entry,) = checked_policies([policy])
@@ -124,18 +125,22 @@ def promises(
         return {name: np.asarray((abs(estimate - mu) >= reach).any(axis=(0, 1)))}
 
     def exact() -> Broken:
-        cells = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
-        posteriors = Posteriors.of(team, *cells)
-        excess = posteriors.log_evidence - posteriors.log_likelihood(np.repeat(means, width))
-        over = (excess > mean_threshold(arms, delta)).reshape(arms, -1)
+        c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
+        known: Posteriors | Profiles
+        if team.is_calibrated:  # half of delta is the calibration's
+            known, share = Profiles.of(team, c, y, delta), 0.5 * delta
+        else:
+            known, share = Posteriors.of(team, c, y), delta
+        excess = known.log_evidence - known.log_likelihood(np.repeat(means, width))
+        over = (excess > mean_threshold(arms, share)).reshape(arms, -1)
         found: Broken = {"posterior-ratio": np.asarray(over.any(axis=0))}
         if "ranking" in watched:
             wrong = np.zeros(width, bool)
             lane = np.arange(width)
             for i, j in np.argwhere(means[:, None] <= means).tolist():
                 if i != j:
-                    stated = posteriors.evidence(i * width + lane, j * width + lane)
-                    wrong |= stated >= order_threshold(arms, delta)
+                    stated = known.evidence(i * width + lane, j * width + lane)
+                    wrong |= stated >= order_threshold(arms, share)
             found["ranking"] = wrong
         return {name: flags for name, flags in found.items() if name in watched}
 

@@ -106,7 +106,7 @@ class Team:
         return Team(**{name: column + more[name] for name, column in self.columns.items()})
 
     @property
-    def columns(self) -> dict[str, tuple[Any, ...]]:
+    def columns(self) -> dict[str, Any]:
         """Everything that is known of the agents, by the names it is given with."""
         names_ = {"names": "agent_names"}
         return {names_.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.core.randomness import uniform
+from heterobandits.core.randomness import round_words
 from heterobandits.engine import Learning, World
 from heterobandits.planner import Planner
 from heterobandits.policies import Policy
@@ -29,6 +29,7 @@ PROBLEMS = (
     Problem([0.2, 0.9, 0.5], [0.4, 0.8]),
     Problem([0.1, 0.3, 0.5, 0.7], [0.25, 0.5, 0.5, 1.0], believed=[0.5, 0.5, 0.4, 0.9]),
     Problem([0.3, 0.1, 0.6], [0.9, 0.7, 0.9], false_positive_rates=[0.05, 0.3, 0.0]),
+    Problem([0.3, 0.1, 0.6], [0.9, 0.4], tests=[1, 3], calibration=[(17, 20), None]),
 )
 DRAW = 0x9E3779B9  # where a policy draws by address, every arm and trial draws the same
 ROUNDING = 1e-9  # a sum over agents may be rounded differently when they are listed differently
@@ -156,25 +157,16 @@ def check_one_path(policy: Policy) -> None:
     seed, trial = 11, 3
     for problem in PROBLEMS:
         learning = Learning(World(problem, policy), seed, trial, 1)
-        planner = Planner(
-            problem.believed,
-            problem.arms,
-            policy,
-            seed,
-            trial=trial,
-            false_positive_rates=problem.believed_false_positive_rates,
-        )
-        reports = (problem.true_team.slope.tolist(), problem.true_team.offset.tolist())
+        team = problem.team.columns
+        planner = Planner(arms=problem.arms, policy=policy, seed=seed, trial=trial, **team)
+        lucky = learning.world.arrays.threshold
         for round_ in range(1, 41):
             plan = planner.ask()
-            planner.tell(
-                plan,
-                [
-                    int(uniform(seed, trial, round_, arm) < offset + slope * problem.means[arm])
-                    for arm, slope, offset in zip(plan.assignment, *reports, strict=True)
-                    if arm is not None
-                ],
-            )
+            words = round_words(seed, trial, round_, 0, problem.arms)[:, 0].astype(np.int64)
+            found = [
+                int((words[arm] <= lucky[a, arm]).sum()) for a, arm in enumerate(plan.assignment)
+            ]
+            planner.tell(plan, list(zip(found, problem.tests, strict=True)))
             learning.advance(1)
             require(
                 np.array_equal(learning.pulls[:, :, 0], planner.pulls),

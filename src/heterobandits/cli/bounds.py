@@ -138,6 +138,6 @@ def print_report(found: dict[str, Any], title: str) -> None:
     if not bounded:
         note += (
             " Here there is no bound on min-width's regret: "
-            "what is believed of the agents is not the truth."
+            "the planner does not know the truth about the agents."
         )
     print(f"\n{note}")
