@@ -377,7 +377,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "bench": ("bench", "--policy", "min-width", "--seconds", "0.001"),
     "reproduce": ("reproduce", "--only", "two-by-two", "--trials", "2", "--output", "made"),
     "reproduce, list": ("reproduce", "--list"),
-    "compare": ("compare", "--policy", "min-width", "--only", "domains", "--quick", "--trials", "2", "--output", "made"),
+    "compare": ("compare", "--policy", "min-width", "--only", "random", "--quick", "--trials", "2", "--output", "made"),
     "hotel-means": ("hotel-means", "ratings.dat"),
     "hotel-means, json": ("hotel-means", "ratings.dat", "--format", "json"),
     "help": ("--help",),

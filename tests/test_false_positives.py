@@ -315,7 +315,7 @@ class TestPlanner:
     def test_who_returns_has_the_rate_it_had(self):
         planner = Planner([0.9, 0.7], 3, false_positive_rates=[0.05, 0.0])
         planner.leave("agent 1")
-        with pytest.raises(InvalidInput, match=r"sensitivity 0\.9, false positive rate 0\.05"):
+        with pytest.raises(InvalidInput, match=r"left with false positive rate 0\.05,"):
             planner.join("agent 1", 0.9, 0.1)
         planner.join("agent 1", 0.9)
         assert planner.left == ()

@@ -17,6 +17,7 @@ from numba.core.errors import TypingError
 import reference
 from heterobandits.core import (
     assignment,
+    calibrated,
     elementary,
     indices,
     likelihood,
@@ -411,7 +412,7 @@ def test_a_kernel_cannot_allocate():
 
 def kernels():
     """All functions that are compiled by themselves, not into their callers."""
-    for module in (assignment, indices, likelihood, posterior, randomness, rounds):
+    for module in (assignment, calibrated, indices, likelihood, posterior, randomness, rounds):
         for name, part in vars(module).items():
             options = getattr(part, "targetoptions", {"inline": "always"})
             if options.get("inline") != "always" and part.__module__ == module.__name__:

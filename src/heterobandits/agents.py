@@ -21,7 +21,7 @@ from heterobandits.team import Team
 Floats = npt.NDArray[np.float64]
 Verdict = Literal["agrees", "worse", "better"]
 
-STEPS = 200  # of the sensitivities that are tried
+STEPS = 100  # of the sensitivities that are tried
 MOST_SWEEPS = 500
 HALVINGS = 50
 SETTLED = 1e-12

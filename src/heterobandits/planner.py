@@ -46,6 +46,8 @@ OTHER = (
     "arms changed; ask again"
 )
 
+SINGULAR = {"sensitivities": "sensitivity", "false_positive_rates": "false positive rate"}
+
 
 class Planner:
     """Plans rounds for agents of known sensitivity, and learns from what they report.
@@ -380,28 +382,33 @@ class Planner:
         name = name_from(name, "name")
         if name in self.agent_names and name not in self.left:
             raise InvalidInput(f"{name!r} is in the team already")
-        had = self._team.picked([self.agent_names.index(name)]) if name in self.left else None
-        rate, usual = (0.0, 1) if had is None else (had.false_positive_rates[0], had.tests[0])
-        found = had.calibration[0] if had is not None and calibration is None else calibration
-        one = Team(
-            [sensitivity],
-            [name],
-            false_positive_rates=[rate if false_positive_rate is None else false_positive_rate],
-            tests=[usual if tests is None else tests],
-            calibration=[found],
-            false_positive_calibration=None if had is None else had.false_positive_calibration,
-        )
-        if had is None:
-            team, left = self._team.joined(one), self._left
-        elif one == had:
-            team, left = self._team, self._left - {self.agent_names.index(name)}
+        columns = self._team.columns
+        given = {
+            "sensitivities": sensitivity,
+            "agent_names": name,
+            "false_positive_rates": false_positive_rate,
+            "tests": tests,
+            "calibration": calibration,
+        }
+        if name not in self.left:
+            usual = {"false_positive_rates": 0.0, "tests": 1}
+            new = usual | {key: value for key, value in given.items() if value is not None}
+            new["sensitivities"] = sensitivity
+            team = Team(**{key: (*column, new.get(key)) for key, column in columns.items()})
+            left = self._left
         else:
-            alarms = f", false positive rate {rate}" if one.false_positive_rates[0] or rate else ""
-            many = f", {usual} tests a visit" if one.tests[0] != usual else ""
-            raise InvalidInput(
-                f"{name!r} left with sensitivity {had.sensitivities[0]}{alarms}{many}, with which all it "
-                "found counts: let it return with that, or give it another name"
-            )
+            agent = self.agent_names.index(name)
+            had = {key: column[agent] for key, column in columns.items()}
+            now = had | {key: value for key, value in given.items() if value is not None}
+            if Team(**{key: [value] for key, value in now.items()}) != self._team.picked([agent]):
+                changed = [
+                    f"{SINGULAR.get(key, key)} {had[key]}" for key in now if now[key] != had[key]
+                ]
+                raise InvalidInput(
+                    f"{name!r} left with {', '.join(changed)}, with which all it found counts: "
+                    "let it return with that, or give it another name"
+                )
+            team, left = self._team, self._left - {agent}
         check_size(len(team) - len(left), len(self._arms))
         self._team, self._left = team, left
         self._widen()

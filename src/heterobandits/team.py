@@ -100,11 +100,6 @@ class Team:
         """The team of these agents, by number, in this order."""
         return Team(**{name: [column[a] for a in agents] for name, column in self.columns.items()})
 
-    def joined(self, other: "Team") -> "Team":
-        """The team with these agents more."""
-        more = other.columns
-        return Team(**{name: column + more[name] for name, column in self.columns.items()})
-
     @property
     def columns(self) -> dict[str, Any]:
         """Everything that is known of the agents, by the names it is given with."""
@@ -206,7 +201,7 @@ def calibrated(
         called = names(agent_names, "agent_names", len(s), "agent")
         return s, called, trials_from(calibration, "calibration", called)
     if calibration is None:
-        raise InvalidInput("there are neither sensitivities nor a calibration: give one of them")
+        raise InvalidInput("sensitivities is None: a list of numbers, unless all are calibrated")
     count = len(listed(calibration, "calibration", "pairs, one for each agent"))
     called = names(agent_names, "agent_names", count, "agent")
     found = trials_from(calibration, "calibration", called)

@@ -14,7 +14,7 @@ It is concave in mu: the largest value of a concave function of mu and all p_a o
 
 import math
 
-from heterobandits.core.compiled import compiled
+from heterobandits.core.compiled import compiled, inlined
 from heterobandits.core.elementary import ln
 from heterobandits.core.likelihood import CLOSE, MOST_STEPS, large
 
@@ -73,7 +73,7 @@ def fill_constants(seen, n, lanes, out):
             out[i] += y * hit + (seen.c[a, n, lanes[i]] - y) * missed
 
 
-@compiled
+@inlined
 def all_known(agents):
     """Whether no agent needed to be calibrated."""
     for a in range(len(agents.d)):
@@ -82,7 +82,7 @@ def all_known(agents):
     return True
 
 
-@compiled
+@inlined
 def highest_mean(agents):
     """From where on some agent would report 1 more often than always."""
     highest = math.inf

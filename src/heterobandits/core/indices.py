@@ -39,7 +39,13 @@ from heterobandits.core.calibrated import (
 )
 from heterobandits.core.compiled import compiled, inlined, kernel
 from heterobandits.core.elementary import ln
-from heterobandits.core.likelihood import Outcomes, fill_fallen, fill_greatest, fill_likeliest
+from heterobandits.core.likelihood import (
+    Outcomes,
+    fill_fallen,
+    fill_greatest,
+    fill_likeliest,
+    pulled,
+)
 from heterobandits.core.posterior import fill_draws, fill_posterior, fill_quantiles
 from heterobandits.core.work import STRIP, beyond, desk, narrowed
 
@@ -612,10 +618,7 @@ def fill_upper_ends(drop, peak, greatest, outcomes, work, index):
     """index[i] = the largest mean whose log-likelihood is within drop[i] of the greatest; infinite if nothing was seen."""
     fill_fallen(True, 1.0 / outcomes.s[0], drop, 0.0, peak, greatest, outcomes, work, index)
     for i in range(len(index)):
-        pulls = outcomes.Y[i]
-        for k in range(len(outcomes.s)):
-            pulls += outcomes.f[k, i]
-        index[i] = index[i] if pulls > 0.0 else math.inf
+        index[i] = index[i] if pulled(outcomes, i) else math.inf
 
 
 @compiled
@@ -671,23 +674,21 @@ POSTERIOR_SORTED = Rule(POSTERIOR_RATIO.fill, evidence_terms, sorted_by="estimat
 def choose_possible(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """calibrated-sorted: the largest mean within L of the evidence for some way to report, and the posterior mean
     docs/model.md (10)"""
-    if all_known(seen.agents):  # arms that tie on paper tie to the bit
+    if all_known(seen.agents):  # then arms that tie on paper tie to the bit
         choose_not_ruled_out(outcomes, peak, L, seen, n, lanes, work, index, estimate)
-        return
-    greatest, level, inside = work.floats[0], work.floats[1], work.floats[2]
-    rest = beyond(work, 3, 0)
-    fill_greatest(peak, outcomes, rest, greatest)
-    fill_posterior(peak, greatest, outcomes, rest, level, estimate)
-    fill_constants(seen, n, lanes, greatest)
-    for i in range(len(peak)):
-        inside[i] = min(1.0, max(LEAST_MEAN, peak[i]))
-        level[i] += greatest[i] - L[i]
-    fill_profile_ends(True, highest_mean(seen.agents), level, inside, seen, n, lanes, rest, index)
-    for i in range(len(peak)):
-        pulls = outcomes.Y[i]
-        for k in range(len(outcomes.s)):
-            pulls += outcomes.f[k, i]
-        index[i] = index[i] if pulls > 0.0 else math.inf
+    else:
+        greatest, level, inside = work.floats[0], work.floats[1], work.floats[2]
+        rest = beyond(work, 3, 0)
+        fill_greatest(peak, outcomes, rest, greatest)
+        fill_posterior(peak, greatest, outcomes, rest, level, estimate)
+        fill_constants(seen, n, lanes, greatest)
+        for i in range(len(peak)):
+            inside[i] = min(1.0, max(LEAST_MEAN, peak[i]))
+            level[i] += greatest[i] - L[i]
+        limit = highest_mean(seen.agents)
+        fill_profile_ends(True, limit, level, inside, seen, n, lanes, rest, index)
+        for i in range(len(peak)):
+            index[i] = index[i] if pulled(outcomes, i) else math.inf
 
 
 def half_terms(t, size, delta):

@@ -50,6 +50,15 @@ def large(step, mu, pole):
 
 
 @inlined
+def pulled(seen, i):
+    """Whether anything was seen in a lane."""
+    pulls = seen.Y[i]
+    for k in range(len(seen.s)):
+        pulls += seen.f[k, i]
+    return pulls > 0.0
+
+
+@inlined
 def hits_height(h, r, mu):
     """The part of l(mu) that h successes have."""
     return h * ln(mu + r)
