@@ -578,6 +578,32 @@ except KeyboardInterrupt:
         assert int(run_python(code).stdout) < 10**9
 
 
+class Struck(ThreadPoolExecutor):
+    """Threads whose owner presses Ctrl-C whenever it hands something out."""
+
+    handed = returned = 0
+
+    def submit(self, *arguments, **named):
+        self.handed += 1
+        signal.raise_signal(signal.SIGINT)
+        future = super().submit(*arguments, **named)
+        self.returned += 1
+        return future
+
+
+def test_an_interrupt_does_not_strike_while_locks_may_be_held(covid):
+    """It waits until what was begun is done, ends the run, and leaves Ctrl-C as it was."""
+    before = signal.getsignal(signal.SIGINT)
+    with Struck(2) as pool:
+        try:
+            results = simulate(covid, "min-width", 300, 1_000_000, executor=pool)
+        except KeyboardInterrupt:
+            results = None
+        assert pool.handed == pool.returned == 1
+    assert results is None or results.partial
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 class Counting(ThreadPoolExecutor):
     """Threads that know how many shards they were given, and may be told to fail at one of them."""
 

@@ -7,11 +7,15 @@ they end.
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import length_hint
+from types import FrameType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -189,17 +193,43 @@ def shards(whole: Shard, most: int, threads: int) -> Iterator[Shard]:
         first += size
 
 
+@contextmanager
+def held_back() -> Iterator[Callable[[], None]]:
+    """Within, an interrupt strikes where the function that it gives is called, or at the end.
+
+    Anywhere else it might strike in the moment between the taking of a lock and the care for giving it back, and those
+    who wait for that lock would wait for ever.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield lambda: None
+        return
+    struck: list[tuple[int, FrameType | None]] = []
+
+    def strike() -> None:
+        if struck:
+            handler(*struck.pop())
+
+    signal.signal(signal.SIGINT, lambda number, frame: struck.append((number, frame)))
+    try:
+        yield strike
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        strike()
+
+
 def run(
     pieces: Iterator[Shard],
     executor: Executor,
     at_once: int,
     take: Callable[[Played], None],
     progress: Callable[[int], None],
+    strike: Callable[[], None] = lambda: None,
 ) -> None:
     """Play shards on an executor, so many at once, and hand over what comes of each.
 
-    `progress` is told the trial-rounds played now and then. Whatever goes wrong, or an interrupt, stops the
-    shards that are being played; those that are finished by then are still handed over.
+    `progress` is told the trial-rounds played now and then, and `strike` may end it all. Whatever goes wrong, or an
+    interrupt, stops the shards that are being played; those that are finished by then are still handed over.
     """
     local = isinstance(
         executor, ThreadPoolExecutor
@@ -210,6 +240,7 @@ def run(
     try:
         while True:
             while len(waiting) < at_once and (shard := next(pieces, None)) is not None:
+                strike()
                 control = engine.new_control()
                 waiting[executor.submit(engine.play, shard, control)] = (control, shard)
             if not waiting:
@@ -223,6 +254,7 @@ def run(
             # a last block may play lanes that nobody asked for
             playing = (min(engine.done(c), shard.trial_rounds) for c, shard in waiting.values())
             progress(finished + sum(playing))
+            strike()
     finally:
         engine.stop(control)  # its shard may be there already when an interrupt strikes in `submit`
         for control, _ in waiting.values():
@@ -336,14 +368,17 @@ def simulate(
             progress(done, in_all)
 
     pool = ThreadPoolExecutor(threads) if executor is None else executor
+    pieces = shards(whole, most, threads)
     try:
-        run(shards(whole, most, threads), pool, IN_FLIGHT * threads, gathering.add, tell)
+        with held_back() as strike:
+            try:
+                run(pieces, pool, IN_FLIGHT * threads, gathering.add, tell, strike)
+            finally:
+                if executor is None:
+                    pool.shutdown()
     except KeyboardInterrupt:
         if not gathering.totals.spans:
             raise
-    finally:
-        if executor is None:
-            pool.shutdown()
 
     totals, kept = gathering.totals, gathering.kept
     incomplete = sum(last - first for first, last in totals.spans) < len(numbers)
