@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import betaln, xlog1py, xlogy
 
 from heterobandits.errors import InvalidInput, each_agent, listed, shown, whole_number
 from heterobandits.ranges import MOST
@@ -65,6 +63,11 @@ def estimates(trials: Sequence[Trial], known: Sequence[float]) -> tuple[float, .
 @lru_cache(maxsize=1024)
 def chances(trial: tuple[int, int], log_term: float) -> tuple[float, float]:
     """Between what the chance lies: where its log-likelihood is `log_term` below the evidence, or 0 and 1."""
+    from scipy.optimize import (
+        brentq,
+    )  # which takes half a second to import: who does not calibrate need not wait
+    from scipy.special import betaln, xlog1py, xlogy
+
     found, of = trial
     level = float(betaln(found + 1, of - found + 1)) - log_term
 
