@@ -58,7 +58,8 @@ def agent_intervals(
     """What the two tables say of the sensitivities; all statements right with probability 1 - delta, in all rounds at once.
 
     Each agent is judged beside the others, of whom no more is assumed than their calibration allows: those without one are
-    taken at their word. If two disagree, one of them is not as stated, and both may be named.
+    taken at their word. If two disagree, one of them is not as stated, and both may be named. Like statements about the
+    order of arms, it needs different arms' outcomes of one round to be independent given the past.
 
     Examples
     --------

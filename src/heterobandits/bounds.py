@@ -134,8 +134,8 @@ def lower_bound(problem: Problem) -> float:
 
     The Graves-Lai constant of this structure, equation (3) of docs/limits.md: arms among the
     best A are seen for free, and each other arm n is explored by the agent for whom that is
-    cheapest, cost / kl(p(mu_n), p(mu_A)), p(mu) = phi + (s - phi) mu being how often it reports 1. Zero if there are as many agents as arms, or if even the
-    least of the best A has a mean of 1. It does not depend on what the planner believes.
+    cheapest, cost / kl(p(mu_n), p(mu_A)), p(mu) = phi + (s - phi) mu being how often it reports 1. Zero if
+    there are as many agents as arms, or if even the least of the best A has a mean of 1. It does not depend on what the planner believes.
 
     Examples
     --------

@@ -215,9 +215,8 @@ class Learning:
         world = self.world
         assert world.policy.rule is not None
         where = (np.uint64(self.seed), np.uint64(self.trial), self.elapsed)
-        most = (self.elapsed + rounds - 1) * max(
-            world.problem.tests
-        )  # on one arm, before the last round
+        # the most tests that one arm can have before the last round
+        most = (self.elapsed + rounds - 1) * max(world.problem.tests)
         count = max(rounds, most + 1 - self.elapsed)
         L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, count)
         how = (world.policy.rule.fill, world.arrays)

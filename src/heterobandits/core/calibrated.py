@@ -15,7 +15,7 @@ It is concave in mu: the largest value of a concave function of mu and all p_a o
 import math
 
 from heterobandits.core.compiled import compiled, inlined
-from heterobandits.core.elementary import ln
+from heterobandits.core.elementary import ln, ln_less
 from heterobandits.core.likelihood import CLOSE, MOST_STEPS, large
 
 HALVINGS = 60  # of [0, 1], for the mean with the greatest l*
@@ -55,7 +55,7 @@ def fill_profiles(mu, seen, n, lanes, height, slope):
                 height[i] += y * ln(p)
                 slope[i] += d * y / p
             if y < c:
-                height[i] += (c - y) * ln(1.0 - p)
+                height[i] += (c - y) * ln_less(p)
                 slope[i] -= d * (c - y) / (1.0 - p)
 
 
@@ -67,7 +67,7 @@ def fill_constants(seen, n, lanes, out):
         out[i] = 0.0
     for a in range(len(agents.d)):
         hit = ln(agents.d[a])
-        missed = ln(1.0 - agents.phi[a])
+        missed = ln_less(agents.phi[a])
         for i in range(len(lanes)):
             y = seen.y[a, n, lanes[i]]
             out[i] += y * hit + (seen.c[a, n, lanes[i]] - y) * missed

@@ -135,10 +135,10 @@ def luck_of_tests(tests, chance):
     if b == 0:
         return (2**32 - 1,) * tests
     # C(n, k) a^k b^(n-k) over whole^n, from k = n down: each from the one before, in whole numbers
-    term, tail, highest = a**tests, 0, []
+    term, tail, certain, highest = a**tests, 0, whole**tests, []
     for k in range(tests, 0, -1):
         tail += term
-        highest.append(-(-(tail << 32) // whole**tests) - 1)
+        highest.append(-(-(tail << 32) // certain) - 1)
         term = term * b * k // (a * (tests - k + 1)) if a else 0
     return tuple(reversed(highest))
 
