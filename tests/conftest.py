@@ -47,6 +47,20 @@ def ends():
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.fixture
+def called(capsys):
+    """The command line without the cost of a process: exit code, stdout, stderr."""
+    from heterobandits.cli import main
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as exit_:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return int(exit_.value.code or 0), out, err
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def seed():
     """The seed of stochastic tests."""

@@ -411,20 +411,12 @@ class TestPlanner:
 
 
 class TestCommandLine:
-    def call(self, capsys, *arguments):
-        from heterobandits.cli import main
-
-        with pytest.raises(SystemExit) as exit_:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return int(exit_.value.code or 0), out, err
-
     LISTS = ("--means", "0.05,0.3,0.1", "--sensitivities", "0.8,0.95", "--horizon", "30")
 
-    def test_it_plays_what_the_library_plays(self, capsys):
+    def test_it_plays_what_the_library_plays(self, called):
         run = ("--policy", "calibrated-sorted", "--trials", "20", "--format", "json")
         given_ = ("--calibration", "17/20,-", "--false-positive-calibration", "-,1/50")
-        code, out, _ = self.call(capsys, "simulate", *self.LISTS, *run, *given_)
+        code, out, _ = called("simulate", *self.LISTS, *run, *given_)
         assert code == 0
         answer = json.loads(out)
         problem = Problem(
@@ -446,8 +438,8 @@ class TestCommandLine:
             ("", "--calibration has ''"),
         ],
     )
-    def test_what_is_wrong_is_named(self, capsys, text, culprit):
-        code, out, err = self.call(capsys, "simulate", *self.LISTS, "--calibration", text)
+    def test_what_is_wrong_is_named(self, called, text, culprit):
+        code, out, err = called("simulate", *self.LISTS, "--calibration", text)
         assert (code, out) == (2, "")
         assert culprit in err
         assert err.count("\n") == 1

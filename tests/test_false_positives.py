@@ -362,20 +362,12 @@ def test_the_likeliest_mean_is_scipys():
 
 
 class TestCommandLine:
-    def call(self, capsys, *arguments):
-        from heterobandits.cli import main
-
-        with pytest.raises(SystemExit) as exit_:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return int(exit_.value.code or 0), out, err
-
     LISTS = ("--means", "0.05,0.3,0.1", "--sensitivities", "0.8,0.95")
 
-    def test_it_plays_what_the_library_plays(self, capsys):
+    def test_it_plays_what_the_library_plays(self, called):
         run = ("--policy", "min-width", "--horizon", "50", "--trials", "20", "--format", "json")
         alarms = ("--false-positives", "0.1,0.02", "--believed-false-positives", "0,0.05")
-        code, out, _ = self.call(capsys, "simulate", *self.LISTS, *alarms, *run)
+        code, out, _ = called("simulate", *self.LISTS, *alarms, *run)
         assert code == 0
         answer = json.loads(out)
         problem = Problem(
@@ -388,11 +380,9 @@ class TestCommandLine:
         wanted = simulate(problem, "min-width", 50, 20).mean("min-width")[-1]
         assert answer["results"][0]["mean"][-1] == wanted
 
-    def test_beside_a_domain_they_stand_in_for_what_it_says(self, capsys):
+    def test_beside_a_domain_they_stand_in_for_what_it_says(self, called):
         alarms = ("--false-positives", "0.1,0.1,0.1,0.01,0.01")
-        code, out, _ = self.call(
-            capsys, "bounds", "--problem", "covid", *alarms, "--format", "json"
-        )
+        code, out, _ = called("bounds", "--problem", "covid", *alarms, "--format", "json")
         assert code == 0
         problem = Problem.from_dict(json.loads(out)["problem"])
         assert problem.false_positive_rates == (0.1, 0.1, 0.1, 0.01, 0.01)
@@ -408,9 +398,9 @@ class TestCommandLine:
             ("", "--false-positives has ''"),
         ],
     )
-    def test_what_is_wrong_is_named(self, capsys, text, culprit):
-        code, out, err = self.call(
-            capsys, "simulate", *self.LISTS, "--false-positives", text, "--horizon", "5"
+    def test_what_is_wrong_is_named(self, called, text, culprit):
+        code, out, err = called(
+            "simulate", *self.LISTS, "--false-positives", text, "--horizon", "5"
         )
         assert (code, out) == (2, "")
         assert culprit in err

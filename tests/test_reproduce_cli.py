@@ -37,20 +37,6 @@ def run(*arguments):
     )
 
 
-@pytest.fixture
-def called(capsys):
-    """The command line without the cost of a process: exit code, stdout, stderr."""
-    from heterobandits.cli import main
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as exit_:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return int(exit_.value.code or 0), out, err
-
-    return call
-
-
 def one_line(err):
     assert err.startswith("heterobandits: ")
     assert err.count("\n") == 1

@@ -288,19 +288,11 @@ class TestPlanner:
 
 
 class TestCommandLine:
-    def call(self, capsys, *arguments):
-        from heterobandits.cli import main
-
-        with pytest.raises(SystemExit) as exit_:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return int(exit_.value.code or 0), out, err
-
     LISTS = ("--means", "0.05,0.3,0.1", "--sensitivities", "0.8,0.95", "--horizon", "30")
 
-    def test_it_plays_what_the_library_plays(self, capsys):
+    def test_it_plays_what_the_library_plays(self, called):
         run = ("--policy", "min-width", "--trials", "20", "--format", "json", "--tests", "4,1")
-        code, out, _ = self.call(capsys, "simulate", *self.LISTS, *run)
+        code, out, _ = called("simulate", *self.LISTS, *run)
         assert code == 0
         answer = json.loads(out)
         problem = Problem([0.05, 0.3, 0.1], [0.8, 0.95], tests=[4, 1])
@@ -317,8 +309,8 @@ class TestCommandLine:
             ("4," + "9" * 5000, "--tests has"),
         ],
     )
-    def test_what_is_wrong_is_named(self, capsys, text, culprit):
-        code, out, err = self.call(capsys, "simulate", *self.LISTS, "--tests", text)
+    def test_what_is_wrong_is_named(self, called, text, culprit):
+        code, out, err = called("simulate", *self.LISTS, "--tests", text)
         assert (code, out) == (2, "")
         assert culprit in err
         assert err.count("\n") == 1
