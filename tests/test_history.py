@@ -88,6 +88,23 @@ class TestAccepting:
         assert planner.pulls.tolist() == [[0, 0, 1], [0, 0, 0]]
         assert Planner.from_json(planner.to_json(), planner.policy).history == planner.history
 
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("round", "x"), ("round", 1.5), ("round", True), ("round", None), ("round", 0),
+            ("assignment", 5), ("reasons", None), ("agent_names", 5), ("arm_names", None),
+            ("circumstances", None), ("circumstances", (1, 2, 3, 4, 5)),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("use", ["accept", "tell", "explain"])
+    def test_a_plan_made_of_other_things(self, use, field, value):
+        planner = named()
+        plan = replace(planner.ask(), **{field: value})
+        arguments = (plan, [1, 0]) if use == "tell" else (plan,)
+        with pytest.raises(InvalidInput, match=f"the plan's {field} is "):
+            getattr(planner, use)(*arguments)
+        assert (planner.rounds, planner.history) == (0, ())
+
     def test_the_round_as_text(self):
         planner = named()
         planner.tell(planner.ask(), {"x": (3, 12)})

@@ -22,6 +22,14 @@ from heterobandits.ranges import MOST
 
 Outcome = tuple[int, int]  # successes, tests
 
+MADE_OF = {  # what is looked at of a plan, which somebody may have put together by hand
+    "assignment": tuple,
+    "reasons": tuple,
+    "agent_names": tuple,
+    "arm_names": tuple,
+    "circumstances": Circumstances,
+}
+
 
 @dataclass(frozen=True)
 class Round:
@@ -49,6 +57,12 @@ class Round:
     @classmethod
     def of(cls, plan: Plan) -> "Round":
         """The round a plan makes, before any outcome."""
+        for field, kind in MADE_OF.items():
+            if not isinstance(getattr(plan, field), kind):
+                raise InvalidInput(
+                    f"the plan's {field} is {shown(getattr(plan, field))}: as ask() gives it"
+                )
+        number = whole_number(plan.round, "the plan's round", 1)
         agents, arms = plan.agent_names, plan.arm_names
         if len(plan.assignment) != len(agents):
             raise InvalidInput(
@@ -57,7 +71,7 @@ class Round:
         assignment = assigned(plan.assignment, len(arms))
         plan.circumstances.check(assignment, agents, arms)
         nothing = (None,) * len(agents)
-        return cls(plan.round, assignment, nothing, plan.circumstances, agents, arms)
+        return cls(number, assignment, nothing, plan.circumstances, agents, arms)
 
     def __str__(self) -> str:
         lines = [f"round {self.number}"]

@@ -329,7 +329,8 @@ class Planner:
     def accept(self, plan: Plan) -> int:
         """Fix a plan as the next round, which then waits for outcomes; its number.
 
-        Accepting the plan of a round once more changes nothing.
+        Accepting the plan of a round once more changes nothing. A plan is known by its round and by the names of agents
+        and arms: give these names of their own if you keep several planners.
         """
         record = self._round_of(a_plan(plan))
         if record.number > self.rounds:
