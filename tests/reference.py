@@ -654,14 +654,15 @@ def play(
     Everything is in the order in which the agents are listed, as in the paper; only the
     addresses of tie-breaks and turns go by the order in which they pick. A horizon fixed_t stands for
     the rounds elapsed until these are more. `phi` are the rates of false alarms, `rates` those believed;
-    `tests` is how many each agent makes in a visit.
+    `tests` is how many each agent makes in a visit. Where means change, `mu` is a function of the round.
     """
+    means_in = mu if callable(mu) else lambda _: mu
     tests = tests or [1] * len(s)
     believed = s if believed is None else believed
     alarms = phi is not None
     phi = phi or [0.0] * len(s)
     rates = rates or phi
-    A, N = len(s), len(mu)
+    A, N = len(s), len(means_in(1))
     order = picking_order(
         [n * x for n, x in zip(tests, s if policy == "oracle" else believed, strict=True)]
     )
@@ -670,6 +671,7 @@ def play(
     supers = list(itertools.permutations(range(N), A))
     C, Y = [0] * len(supers), [0] * len(supers)
     for round_ in range(1, T + 1):
+        mu = means_in(round_)
         words = [
             word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + 2 * N)
         ]

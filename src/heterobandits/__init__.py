@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from heterobandits.bounds import ln_G, lower_bound, regret_bound, widths
+    from heterobandits.drift import Changes, Walk, Wave
     from heterobandits.errors import InvalidInput, UnsupportedVersion
     from heterobandits.history import Round
     from heterobandits.planner import Planner
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "bounds": ("ln_G", "lower_bound", "regret_bound", "widths"),
+    "drift": ("Changes", "Walk", "Wave"),
     "errors": ("InvalidInput", "UnsupportedVersion"),
     "history": ("Round",),
     "planner": ("Planner",),
@@ -36,6 +38,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
     "CATALOGUE",
     "PAPER",
+    "Changes",
     "Coverage",
     "Explanation",
     "InvalidInput",
@@ -47,6 +50,8 @@ __all__ = [
     "Results",
     "Round",
     "UnsupportedVersion",
+    "Walk",
+    "Wave",
     "coverage",
     "ln_G",
     "lower_bound",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from heterobandits.core import indices
 from heterobandits.errors import (
+    InvalidInput,
     counts,
     delta_from,
     probabilities,
@@ -93,14 +94,14 @@ def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -
     The theorem's A (N - 1) + 2 sqrt(2 A N T ln(2 N G(T, A) / delta)) max S / min S
     [eq:min_width_regret_bound], with the least slope s - phi in place of min S if there are false alarms
     docs/model.md (5), and for several tests in a visit as in docs/model.md (7); for a policy with this horizon
-    and a planner that knows the agents: infinite if what it believes of them is not true.
+    and a planner that knows the agents: infinite if what it believes of them is not true, or if the means change.
     `policies.NEEDS` says what else it needs.
     """
     A, N = checked_problem(problem).agents, problem.arms
     T = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     tests = problem.tests
     L = log_term("min-width", A, N, T * max(tests), delta)
-    if not problem.is_believed:
+    if not problem.is_believed or problem.drift is not None:
         return math.inf
     spread = max(problem.sensitivities) / float(min(problem.team.slope))
     return max(tests) * (A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L / min(tests)) * spread)
@@ -135,7 +136,8 @@ def lower_bound(problem: Problem) -> float:
     The Graves-Lai constant of this structure, equation (3) of docs/limits.md: arms among the
     best A are seen for free, and each other arm n is explored by the agent for whom that is
     cheapest, cost / kl(p(mu_n), p(mu_A)), p(mu) = phi + (s - phi) mu being how often it reports 1. Zero if
-    there are as many agents as arms, or if even the least of the best A has a mean of 1. It does not depend on what the planner believes.
+    there are as many agents as arms, or if even the least of the best A has a mean of 1. It does not depend on what the
+    planner believes. There is none where the means change.
 
     Examples
     --------
@@ -147,6 +149,10 @@ def lower_bound(problem: Problem) -> float:
     1.911139
     """
     A = checked_problem(problem).agents
+    if problem.drift is not None:
+        raise InvalidInput(
+            "the means of this problem change: the lower bound is of means that stand still"
+        )
     team = problem.true_team
     mu = np.sort(problem.means)[::-1]
     worth, slope, offset = (x[team.order] for x in (team.worth, team.slope, team.offset))

@@ -57,12 +57,41 @@ def done(control: Control) -> int:
     return int(control[kernels.DONE])
 
 
+class Truth(NamedTuple):
+    """What is true of a problem, stretch by stretch of rounds, as `rounds.World` has it."""
+
+    starts: npt.NDArray[np.int64]
+    mu: Floats
+    threshold: npt.NDArray[np.int64]
+    gap: Floats
+
+
+@lru_cache(
+    maxsize=2
+)  # of several tests they take a while, and are the same for all policies of a run
+def truth(problem: Problem, rounds: int) -> Truth:
+    """What is true of a problem in all rounds up to this one."""
+    team = problem.true_team
+    stretches = problem.stretches(rounds)
+    mu = np.ascontiguousarray(stretches.means)
+    best = np.empty((len(mu), problem.agents))
+    best[:, team.order] = np.sort(mu, axis=1)[:, ::-1][:, : problem.agents]
+    reported = team.offset[:, None] + team.slope[:, None] * mu[:, None, :]
+    return Truth(
+        starts=np.asarray(stretches.starts, np.int64),
+        mu=mu,
+        threshold=thresholds(reported, problem.tests),
+        gap=team.worth[:, None] * (best[:, :, None] - mu[:, None, :]),
+    )
+
+
 @dataclass(frozen=True)
 class World:
-    """A problem as one policy meets it."""
+    """A problem as one policy meets it, in the rounds up to one: where means stand still, in all rounds."""
 
     problem: Problem
     policy: Policy
+    rounds: int = 1
 
     def __post_init__(self) -> None:
         self.policy.check_size(self.problem.agents, self.problem.arms)
@@ -88,20 +117,18 @@ class World:
     def arrays(self) -> kernels.World:
         """The same for the kernels."""
         problem, policy = self.problem, self.policy
-        true = problem.true_team
-        mu = np.array(problem.means)
-        best = mu[list(problem.optimum)]
-        reported = true.offset[:, None] + true.slope[:, None] * mu
+        true = truth(problem, 1 if problem.drift is None else self.rounds)
         where = slots(problem.agents, problem.arms)
         ranked = len(self.assignments) > 0
         return kernels.World(
             agents=policy.agents(self.team),
             order=np.zeros(1, np.int64) if ranked else self.team.arrays.order,
-            mu=mu,
-            threshold=thresholds(reported, problem.tests),
+            starts=true.starts,
+            mu=true.mu,
+            threshold=true.threshold,
             tests=np.array(problem.tests),
             several=problem.several_tests,
-            gap=true.worth[:, None] * (best[:, None] - mu),
+            gap=true.gap,
             arms=self.assignments,
             dealt=policy.dealt,
             remembers=policy.rule is not None and policy.rule.remembers,
@@ -149,18 +176,18 @@ class World:
 
 
 def thresholds(chances: Floats, tests: Sequence[int]) -> npt.NDArray[np.int64]:
-    """What `rounds.World` has of them, from the chance of agents (rows) on arms that a test succeeds."""
+    """What `rounds.World` has of them, from the chance of agents on arms that a test succeeds, [stretch, agent, arm]."""
     if max(tests) == 1:
-        return np.asarray(np.ceil(chances / WORD_SIZE).astype(np.int64) - 1)[:, :, None]
+        return np.asarray(np.ceil(chances / WORD_SIZE).astype(np.int64) - 1)[..., None]
     out = np.full((*chances.shape, max(tests)), -1, np.int64)
-    for (a, n), chance in np.ndenumerate(chances):
-        out[a, n, : tests[a]] = luck_of_tests(tests[a], float(chance))
+    for (m, a, n), chance in np.ndenumerate(chances):
+        out[m, a, n, : tests[a]] = luck_of_tests(tests[a], float(chance))
     return out
 
 
-def worlds(problem: Problem, policies: Iterable[Policy]) -> tuple[World, ...]:
-    """A problem as each of these policies meets it."""
-    return tuple(World(problem, policy) for policy in policies)
+def worlds(problem: Problem, policies: Iterable[Policy], rounds: int = 1) -> tuple[World, ...]:
+    """A problem as each of these policies meets it, in the rounds up to one."""
+    return tuple(World(problem, policy, rounds) for policy in policies)
 
 
 class Learning:
@@ -204,6 +231,7 @@ class Learning:
         """
         play = self._play_own if self.world.policy.rule is None else self._play_rule
         marks = np.array(checkpoints, np.int64)
+        assert self.world.problem.drift is None or horizon <= self.world.rounds
         while self.elapsed < horizon:
             rounds = min(horizon - self.elapsed, MOST_ROUNDS_A_CALL)
             if not play(rounds, marks, control, out):

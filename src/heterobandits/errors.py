@@ -128,9 +128,9 @@ def probabilities(values: Any, name: str, what: str, interval: str) -> tuple[flo
     return tuple(checked)
 
 
-def means_from(values: Any) -> tuple[float, ...]:
+def means_from(values: Any, name: str = "means") -> tuple[float, ...]:
     """`values` as the means of arms."""
-    return probabilities(values, "means", "mean", "[0, 1]")
+    return probabilities(values, name, "mean", "[0, 1]")
 
 
 def sensitivities_from(values: Any, name: str = "sensitivities") -> tuple[float, ...]:

@@ -5,7 +5,7 @@ so an outcome is Bernoulli(s_a mu_n) [eq:Y_tan]. One that gives false alarms rep
 phi_a where the state is 0, too. What counts is what is found: s_a mu_n in each of its tests. The optimum
 sends the i-th most sensitive agent (who finds the i-th most in a visit, if that has several tests) to the arm
 with the i-th highest mean [eq:f_star], and the regret of an assignment is what it earns less than that in
-expectation [eq:regret_def].
+expectation [eq:regret_def]. Where the means change, each round has its own optimum.
 """
 
 import json
@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from heterobandits.calibration import Trial, estimates, trials_from
+from heterobandits.drift import Drift, Stretches, by_round, drift_from, drift_to_dict
 from heterobandits.errors import (
     InvalidInput,
     each_agent,
@@ -34,6 +35,7 @@ from heterobandits.errors import (
     unknown,
     whole_number,
 )
+from heterobandits.ranges import MOST
 from heterobandits.team import Team
 
 
@@ -44,7 +46,7 @@ class Problem:
     Parameters
     ----------
     means
-        The true mean of each arm, in [0, 1].
+        The true mean of each arm, in [0, 1]; or a row of them for each round, the last of which stays.
     sensitivities
         The true sensitivity of each agent, in (0, 1]; at most as many agents as arms.
     believed
@@ -62,6 +64,9 @@ class Problem:
     calibration, false_positive_calibration
         What the planner knows of sensitivities and false positive rates if these are not known to it exactly: of each agent how
         many of how many it found, or None. Where `believed` is not given, it is what that makes most probable.
+    drift
+        How the means change over the rounds, if they do: `Changes`, `Wave` or `Walk`. What is said of a problem
+        without naming a round, such as its optimum, is of its `means`.
 
     Examples
     --------
@@ -82,6 +87,7 @@ class Problem:
     tests: tuple[int, ...]
     calibration: tuple[Trial, ...]
     false_positive_calibration: tuple[Trial, ...]
+    drift: Drift | None
 
     def __init__(
         self,
@@ -96,7 +102,10 @@ class Problem:
         tests: Any = None,
         calibration: Any = None,
         false_positive_calibration: Any = None,
+        drift: Any = None,
     ) -> None:
+        if drift is None and _has_rows(means):
+            means, drift = by_round(means)
         means = means_from(means)
         sensitivities = sensitivities_from(sensitivities)
         if len(sensitivities) > len(means):
@@ -133,6 +142,7 @@ class Problem:
         set_(self, "tests", tests_from(tests, agent_names))
         set_(self, "calibration", found)
         set_(self, "false_positive_calibration", alarms)
+        set_(self, "drift", drift_from(drift, len(means)))
 
     @property
     def arms(self) -> int:
@@ -183,6 +193,26 @@ class Problem:
         assignment[self.true_team.order] = arms
         return tuple(assignment.tolist())
 
+    def stretches(self, rounds: int) -> Stretches:
+        """The means of all rounds up to this one, by stretches in which they stand still."""
+        if self.drift is None:
+            return Stretches(np.ones(1, np.int64), np.array([self.means]))
+        return self.drift.stretches(self.means, rounds)
+
+    def at(self, round: int) -> "Problem":
+        """The problem as it is in one round: with the means of that round, which then stand still.
+
+        >>> problem = Problem([0.1, 0.5], [0.9], drift={"changes": [[3, [0.6, 0.5]]]})
+        >>> [problem.at(t).optimum for t in (1, 2, 3, 4)]
+        [(1,), (1,), (0,), (0,)]
+        """
+        round = whole_number(round, "round", 1, MOST)
+        means = self.stretches(round).means[-1].tolist()
+        return Problem(
+            **{f.name: getattr(self, f.name) for f in fields(self)}
+            | {"means": means, "drift": None}
+        )
+
     def expected_reward(self, assignment: Any) -> float:
         """The expected number of true successes in a round with this assignment (one arm per agent)."""
         arms = self.checked_assignment(assignment)
@@ -215,7 +245,11 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """The problem as plain lists, as it stands in JSON and TOML files."""
-        values = {field.name: list(getattr(self, field.name)) for field in fields(self)}
+        values = {
+            field.name: list(getattr(self, field.name))
+            for field in fields(self)
+            if field.name != "drift"
+        }
         for name in ("calibration", "false_positive_calibration"):
             if any(values[name]):
                 values[name] = [list(trial or ()) for trial in values[name]]
@@ -227,7 +261,7 @@ class Problem:
                 del values["false_positive_rates"]
         if not self.several_tests:
             del values["tests"]
-        return values
+        return values if self.drift is None else {**values, "drift": drift_to_dict(self.drift)}
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
@@ -257,9 +291,11 @@ class Problem:
     def to_toml(self) -> str:
         """The problem as TOML text."""
         # JSON's arrays of numbers and texts are TOML's: names have no DEL, which TOML wants escaped.
+        values = self.to_dict()
+        for key, part in values.pop("drift", {}).items():
+            values[f"drift.{key}"] = part
         lines = (
-            f"{key} = {json.dumps(values, ensure_ascii=False)}\n"
-            for key, values in self.to_dict().items()
+            f"{key} = {json.dumps(part, ensure_ascii=False)}\n" for key, part in values.items()
         )
         return "".join(lines)
 
@@ -292,6 +328,17 @@ def checked_problem(problem: Any) -> Problem:
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem is {shown(problem)}: a Problem")
     return problem
+
+
+def _has_rows(means: Any) -> bool:
+    """Whether this is a list of rows rather than of numbers."""
+    if isinstance(means, np.ndarray):
+        return means.ndim == 2
+    return (
+        isinstance(means, (list, tuple))
+        and len(means) > 0
+        and isinstance(means[0], (list, tuple, np.ndarray))
+    )
 
 
 def _parsed(text: Any, parse: Callable[[str], Any], language: str) -> Any:

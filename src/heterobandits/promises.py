@@ -64,7 +64,8 @@ def coverage(
     posterior-ratio, and the statements of `ranking` about the order of arms, which have no
     horizon in them. Also the share of trials whose regret exceeds the theorem's bound (a promise
     for min-width; there is no bound, and it is infinite, if the sensitivities believed are not the true
-    ones). They are computed with the sensitivities the policy believes in, or with what calibration says of
+    ones, or if the means change). Where means change, those of each round are compared with it; nothing is promised then.
+    They are computed with the sensitivities the policy believes in, or with what calibration says of
     them; the oracle knows the true ones. `watched` names those to watch, all of them if not given.
     """
     checked_problem(problem)
@@ -76,7 +77,7 @@ def coverage(
     watched = tuple(listed(watched, "watched", "names"))
     for name in watched:
         choice(name, "watched", WATCHED)
-    world = World(problem, entry)
+    world = World(problem, entry, horizon)
     lanes = min(LANES, len(numbers))
     bound = bounds.regret_bound(problem, horizon, delta)
     failed = dict.fromkeys(watched, 0)
@@ -111,12 +112,15 @@ def promises(
     learning: Learning, horizon: int, delta: float, watched: Sequence[str]
 ) -> list[Callable[[], Broken]]:
     """Functions that say in which trials a watched promise is broken in this round."""
-    team, means = learning.world.team, np.array(learning.world.problem.means)
+    team = learning.world.team
     arms, width = learning.pulls.shape[1:]
-    mu = means[None, :, None]
+
+    def means_now() -> npt.NDArray[np.float64]:
+        true = learning.world.arrays
+        return np.asarray(true.mu[np.searchsorted(true.starts, learning.elapsed, "right") - 1])
 
     def band(name: str) -> Broken:
-        entry = catalogued(name, delta, horizon)
+        entry, mu = catalogued(name, delta, horizon), means_now()[None, :, None]
         estimate, reach = entry.band(team, learning.pulls, learning.successes)
         assert entry.rule is not None
         assert entry.rule.band is not None
@@ -125,6 +129,7 @@ def promises(
         return {name: np.asarray((abs(estimate - mu) >= reach).any(axis=(0, 1)))}
 
     def exact() -> Broken:
+        means = means_now()
         c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
         known: Posteriors | Profiles
         if team.is_calibrated:  # half of delta is the calibration's

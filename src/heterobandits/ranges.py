@@ -5,6 +5,7 @@ MOST_ADDRESS = 2**64 - 1  # of a seed or a trial
 MOST_ROUNDS = 2**53  # and take logarithms of floats
 MOST_TESTS = 1000  # in a visit
 MOST_LOGS = 2**24  # log terms in a table
+MOST_CELLS = 2**24  # chances in the tables of a problem that changes: 128 MB
 LEAST_SENSITIVITY = 1e-50
 LEAST_DELTA = 1e-200  # so that 2 A N / delta is a number for all A and N that can be counted
 DEFAULT_DELTA = 0.05  # the paper's

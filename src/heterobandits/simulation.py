@@ -33,7 +33,7 @@ from heterobandits.errors import (
 from heterobandits.policies import Policy, checked_policies
 from heterobandits.problem import Problem, checked_problem
 from heterobandits.provenance import versions
-from heterobandits.ranges import MOST, MOST_ADDRESS, MOST_LOGS
+from heterobandits.ranges import MOST, MOST_ADDRESS, MOST_CELLS, MOST_LOGS
 from heterobandits.results import Integers, Results, joined_spans
 
 Floats = npt.NDArray[np.float64]
@@ -78,6 +78,13 @@ def horizon_from(horizon: Any, problem: Problem) -> int:
             f"horizon is {rounds:,} rounds of up to {max(problem.tests)} tests on an arm: at most "
             f"{MOST_LOGS:,} tests, for each of which there is a logarithm"
         )
+    if problem.drift is not None:
+        chances = problem.agents * problem.arms * max(problem.tests)
+        if problem.drift.count(rounds) * chances > MOST_CELLS:
+            raise InvalidInput(
+                f"horizon is {rounds:,} rounds in which the means change {problem.drift.count(rounds) - 1:,} times: "
+                f"at most {MOST_CELLS // chances - 1:,} times with so many agents, arms and tests, whose chances are tabled"
+            )
     return rounds
 
 
@@ -343,7 +350,7 @@ def simulate(
     if executor is not None and not isinstance(executor, Executor):
         raise InvalidInput(f"executor is {shown(executor)}: a concurrent.futures.Executor")
     threads = available_threads() if threads is None else whole_number(threads, "threads", 1, 1024)
-    worlds = engine.worlds(problem, entries)
+    worlds = engine.worlds(problem, entries, horizon)
     widest = max(world.lanes for world in worlds)
     lanes = widest if block is None else whole_number(block, "block", 1, MOST_LANES)
     most = most_trials(len(worlds), max(1, count), horizon, lanes)

@@ -159,7 +159,7 @@ def check_one_path(policy: Policy) -> None:
         learning = Learning(World(problem, policy), seed, trial, 1)
         team = problem.team.columns
         planner = Planner(arms=problem.arms, policy=policy, seed=seed, trial=trial, **team)
-        lucky = learning.world.arrays.threshold
+        (lucky,) = learning.world.arrays.threshold
         for round_ in range(1, 41):
             plan = planner.ask()
             words = round_words(seed, trial, round_, 0, problem.arms)[:, 0].astype(np.int64)

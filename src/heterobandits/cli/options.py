@@ -1,7 +1,7 @@
 """Options that several commands share, and how their texts become numbers and problems."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -59,6 +59,14 @@ FalsePositiveCalibrationOption = Annotated[
     str | None,
     typer.Option(help="Its false alarms in empty places, likewise: 0/20,1/20.", metavar="LIST"),
 ]
+DriftOption = Annotated[
+    str | None,
+    typer.Option(
+        help="How the means change: 151=0.5,0.1,0.3;301=0.1,0.1,0.9 (from these rounds on), wave=0.2/100 (amplitude and "
+        "period), walk=0.02 or walk=0.02/7 (step and seed), or a .csv file with a row of means for each round.",
+        metavar="CHANGES",
+    ),
+]
 HorizonOption = Annotated[
     int | None,
     typer.Option(help="Rounds in a trial; a domain's own by default.", metavar="ROUNDS"),
@@ -90,6 +98,7 @@ OPTIONS = {  # of the fields of a problem
     "tests": "--tests",
     "calibration": "--calibration",
     "false_positive_calibration": "--false-positive-calibration",
+    "drift": "--drift",
 }
 
 
@@ -127,24 +136,65 @@ def trials(text: str, option: str) -> list[list[int]]:
     return pairs
 
 
+def changes_of(text: str) -> dict[str, Any]:
+    """What `--drift` says, as fields of a problem: a drift, or the means of every round from a file."""
+    if text.lower().endswith(".csv"):
+        return {"means": rows_of(text), "drift": None}
+    kind, _, rest = text.partition("=")
+    drift: dict[str, Any]
+    try:
+        if kind == "wave":
+            amplitude, period = rest.split("/")
+            drift = {"amplitude": float(amplitude), "period": float(period)}
+        elif kind == "walk":
+            step, _, seed = rest.partition("/")
+            drift = {"step": float(step), "seed": int(seed or "0")}
+        else:
+            parts = [part.partition("=") for part in text.split(";")]
+            changes = [[int(first), list(map(float, row.split(",")))] for first, _, row in parts]
+            drift = {"changes": changes}
+    except ValueError:
+        raise InvalidInput(
+            f"--drift is {shown(text)}: such as 151=0.5,0.1,0.3 or wave=0.2/100 or walk=0.02 or means.csv"
+        ) from None
+    return {"drift": drift}
+
+
+def rows_of(path: str) -> list[list[float]]:
+    """The rows of numbers of a file."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        ) from None
+    return [
+        numbers(line, f"line {i + 1} of {path}") for i, line in enumerate(lines) if line.strip()
+    ]
+
+
 def stated_problem(
     problem: str | None, horizon: int | None, **lists: str | None
 ) -> "tuple[Problem, int, str]":
     """The problem, horizon and title that the options state; `lists` are fields of a problem as texts.
 
-    Beside a problem that has a name or a file, they stand in place of what it says of the agents.
+    Beside a problem that has a name or a file, they stand in place of what it says.
     """
     from heterobandits.experiments.domains import domain
     from heterobandits.problem import Problem
 
     title = ""
-    given = {
+    given: dict[str, Any] = {
         field: trials(text, OPTIONS[field])
         if field.endswith("calibration")
         else numbers(text, OPTIONS[field], int if field == "tests" else float)
         for field, text in lists.items()
-        if text is not None
+        if text is not None and field != "drift"
     }
+    drift = lists.get("drift")
+    changes = {} if drift is None else changes_of(drift)
+    if "means" in given and "means" in changes:
+        raise InvalidInput("--drift has the means of every round already: leave --means out")
     if problem is not None:
         if "means" in given or "sensitivities" in given:
             raise InvalidInput(
@@ -156,8 +206,10 @@ def stated_problem(
             known = domain(problem)
             stated, title = known.problem, known.title
             horizon = known.horizon if horizon is None else horizon
-        stated = Problem.from_dict(stated.to_dict() | given) if given else stated
+        changed = given | changes
+        stated = Problem.from_dict(stated.to_dict() | changed) if changed else stated
     else:
+        given |= changes
         if "means" not in given or "sensitivities" not in given:
             raise InvalidInput("--means and --sensitivities are needed, or --problem")
         stated = Problem.from_dict(given)

@@ -12,6 +12,7 @@ from heterobandits.cli.options import (
     BelievedOption,
     CalibrationOption,
     DeltaOption,
+    DriftOption,
     FalsePositiveCalibrationOption,
     FalsePositivesOption,
     HorizonOption,
@@ -42,6 +43,7 @@ def simulate(
     tests: TestsOption = None,
     calibration: CalibrationOption = None,
     false_positive_calibration: FalsePositiveCalibrationOption = None,
+    drift: DriftOption = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,11 +101,12 @@ def simulate(
         tests=tests,
         calibration=calibration,
         false_positive_calibration=false_positive_calibration,
+        drift=drift,
     )
     names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
     log_rounds = rounds_or_anytime(policy_horizon)
     entries = [catalogued(name, delta=delta, horizon=log_rounds) for name in dict.fromkeys(names)]
-    limit = lower_bound(stated)
+    limit = lower_bound(stated) if stated.drift is None else None
     if output is not None:
         writable(output)
     with shown_progress("simulating", entries, quiet) as progress:

@@ -6,6 +6,8 @@ Notation as in `indices`; besides, for the truth that only the simulator knows:
                       tests as many succeed as it is at most the first, second, ... of these, which fall
     tests[a]          the tests that agent a makes in a visit
     gap[a, n]         tests_a s_a (mu_f*(a) - mu_n), what a visit by a of n costs against the optimum f*   [eq:regret_def]
+    starts[m]         the first round of the m-th stretch in which the means stand still: mu, threshold and gap have
+                      a part for each of these, mu[m], threshold[m, a, n], gap[m, a, n]
     arms[f, a]        the arm of agent a in assignment f, for the rule that ranks whole assignments
     C[f], Y[f]        that rule's own tables: how often assignment f was played, and its successes in all
 """
@@ -34,6 +36,7 @@ class World(NamedTuple):
 
     agents: Agents
     order: np.ndarray
+    starts: np.ndarray
     mu: np.ndarray
     threshold: np.ndarray
     tests: np.ndarray
@@ -71,9 +74,10 @@ class Block(NamedTuple):
 
 
 @compiled
-def observe(world, block):
+def observe(world, m, block):
     """Send every agent to its arm: count the visit, and the success if the arm's luck is good enough."""
     A, N, B = block.c.shape
+    threshold = world.threshold[m]
     for a in range(A):
         sent = block.sent[a]
         for n in range(N):
@@ -81,8 +85,8 @@ def observe(world, block):
             c_an = block.c[a, n]
             y_an = block.y[a, n]
             word = block.words[n]
-            highest = np.uint32(max(0, world.threshold[a, n, 0]))
-            possible = world.threshold[a, n, 0] >= 0
+            highest = np.uint32(max(0, threshold[a, n, 0]))
+            possible = threshold[a, n, 0] >= 0
             for lane in range(B):
                 here = sent[lane] == arm
                 c_an[lane] += here
@@ -104,9 +108,9 @@ def succeeded(word, threshold):
 
 
 @inlined
-def visit(world, block, a, n, lane):
+def visit(world, m, block, a, n, lane):
     """Agent a tests on arm n, as often as it does in a visit; how many tests succeed."""
-    success = succeeded(block.words[n, lane], world.threshold[a, n])
+    success = succeeded(block.words[n, lane], world.threshold[m, a, n])
     block.c[a, n, lane] += world.tests[a]
     block.y[a, n, lane] += success
     block.total[n, lane] += world.tests[a]
@@ -115,12 +119,12 @@ def visit(world, block, a, n, lane):
 
 
 @compiled
-def observe_several(world, block):
+def observe_several(world, m, block):
     """Send every agent to its arm where a visit yields several tests."""
     A, _, B = block.c.shape
     for a in range(A):
         for lane in range(B):
-            visit(world, block, a, block.sent[a, lane], lane)
+            visit(world, m, block, a, block.sent[a, lane], lane)
 
 
 @compiled
@@ -132,31 +136,32 @@ def fill_log_terms(elapsed, L, block):
 
 
 @compiled
-def pay(world, block):
+def pay(world, m, block):
     """Add to the ledger what the assignment costs against the optimum.
 
     The agents are summed over in the order in which they pick: listing them otherwise changes no bit. Two
     at a time, for fewer passes over the ledger.
     """
     order = world.order
+    gap = world.gap[m]
     regret = block.regret
     A = len(order)
     for q in range(0, A - 1, 2):
-        gap_a = world.gap[order[q]]
-        gap_b = world.gap[order[q + 1]]
+        gap_a = gap[order[q]]
+        gap_b = gap[order[q + 1]]
         sent_a = block.sent[order[q]]
         sent_b = block.sent[order[q + 1]]
         for lane in range(len(regret)):
             regret[lane] += gap_a[np.uint32(sent_a[lane])] + gap_b[np.uint32(sent_b[lane])]
     if A % 2 == 1:
-        gap_a = world.gap[order[A - 1]]
+        gap_a = gap[order[A - 1]]
         sent_a = block.sent[order[A - 1]]
         for lane in range(len(regret)):
             regret[lane] += gap_a[np.uint32(sent_a[lane])]
 
 
 @compiled
-def observe_assignment(world, block):
+def observe_assignment(world, m, block):
     """The same for a whole assignment, which the rule that ranks them learns about."""
     A, _, B = block.c.shape
     for lane in range(B):
@@ -165,8 +170,8 @@ def observe_assignment(world, block):
         for q in range(A):
             a = world.agents.order[q]
             n = world.arms[f, a]
-            block.regret[lane] += world.gap[a, n]
-            block.Y[0, f, lane] += visit(world, block, a, n, lane)
+            block.regret[lane] += world.gap[m, a, n]
+            block.Y[0, f, lane] += visit(world, m, block, a, n, lane)
 
 
 @compiled
@@ -185,26 +190,34 @@ def fill_unvisited(sent, out):
 
 
 @inlined
-def finish_round(world, block):
+def finish_round(world, m, block):
     """From the index rows and the words of the round: who goes where, and what they see."""
     ties = block.words[world.first_tie :]
     draws = block.words[world.first_key :]
     assign(block.index, ties, draws, world.dealt, world.order, block.table, block.sent)
     if len(world.arms) > 0:
-        observe_assignment(world, block)
+        observe_assignment(world, m, block)
     else:
         if world.several:
-            observe_several(world, block)
+            observe_several(world, m, block)
         else:
-            observe(world, block)
-        pay(world, block)
+            observe(world, m, block)
+        pay(world, m, block)
+
+
+@inlined
+def stretch_of(round_, starts, m):
+    """The stretch of a round, from one that is not after it on."""
+    while m + 1 < len(starts) and starts[m + 1] <= round_:
+        m += 1
+    return m
 
 
 @compiled
 def play_round(world, seed, trial, round_, block):
     """One round of a block by index rows made elsewhere (a user's own policy)."""
     fill_words(seed, trial, round_, block.words)
-    finish_round(world, block)
+    finish_round(world, stretch_of(round_, world.starts, 0), block)
 
 
 @compiled
@@ -234,6 +247,7 @@ def play_trials(fill, world, seed, trial, elapsed, rounds, L, checkpoints, contr
         first = trial + np.uint64(start)
         if elapsed == 0:
             begin(block)
+        m = 0
         k = 0
         while k < K and checkpoints[k] <= elapsed:
             k += 1
@@ -241,14 +255,16 @@ def play_trials(fill, world, seed, trial, elapsed, rounds, L, checkpoints, contr
             if control[STOP] != 0:
                 return False
             round_ = elapsed + i + 1
+            m = stretch_of(round_, world.starts, m)
             fill_words(seed, first, round_, block.words)
             if world.several:
                 fill_log_terms(elapsed + i, L[i:], block)
             else:
                 block.L.fill(L[i])
-            seen = Seen(world.agents, world.mu, block.C, block.Y, block.L, keys, block.remembered)
+            mu = world.mu[m]
+            seen = Seen(world.agents, mu, block.C, block.Y, block.L, keys, block.remembered)
             fill(seen, block.desk, block.index)
-            finish_round(world, block)
+            finish_round(world, m, block)
             if world.remembers:
                 fill_unvisited(block.sent, block.remembered)
             control[DONE] += B
