@@ -23,6 +23,14 @@ SORTED = {  # who chooses
     "calibrated-sorted": "calibrated",  # of agents that are known
 }
 
+FORGETS = {  # which policy forgets, and how
+    "min-width-window": ("min-width", "window"),
+    "min-width-discounted": ("min-width", "discount"),
+    "posterior-sorted-window": ("posterior-sorted", "window"),
+    "posterior-sorted-discounted": ("posterior-sorted", "discount"),
+}
+MEMORY = 100
+
 COUNTED = {  # how often N arms are counted in the logarithm
     "posterior-ratio": lambda t: 1,
     "posterior-ratio-decay": lambda t: t,
@@ -48,9 +56,24 @@ def word(seed, trial, round_, slot):
     return philox(counter, (seed % WORD, seed // WORD))[slot % 4]
 
 
+def weight(how, memory, age):
+    """docs/model.md (17), (18): what a round counts for after `age` more."""
+    return Fraction(memory - 1, memory) ** age if how == "discount" else int(age < memory)
+
+
+def recalled(how, memory, t, tests=1):
+    """What is left of t rounds, or of the t tests of an arm that has `tests` in each."""
+    if how == "window":
+        return min(t, tests * memory)
+    gamma = 1 - 1 / memory
+    return tests * (1 - gamma ** (t / tests)) / (1 - gamma)
+
+
 @cache
 def G(T, A):
-    """eq:G(T,A), term by term."""
+    """eq:G(T,A), term by term; C(T+A, A) - 1 for a T that is not whole."""
+    if isinstance(T, float):
+        return math.prod(1 + T / i for i in range(1, A + 1)) - 1
     return sum(math.comb(t + A - 1, A - 1) for t in range(1, T + 1))
 
 
@@ -497,6 +520,9 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
     """
     A, N = len(c), len(c[0])
     arms = range(N)
+    if policy in FORGETS:
+        base, how = FORGETS[policy]
+        return index_rows(base, s, c, y, recalled(how, MEMORY, t), delta)
     if policy == "min-width":
         return [[ucb_min_width(s, c, y, n, t, delta) for n in arms]]
     if policy == "min-width-grouped":
@@ -648,6 +674,7 @@ def play(
     phi=None,
     rates=None,
     tests=None,
+    memory=MEMORY,
 ):
     """One trial on the luck of its addresses: yields (assignment, c, y) after every round.
 
@@ -670,12 +697,22 @@ def play(
     y = [[0] * N for _ in range(A)]
     supers = list(itertools.permutations(range(N), A))
     C, Y = [0] * len(supers), [0] * len(supers)
+    base, how = FORGETS.get(policy, (policy, None))
+    visits = []  # round, agent, arm, successes
     for round_ in range(1, T + 1):
         mu = means_in(round_)
         words = [
             word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + 2 * N)
         ]
         t = max(fixed_t or 0, round_ - 1, *(sum(column(c, n)) for n in range(N)))
+        seen_c, seen_y = c, y
+        if how:
+            t = recalled(how, memory, max(1, t), max(tests))
+            seen_c, seen_y = ([[0] * N for _ in range(A)] for _ in range(2))
+            for r, a, n, success in visits:
+                counts_for = weight(how, memory, round_ - 1 - r)
+                seen_c[a][n] += counts_for * tests[a]
+                seen_y[a][n] += counts_for * success
         if policy == "ucb":
             index = [ucb_plain(C[i], Y[i], len(supers), t or 1, delta) for i in range(len(supers))]
             chosen = max(range(len(supers)), key=lambda i: (index[i], words[N + i]))
@@ -683,14 +720,14 @@ def play(
         else:
             draws = words[2 * N : 4 * N]
             if alarms:
-                how = (s, phi) if policy == "oracle" else (believed, rates)
+                s_, phi_ = (s, phi) if policy == "oracle" else (believed, rates)
                 reports = [
-                    [(how[0][a] - how[1][a], how[1][a], c[a][n], y[a][n]) for a in range(A)]
+                    [(s_[a] - phi_[a], phi_[a], seen_c[a][n], seen_y[a][n]) for a in range(A)]
                     for n in range(N)
                 ]
-                rows = reported_rows(policy, reports, t or 1, delta, mu, draws)
+                rows = reported_rows(base, reports, t or 1, delta, mu, draws)
             else:
-                rows = index_rows(policy, believed, c, y, t or 1, delta, mu, draws)
+                rows = index_rows(base, believed, seen_c, seen_y, t or 1, delta, mu, draws)
             if policy == "no-sharing":
                 rows = [rows[a] for a in order]
             ties = [words[N + i * N : N + i * N + N] for i in range(len(rows))]
@@ -698,7 +735,7 @@ def play(
             if policy == "cucb":
                 draws = words[2 * N : 2 * N + A]
                 turns = [order[q] for q in sorted(range(A), key=lambda q: (-draws[q], q))]
-            if policy in SORTED:
+            if base in SORTED:
                 chosen = greedy_assignment(rows[:1], ties, A)
                 picked = sorted(chosen, key=lambda n: (rows[1][n], ties[0][n]), reverse=True)
             else:
@@ -709,6 +746,7 @@ def play(
             success = succeeded(words[n], tests[a], phi[a] + (s[a] - phi[a]) * mu[n])
             c[a][n] += tests[a]
             y[a][n] += success
+            visits.append((round_, a, n, success))
             if policy == "ucb":
                 Y[chosen] += success
         if policy == "ucb":

@@ -29,7 +29,7 @@ from heterobandits.cli import main
 from heterobandits.experiments import comparison, figures, leaderboard
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.comparison import Comparison, Row, judged, random_problems, standing
-from heterobandits.policies import BEYOND
+from heterobandits.policies import BEYOND, forgetting
 from heterobandits.provenance import machine, versions
 
 EASY = Problem([0.1, 0.9, 0.5], [0.9, 0.4])
@@ -119,8 +119,8 @@ class TestProblems:
             assert {e.policies[-2:] for e in experiments} == {(own, bold)}
             assert {e.policies[:4] for e in experiments} == {PAPER[:4]}
 
-    def test_beyond_is_everything_but_the_five_and_the_baselines(self):
-        assert {*BEYOND, *PAPER, "greedy", "random", "oracle"} == set(CATALOGUE)
+    def test_beyond_is_everything_but_the_five_the_baselines_and_those_who_forget(self):
+        assert {*BEYOND, *PAPER, *forgetting(), "greedy", "random", "oracle"} == set(CATALOGUE)
 
 
 class TestJudging:

@@ -20,7 +20,7 @@ from heterobandits import (
 )
 from heterobandits.engine import Learning, World
 from heterobandits.intervals import mean_intervals, ranking
-from heterobandits.policies import BEYOND, RECOMMENDED
+from heterobandits.policies import BEYOND, RECOMMENDED, forgetting
 from heterobandits.team import Team
 
 NAMES = tuple(CATALOGUE)
@@ -38,7 +38,7 @@ class TestCatalogue:
         assert RECOMMENDED in BEYOND
         baselines = {"greedy", "random", "oracle"}
         assert {name for name in NAMES if CATALOGUE[name].origin == "baseline"} == baselines
-        assert set(NAMES) == {*PAPER, *BEYOND, *baselines}
+        assert set(NAMES) == {*PAPER, *BEYOND, *forgetting(), *baselines}
 
     @pytest.mark.parametrize("name", NAMES)
     def test_every_entry_says_what_it_is(self, name):

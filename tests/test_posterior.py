@@ -177,8 +177,10 @@ def index_rows(name, s, c, y, L, draws=None, known=None, out=None):
     team = s if isinstance(s, Team) else Team(s)
     keys = np.zeros((2 * N, B), np.uint32) if draws is None else draws
     out = np.full((entry.rows(A), N, B), np.nan) if out is None else out
-    seen = indices.seen(team.arrays, c, y, log_term=L, keys=keys)
-    entry.rule.fill(seen if known is None else seen._replace(remembered=known), desk(A, B), out)
+    cell = np.float64 if entry.forgets else np.int32
+    seen = indices.seen(team.arrays, c.astype(cell), y.astype(cell), log_term=L, keys=keys)
+    seen = seen if known is None else seen._replace(remembered=known)
+    entry.rule.fill(seen, desk(A, B, cell), out)
     return out
 
 

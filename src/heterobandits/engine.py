@@ -26,7 +26,7 @@ from heterobandits.core.randomness import (
     words_needed,
 )
 from heterobandits.core.work import desk
-from heterobandits.policies import Policy, assignments
+from heterobandits.policies import Policy, Table, assignments
 from heterobandits.problem import Problem
 from heterobandits.results import Integers, binary_places
 from heterobandits.team import Team
@@ -37,6 +37,7 @@ Control = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.int64]
 
 BLOCK_BYTES = 2**21  # a block's tables should stay in a core's own cache, or nearly
+WINDOW_BYTES = 2**26  # what a block may remember of the rounds of a window
 LEAST_LANES = 16
 MOST_LANES = 512
 MOST_ROUNDS_A_CALL = 2**17  # more log terms than this are not kept
@@ -132,6 +133,8 @@ class World:
             arms=self.assignments,
             dealt=policy.dealt,
             remembers=policy.rule is not None and policy.rule.remembers,
+            forgets=policy.forgets != "",
+            fade=policy.fade,
             first_tie=where.ties,
             first_key=where.draws,
         )
@@ -145,6 +148,10 @@ class World:
     def lanes(self) -> int:
         """How many trials side by side keep their tables in the cache: a power of two, in whole vectors."""
         fitting = max(1, BLOCK_BYTES // (16 * self.cells))
+        if self.policy.window:
+            fitting = max(
+                1, min(fitting, WINDOW_BYTES // (8 * self.policy.window * self.problem.agents))
+            )
         return max(LEAST_LANES, min(MOST_LANES, 1 << (fitting.bit_length() - 1)))
 
     def block(self, lanes: int) -> kernels.Block:
@@ -154,7 +161,13 @@ class World:
         pickers, choices = (1, F) if F else (A, N)
         rows = self.policy.rows(A)
         c, y = np.zeros((2, A, N, lanes), np.int32)
-        C, Y = np.zeros((2, 1, F, lanes), np.int32) if F else (c, y)
+        C: Table = c
+        Y: Table = y
+        if F:
+            C, Y = np.zeros((2, 1, F, lanes), np.int32)
+        elif self.policy.forgets:
+            C, Y = np.zeros((2, A, N, lanes))
+        past, past_hits = np.empty((2, self.policy.window, A, lanes), np.int32)
         tied_rows = A if self.policy.index_per == "agent" else 1
         words = N + max(tied_rows * choices, choices + self.policy.draws(A, N))
         return kernels.Block(
@@ -162,6 +175,8 @@ class World:
             y=y,
             C=C,
             Y=Y,
+            past=past,
+            past_hits=past_hits,
             words=np.empty((words_needed(words), lanes), np.uint32),
             index=np.empty((rows, choices, lanes)),
             sent=np.empty((pickers, lanes), np.int32),
@@ -170,7 +185,7 @@ class World:
             total=np.zeros((N, lanes), np.int32),
             most=np.zeros(lanes, np.int64),
             L=log_row(lanes),
-            desk=desk(A, lanes),
+            desk=desk(A, lanes, C.dtype),
             table=table(pickers, choices, lanes),
         )
 

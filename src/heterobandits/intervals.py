@@ -55,6 +55,7 @@ from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
+Table = npt.NDArray[Any]  # of counts, or of what is left of them
 Flags = npt.NDArray[np.bool_]
 Method = Literal["posterior-ratio", "mixture-width", "min-width"]
 
@@ -110,7 +111,7 @@ class Posteriors:
     mean: Floats
 
     @classmethod
-    def of(cls, team: Team, pulls: Counts, successes: Counts) -> "Posteriors":
+    def of(cls, team: Team, pulls: Table, successes: Table) -> "Posteriors":
         """From tables with a row for each agent and a column for each mean."""
         lanes = pulls.shape[1]
         seen = indices.outcomes(team.arrays, pulls, successes)
@@ -179,7 +180,7 @@ class Profiles:
     log_evidence: Floats
 
     @classmethod
-    def of(cls, team: Team, pulls: Counts, successes: Counts, delta: float) -> "Profiles":
+    def of(cls, team: Team, pulls: Table, successes: Table, delta: float) -> "Profiles":
         """From tables with a row for each agent and a column for each mean; half of delta is the calibration's."""
         posteriors = Posteriors.of(team, pulls, successes)
         tables = (np.ascontiguousarray(table[:, None]) for table in (pulls, successes))
@@ -326,20 +327,14 @@ def mean_intervals(
     delta = delta_from(delta)
     team = Team.of(sensitivities)
     c, y = checked_tables(pulls, successes, len(team))
-    arms = c.shape[1]
     if (horizon is None) == (method == "min-width"):
         raise InvalidInput(
             "min-width's intervals need a horizon, fixed beforehand"
             if horizon is None
             else f"horizon is {shown(horizon)}: {method}'s intervals hold at any time and take none"
         )
-    if method == "posterior-ratio" and team.is_calibrated:
-        profiles = Profiles.of(team, c, y, delta)
-        ends = profiles.ends(mean_threshold(arms, 0.5 * delta))
-        return Intervals(profiles.posteriors.mean, *ends)
     if method == "posterior-ratio":
-        posteriors = Posteriors.of(team, c, y)
-        return Intervals(posteriors.mean, *posteriors.ends(mean_threshold(arms, delta)))
+        return posterior_intervals(team, c, y, delta)
     if team.is_calibrated:
         raise InvalidInput(
             f"{method}'s intervals need sensitivities that are known, and these are calibrated: "
@@ -351,6 +346,17 @@ def mean_intervals(
     return Intervals(
         np.minimum(1.0, middle), np.clip(middle - half, 0.0, 1.0), np.minimum(1.0, middle + half)
     )
+
+
+def posterior_intervals(team: Team, c: Table, y: Table, delta: float) -> Intervals:
+    """Those of posterior-ratio, from tables that are right; they may have faded   docs/model.md (18)"""
+    arms = c.shape[1]
+    if team.is_calibrated:
+        profiles = Profiles.of(team, c, y, delta)
+        ends = profiles.ends(mean_threshold(arms, 0.5 * delta))
+        return Intervals(profiles.posteriors.mean, *ends)
+    posteriors = Posteriors.of(team, c, y)
+    return Intervals(posteriors.mean, *posteriors.ends(mean_threshold(arms, delta)))
 
 
 def ranking(
@@ -371,7 +377,11 @@ def ranking(
     """
     delta = delta_from(delta)
     team = Team.of(sensitivities)
-    c, y = checked_tables(pulls, successes, len(team))
+    return order_of(team, *checked_tables(pulls, successes, len(team)), delta)
+
+
+def order_of(team: Team, c: Table, y: Table, delta: float) -> Ranking:
+    """The same from tables that are right; they may have faded   docs/model.md (18)"""
     arms = c.shape[1]
     if arms > MOST_RANKED:
         raise InvalidInput(

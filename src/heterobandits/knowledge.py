@@ -1,6 +1,6 @@
 """What has been learned: two tables, pulls and successes of every agent on every arm, folded from visits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from heterobandits.errors import InvalidInput, checked_tables, whole_number
 from heterobandits.ranges import MOST
 
 Counts = npt.NDArray[np.int32]
+Recalled = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class Visit(NamedTuple):
@@ -27,6 +28,8 @@ class Visit(NamedTuple):
 class Knowledge:
     """The two tables, agents by arms, and the rounds behind them. Nobody can write into them.
 
+    `recalled` is what a policy that forgets looks at instead: tables of its own.
+
     Examples
     --------
     >>> known = Knowledge.of(2, 3, [Visit(1, 0, 2, 3, 12), Visit(1, 1, 0, 1, 1)], rounds=1)
@@ -37,12 +40,18 @@ class Knowledge:
     pulls: Counts
     successes: Counts
     rounds: int
+    recalled: Recalled | None = None
 
     def __post_init__(self) -> None:
         for field in ("pulls", "successes"):
             table = getattr(self, field).copy()
             table.flags.writeable = False
             object.__setattr__(self, field, table.view())  # which nobody can make writeable
+
+    @property
+    def tables(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """The two tables that a policy looks at: of everything, or of what it recalls if it forgets."""
+        return (self.pulls, self.successes) if self.recalled is None else self.recalled
 
     @classmethod
     def of(
@@ -86,7 +95,33 @@ class Knowledge:
             raise InvalidInput(f"an arm would have over {MOST:,} pulls: more than can be counted")
         return Knowledge(pulls.astype(np.int32), successes.astype(np.int32), self.rounds + rounds)
 
+    def without(self, arms: Iterable[int]) -> "Knowledge":
+        """The same as if nothing had been seen of these arms."""
+        pulls, successes = self.pulls.copy(), self.successes.copy()
+        for table in (pulls, successes):
+            table[:, list(arms)] = 0
+        return Knowledge(pulls, successes, self.rounds)
+
     def widened(self, agents: int, arms: int) -> "Knowledge":
         """The same for more agents and arms, of whom nothing is known yet."""
         more = [(0, agents - len(self.pulls)), (0, arms - self.pulls.shape[1])]
         return Knowledge(np.pad(self.pulls, more), np.pad(self.successes, more), self.rounds)
+
+
+def recalled(
+    start: Knowledge, rounds: Sequence[Iterable[Visit]], *, window: int, fade: float
+) -> Recalled:
+    """What a policy that forgets looks at after these rounds: the last `window` of them, or all, faded   docs/model.md (17), (18)
+
+    What was known at the start counts as if it had been seen in the round before the first.
+    """
+    pulls, successes = start.pulls.astype(np.float64), start.successes.astype(np.float64)
+    if window and len(rounds) >= window:
+        pulls[:], successes[:] = 0.0, 0.0
+    for visits in rounds[-window:]:
+        pulls *= fade
+        successes *= fade
+        for visit in visits:
+            pulls[visit.agent, visit.arm] += visit.tests
+            successes[visit.agent, visit.arm] += visit.successes
+    return pulls, successes

@@ -7,12 +7,14 @@ nothing, and asking again gives the same plan.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Self
+from itertools import chain
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from heterobandits import planning, saving
 from heterobandits.agents import agent_intervals
+from heterobandits.alarms import Alarms, alarm_threshold, change
 from heterobandits.errors import (
     InvalidInput,
     choice,
@@ -24,12 +26,13 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.history import Round, differences
-from heterobandits.intervals import METHODS, Method, mean_intervals, ranking
-from heterobandits.knowledge import Counts, Knowledge
+from heterobandits.intervals import METHODS, Method, mean_intervals, order_of, posterior_intervals
+from heterobandits.knowledge import Counts, Knowledge, recalled
 from heterobandits.matching import Circumstances
 from heterobandits.plans import (
     Explanation,
     NamedAgents,
+    NamedAlarms,
     NamedIntervals,
     NamedRanking,
     Plan,
@@ -45,6 +48,8 @@ OTHER = (
     "the plan has other agents or arms: it was made by another planner, or before the team or the "
     "arms changed; ask again"
 )
+
+ON_CHANGE = ("nothing", "forget")
 
 SINGULAR = {"sensitivities": "sensitivity", "false_positive_rates": "false positive rate"}
 
@@ -80,6 +85,9 @@ class Planner:
         Of each agent how many of how many things it found that were known to be there, such as (17, 20), and how many false
         alarms it gave in how many places known to be empty; None where the number is known exactly. Intervals and rank
         statements then hold although it is not, and `agents()` compares calibration and visits.
+    on_change
+        What happens when `changes()` says that an arm has changed: "nothing", or "forget": what was seen of the arm
+        up to then no longer counts.
 
     Examples
     --------
@@ -99,9 +107,11 @@ class Planner:
 
     __slots__ = (
         "_arms",
+        "_forgotten",
         "_history",
         "_knowledge",
         "_left",
+        "_on_change",
         "_policy",
         "_seed",
         "_start",
@@ -126,7 +136,9 @@ class Planner:
         tests: Any = None,
         calibration: Any = None,
         false_positive_calibration: Any = None,
+        on_change: Literal["nothing", "forget"] = "nothing",
     ) -> None:
+        self._on_change = choice(on_change, "on_change", ON_CHANGE)
         self._team = Team(
             sensitivities,
             agent_names,
@@ -152,6 +164,7 @@ class Planner:
         )
         self._knowledge = self._start
         self._history: list[Round] = []
+        self._forgotten: list[tuple[int, int]] = []
 
     def __repr__(self) -> str:
         parts = [
@@ -165,7 +178,7 @@ class Planner:
         return f"<Planner: {', '.join(parts + waiting)}>"
 
     def __str__(self) -> str:
-        """The agents and the arms with what is known of them, and whose outcomes are missing."""
+        """The agents and the arms with what is known of them, whose outcomes are missing, and which arms have changed."""
 
         def sums(axis: int) -> list[tuple[str, str]]:
             both = (self.pulls, self.successes)
@@ -188,6 +201,7 @@ class Planner:
                 table(("agent", *how, "pulls", "successes"), by_agent),
                 table(("arm", "pulls", "successes"), by_arm),
                 *waiting,
+                *self.changes().warnings,
             ]
         )
 
@@ -262,6 +276,16 @@ class Planner:
         return self._knowledge.elapsed
 
     @property
+    def on_change(self) -> str:
+        """What happens when an arm has changed."""
+        return self._on_change
+
+    @property
+    def forgotten(self) -> tuple[tuple[str, int], ...]:
+        """The arms that were forgotten, each with the last round that does not count."""
+        return tuple((self._arms[arm], number) for arm, number in self._forgotten)
+
+    @property
     def history(self) -> tuple[Round, ...]:
         """The rounds fixed since the planner began, with the outcomes told so far."""
         return tuple(self._history)
@@ -276,10 +300,20 @@ class Planner:
 
         All of them hold with the policy's probability 1 - delta: with "posterior-ratio" and
         "mixture-width" in all rounds at once; with "min-width", the paper's, up to the policy's
-        horizon or, if it has none, in any one round.
+        horizon or, if it has none, in any one round. If the policy forgets, they are of what it recalls, and hold in any one
+        round, if no mean changed meanwhile; if an arm was forgotten, since then.
         """
         horizon = None
-        if choice(method, "method", METHODS) == "min-width":
+        choice(method, "method", METHODS)
+        if self.policy.forgets:
+            if method != "posterior-ratio":
+                raise InvalidInput(
+                    f"{method}'s intervals need all that was seen, and {self.policy.name} forgets: use posterior-ratio's"
+                )
+            recalls = self._known(self.rounds + 1).tables
+            known = posterior_intervals(self._team, *recalls, self.policy.delta)
+            return NamedIntervals.of(known, self.arm_names)
+        if method == "min-width":
             anytime = self.policy.horizon == "anytime"
             horizon = max(1, self.elapsed) if anytime else int(self.policy.horizon)
         tables = (self.pulls, self.successes, self._team)
@@ -287,9 +321,39 @@ class Planner:
         return NamedIntervals.of(known, self.arm_names)
 
     def ranking(self) -> NamedRanking:
-        """Which arms are certainly above which, in all rounds at once, with the policy's 1 - delta."""
-        tables = (self.pulls, self.successes, self._team)
-        return NamedRanking.of(ranking(*tables, delta=self.policy.delta), self.arm_names)
+        """Which arms are certainly above which, in all rounds at once, with the policy's 1 - delta.
+
+        If the policy forgets, in any one round, as with `intervals`.
+        """
+        tables = self._known(self.rounds + 1).tables
+        return NamedRanking.of(order_of(self._team, *tables, self.policy.delta), self.arm_names)
+
+    def changes(self) -> NamedAlarms:
+        """Which arms have changed, and since when   docs/model.md (19), (20)
+
+        If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks.
+        """
+        each, rounds = [], []
+        for arm in range(len(self._arms)):
+            numbers, pulls, successes = self._visits_of(arm)
+            found = change(self._team, pulls, successes, self.policy.delta)
+            each.append(found)
+            rounds.append(numbers[found.visits])
+        share = 0.5 if self._team.is_calibrated else 1.0
+        evidence = np.array([found.evidence for found in each])
+        known = Alarms(
+            evidence >= alarm_threshold(len(each), share * self.policy.delta),
+            evidence,
+            np.array(rounds, np.int64),
+            np.array([found.before for found in each]),
+            np.array([found.since for found in each]),
+        )
+        return NamedAlarms.of(known, self.arm_names)
+
+    def forget(self, arm: Any) -> None:
+        """What was seen of an arm up to the last round that was fixed no longer counts: it has changed."""
+        self._forgotten.append((located(arm, "arm", self._arms), self.rounds))
+        self._knowledge = self._folded(self.rounds + 1)
 
     def agents(self) -> NamedAgents:
         """How sensitive each agent is by the visits, beside the others, and whether that agrees with what was stated.
@@ -351,6 +415,7 @@ class Planner:
             who is not in the mapping is missing too.
         """
         self._keep(self._round_of(plan).told(outcomes))
+        self._heed()
 
     def correct(self, plan: Plan | Round | int, outcomes: Any) -> None:
         """Put these outcomes, given as to `tell`, in place of what was told; None withdraws one.
@@ -358,6 +423,7 @@ class Planner:
         NaN, as a data frame has it where nothing is said, changes nothing.
         """
         self._keep(self._fixed(self._round_of(plan).number).corrected(outcomes))
+        self._heed()
 
     def explain(self, plan: Plan) -> tuple[Explanation, ...]:
         """Why each agent is sent where it is; for the plan of the next round, or of one that was fixed.
@@ -448,6 +514,8 @@ class Planner:
                 "pulls": self._start.pulls.tolist(),
                 "successes": self._start.successes.tolist(),
                 "history": [saving.round_state(record) for record in self._history],
+                "on_change": self.on_change,
+                "forgotten": self._forgotten,
             }
         )
 
@@ -471,10 +539,12 @@ class Planner:
                 tests=state["tests"],
                 calibration=state["calibration"],
                 false_positive_calibration=state["false_positive_calibration"],
+                on_change=state["on_change"],
             )
             known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
             for record in saving.saved_history(state["history"], *known):
                 planner._keep(record)
+            planner._forget_all(state["forgotten"])
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(
                 f"a saved planner that is damaged: an entry is missing or of the wrong kind ({error})"
@@ -494,13 +564,64 @@ class Planner:
         self, number: int
     ) -> tuple[Team, tuple[str, ...], Policy, Knowledge, planning.Address]:
         """What a plan for this round follows from, but for the circumstances."""
-        known = self._knowledge
-        if number <= self.rounds:
-            earlier = self._history[: number - 1 - self._start.rounds]
-            visits = [visit for record in earlier for visit in record.visits]
-            known = self._start.after(visits, rounds=len(earlier))
         address = planning.Address(self.seed, self.trial, number)
-        return self._team, self._arms, self.policy, known, address
+        return self._team, self._arms, self.policy, self._known(number), address
+
+    def _known(self, number: int) -> Knowledge:
+        """What was known before this round."""
+        kept = number > self.rounds and not self.policy.forgets
+        return self._knowledge if kept else self._folded(number)
+
+    def _folded(self, number: int) -> Knowledge:
+        """The same, from the first round on."""
+        gone = {arm: last for arm, last in self._forgotten if last < number}
+        earlier = self._history[: number - 1 - self._start.rounds]
+        rounds = [[v for v in r.visits if v.round > gone.get(v.arm, 0)] for r in earlier]
+        start = self._start.without(gone)
+        known = start.after(chain.from_iterable(rounds), rounds=len(earlier))
+        if not self.policy.forgets:
+            return known
+        window, fade = self.policy.window, self.policy.fade
+        return replace(known, recalled=recalled(start, rounds, window=window, fade=fade))
+
+    def _visits_of(self, arm: int) -> tuple[list[int], Counts, Counts]:
+        """The rounds of the visits to an arm since it was forgotten, and their tables: agents by visits.
+
+        First comes what was known at the start, whether or not there is any. Visits without an outcome yet are of zeros.
+        """
+        gone = max((last for n, last in self._forgotten if n == arm), default=0)
+        start = self._start.without([arm] if gone else [])
+        numbers = [max(gone, self._start.rounds)]
+        columns = [(start.pulls[:, arm], start.successes[:, arm])]
+        for record in self._history:
+            if arm in record.assignment and record.number > gone:
+                column = np.zeros((2, len(self._team)), np.int32)
+                for visit in record.visits:
+                    if visit.arm == arm:
+                        column[:, visit.agent] = visit.tests, visit.successes
+                numbers.append(record.number)
+                columns.append((column[0], column[1]))
+        pulls, successes = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
+        return numbers, pulls, successes
+
+    def _heed(self) -> None:
+        """Forget the arms that have changed, if that is wanted."""
+        if self._on_change == "forget":
+            for arm in self.changes().changed.nonzero()[0].tolist():
+                self.forget(arm)
+
+    def _forget_all(self, forgotten: Any) -> None:
+        """Forget what a saved planner had forgotten."""
+        before = 0
+        for item in forgotten:
+            if not isinstance(item, list) or len(item) != 2:
+                raise InvalidInput(f"forgotten is {shown(item)}: an arm and a round")
+            arm, last = item
+            before = whole_number(last, "a forgotten round", before, self.rounds)
+            self._forgotten.append(
+                (whole_number(arm, "a forgotten arm", 0, len(self._arms) - 1), before)
+            )
+        self._knowledge = self._folded(self.rounds + 1)
 
     def _round_of(self, given: Any) -> Round:
         """The round that a plan or a number means, as it was fixed; or as the next plan would fix it."""
@@ -550,7 +671,11 @@ class Planner:
         before = self._history[place : place + 1]
         replaced = [visit for old in before for visit in old.visits]
         new = 0 if before else 1
-        self._knowledge = self._knowledge.after(record.visits, instead_of=replaced, rounds=new)
+        gone = dict(self._forgotten)
+        now, old = (
+            [v for v in some if v.round > gone.get(v.arm, 0)] for some in (record.visits, replaced)
+        )
+        self._knowledge = self._knowledge.after(now, instead_of=old, rounds=new)
         self._history[place : place + 1] = [record]
 
     def _widen(self) -> None:

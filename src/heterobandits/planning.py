@@ -13,7 +13,7 @@ import numpy as np
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
-from heterobandits.intervals import MOST_RANKED, mean_intervals, ranking
+from heterobandits.intervals import MOST_RANKED, order_of, posterior_intervals
 from heterobandits.knowledge import Knowledge
 from heterobandits.matching import (
     Circumstances,
@@ -92,9 +92,9 @@ def explain(
             f"the plan for round {plan.round} was made with other outcomes than are known now: "
             "explain a plan before outcomes of earlier rounds are told or corrected"
         )
-    tables = (knowledge.pulls, knowledge.successes, team)
-    known = mean_intervals(*tables, delta=policy.delta)
-    order = ranking(*tables, delta=policy.delta) if len(arms) <= MOST_RANKED else None
+    tables = (team, *knowledge.tables, policy.delta)
+    known = posterior_intervals(*tables)
+    order = order_of(*tables) if len(arms) <= MOST_RANKED else None
     seen = knowledge.pulls.sum(axis=0)
     turns = BY_CHANCE if policy.first == "random" else BY_INDEX
     greedy = match(known.estimate[None], turns, team, luck, plan.circumstances)
@@ -160,7 +160,7 @@ def luck_of(team: Team, arms: int, policy: Policy, address: Address) -> Luck:
 
 def index_rows(team: Team, policy: Policy, knowledge: Knowledge, address: Address) -> Floats:
     """The policy's index rows: (1 or agents, arms) or, where it sorts by a second row, (2, arms)."""
-    pulls, successes = (t[:, :, None].copy() for t in (knowledge.pulls, knowledge.successes))
+    pulls, successes = (t[:, :, None].copy() for t in knowledge.tables)
     words = partial(round_words, *address)
     return policy.index_rows(team, pulls, successes, knowledge.elapsed, words)[:, :, 0]
 
@@ -195,6 +195,8 @@ def reason(
         code = "forced"
     elif math.isinf(here) and not knowledge.pulls[agent if own else slice(None), arm].any():
         code = "unseen by it" if own else "unseen"
+    elif math.isinf(here) and policy.forgets:
+        code = "forgotten"
     elif not policy.learns:
         code = "random"
     elif by_estimate:

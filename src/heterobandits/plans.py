@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Literal, Self
 
 from heterobandits.agents import Agents
+from heterobandits.alarms import Alarms
 from heterobandits.intervals import Intervals, Ranking
 from heterobandits.matching import Circumstances
 
@@ -19,6 +20,7 @@ Code = Literal[
     "forced",
     "unseen",
     "unseen by it",
+    "forgotten",
     "random",
     "highest",
     "among the highest",
@@ -33,6 +35,7 @@ SENTENCES: dict[Code, str] = {
     "forced": "forced",
     "unseen": "never pulled",
     "unseen by it": "never pulled by it",
+    "forgotten": "not pulled for so long that it is forgotten",
     "random": "drawn at random",
     "highest": "index {index}, the highest; posterior mean {estimate}",
     "among the highest": "index {index}, among the highest {visited}; posterior mean {estimate}",
@@ -238,6 +241,45 @@ class NamedAgents(Agents):
             if verdict != "agrees"
         ]
         return "\n".join([table(head, rows), *notes])
+
+
+class NamedAlarms(Alarms):
+    """Alarms that know whose they are: `arm_names`."""
+
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Alarms, arm_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.arm_names = arm_names
+        return made
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each arm that has changed."""
+        columns = (self.arm_names, self.changed, self.after, self.before, self.since)
+        return [
+            f"{arm} has changed, most likely after round {after}: {before:.3f} before, {since:.3f} since"
+            for arm, changed, after, before, since in zip(*columns, strict=True)
+            if changed
+        ]
+
+    def __str__(self) -> str:
+        """A table, and a line for each arm that has changed."""
+        numbers = (
+            [f"{x:.{d}f}" for x in column]
+            for d, column in (
+                (1, self.evidence),
+                (0, self.after),
+                (3, self.before),
+                (3, self.since),
+            )
+        )
+        verdicts = ["changed" if changed else "-" for changed in self.changed]
+        head = ("arm", "evidence", "after round", "before", "since", "verdict")
+        rows = zip(self.arm_names, *numbers, verdicts, strict=True)
+        return "\n".join([table(head, rows), *(f"  {line}" for line in self.warnings)])
 
 
 class NamedRanking(Ranking):

@@ -43,7 +43,7 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.provenance import fingerprint
-from heterobandits.ranges import DEFAULT_DELTA, MOST_ROUNDS
+from heterobandits.ranges import DEFAULT_DELTA, DEFAULT_MEMORY, MOST_MEMORY, MOST_ROUNDS
 from heterobandits.team import Team
 
 Table = npt.NDArray[Any]
@@ -117,6 +117,8 @@ class Policy:
         the posterior mean.
     delta
         The probability with which the policy's bounds may fail.
+    memory
+        For a policy that forgets: the rounds in its window, or those after which a round counts for 1/e; None for others.
     horizon
         "anytime" puts the rounds elapsed into the logarithm, as in the paper's experiments;
         a number of rounds puts that there, as in its theory, until more have elapsed.
@@ -133,7 +135,7 @@ class Policy:
     title, colour, dashes
         How it is called and drawn in figures and reports; its name in the next free colour if not given.
     origin
-        Whether it is one of the paper's five, goes beyond them, or is a baseline to compare with.
+        Whether it is one of the paper's five, goes beyond them, is for places that change, or a baseline to compare with.
     source
         Where the rule comes from.
     rule
@@ -158,9 +160,10 @@ class Policy:
     title: str = ""
     colour: str = ""
     dashes: str | tuple[int, tuple[int, ...]] = "-"
-    origin: Literal["paper", "beyond", "baseline", "own"] = "own"
+    origin: Literal["paper", "beyond", "forgetting", "baseline", "own"] = "own"
     source: str = ""
     rule: Rule | None = None
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", name_from(self.name, "name"))
@@ -170,6 +173,15 @@ class Policy:
             object.__setattr__(self, "horizon", rounds)
         if self.index is None:
             self._take_rule()
+        if self.forgets:
+            memory = DEFAULT_MEMORY if self.memory is None else self.memory
+            rounds = whole_number(memory, "a policy's memory", 2, MOST_MEMORY)
+            object.__setattr__(self, "memory", rounds)
+        elif self.memory is not None:
+            raise InvalidInput(
+                f"memory is {shown(self.memory)}: {self.name} forgets nothing, {' and '.join(forgetting())} do"
+            )
+        if self.index is None:
             return
         if not callable(self.index):
             raise InvalidInput(f"index is {shown(self.index)}: a function of what is known")
@@ -201,7 +213,7 @@ class Policy:
     def __reduce__(self) -> Any:
         """A policy of the catalogue travels by its name: compiled rules stay at home."""
         if self.index is None:
-            return policy, (self.name, self.delta, self.horizon)
+            return policy, (self.name, self.delta, self.horizon, self.memory)
         return super().__reduce__()
 
     @property
@@ -212,6 +224,8 @@ class Policy:
             changed.append(f"delta={self.delta:g}")
         if self.horizon != "anytime":
             changed.append(f"horizon={self.horizon}")
+        if self.memory not in (None, DEFAULT_MEMORY):
+            changed.append(f"memory={self.memory}")
         return self.name + (f"({', '.join(changed)})" if changed else "")
 
     @property
@@ -223,7 +237,29 @@ class Policy:
     def parameters(self) -> dict[str, Any]:
         """Name and parameters, as they stand in files, and for one's own a fingerprint of its index."""
         own = {} if self.index is None else {"index": fingerprint(self.index)}
-        return {"name": self.name, "delta": self.delta, "horizon": self.horizon, **own}
+        forgets = {} if self.memory is None else {"memory": self.memory}
+        return {"name": self.name, "delta": self.delta, "horizon": self.horizon, **own, **forgets}
+
+    @property
+    def forgets(self) -> str:
+        """How it forgets, as its rule says; nothing if it does not."""
+        return "" if self.rule is None else self.rule.forgets
+
+    @property
+    def window(self) -> int:
+        """The rounds in its window; 0 if it has none."""
+        return (self.memory or 0) if self.forgets == "window" else 0
+
+    @property
+    def fade(self) -> float:
+        """What a round counts for beside the one after it."""
+        return 1.0 - 1.0 / (self.memory or 1) if self.forgets == "discount" else 1.0
+
+    def recalled(self, t: Floats, tests: int) -> Floats:
+        """How much it remembers of t rounds, or of t tests of an arm that were at most so many in a round."""
+        if self.forgets == "discount":
+            return np.asarray(tests * (1.0 - self.fade ** (t / tests)) / (1.0 - self.fade))
+        return np.minimum(t, tests * self.window) if self.window else t
 
     def check_size(self, agents: int, arms: int) -> None:
         """Refuse a policy that ranks whole assignments when there are too many of them."""
@@ -266,7 +302,7 @@ class Policy:
         size = indices.Size(len(team), len(team.kinds), arms)
         least = 1.0 if self.horizon == "anytime" else float(self.horizon)
         t = np.maximum(least, elapsed.astype(np.float64))
-        return np.asarray(self.rule.log_terms(t, size, self.delta))
+        return np.asarray(self.rule.log_terms(self.recalled(t, max(team.tests)), size, self.delta))
 
     def agents(self, team: Team) -> Any:
         """The agents as the rule's kernel takes them: with what calibration says of them, if it looks at that."""
@@ -319,8 +355,10 @@ class Policy:
         (L,) = self.log_terms(team, arms, elapsed)
         keys = words(slots(agents, arms).draws, self.rule.words * arms)
         out = np.empty((self.rows(agents), arms, trials))
-        seen = indices.seen(self.agents(team), pulls, successes, log_term=L, keys=keys)
-        self.rule.fill(seen, desk(agents, trials), out)
+        cell = np.float64 if self.forgets else np.int32
+        tables = (np.ascontiguousarray(table, cell) for table in (pulls, successes))
+        seen = indices.seen(self.agents(team), *tables, log_term=L, keys=keys)
+        self.rule.fill(seen, desk(agents, trials, cell), out)
         return out
 
     @property
@@ -560,6 +598,54 @@ CATALOGUE |= {
             guarantee="none proven here",
         ),
         Policy(
+            "min-width-window",
+            rule=indices.MIN_WIDTH_WINDOW,
+            title="Min-Width, window",
+            colour="#4169e1",
+            dashes=(0, (3, 2)),
+            origin="forgetting",
+            source="docs/model.md (17); Garivier and Moulines 2011",
+            summary="min-width of the last `memory` rounds alone",
+            equation="as min-width, with c, y of the last w rounds and G(min(t, w), A)",
+            guarantee="in any one round all intervals hold with probability 1 − δ, if no mean changed within the window",
+        ),
+        Policy(
+            "min-width-discounted",
+            rule=indices.MIN_WIDTH_DISCOUNTED,
+            title="Min-Width, discounted",
+            colour="#1e90ff",
+            dashes=(0, (5, 2, 1, 2)),
+            origin="forgetting",
+            source="docs/model.md (18); Garivier and Moulines 2011",
+            summary="min-width of outcomes that fade with time",
+            equation="as min-width, with Σγ^age for c and y, γ = 1 − 1/memory, and t = 1 + γ + γ² + …",
+            guarantee="none proven here",
+        ),
+        Policy(
+            "posterior-sorted-window",
+            rule=indices.POSTERIOR_SORTED_WINDOW,
+            title="Posterior-Sorted, window",
+            colour="#e91e63",
+            dashes=(0, (3, 2)),
+            origin="forgetting",
+            source="docs/model.md (17)",
+            summary="posterior-sorted of the last `memory` rounds alone",
+            equation="as posterior-sorted, with c, y of the last w rounds",
+            guarantee="in any one round all intervals hold with probability 1 − δ, if no mean changed within the window",
+        ),
+        Policy(
+            "posterior-sorted-discounted",
+            rule=indices.POSTERIOR_SORTED_DISCOUNTED,
+            title="Posterior-Sorted, discounted",
+            colour="#f06292",
+            dashes=(0, (5, 2, 1, 2)),
+            origin="forgetting",
+            source="docs/model.md (18)",
+            summary="posterior-sorted of outcomes that fade with time",
+            equation="as posterior-sorted, with l = Σ γ^age ln p, γ = 1 − 1/memory",
+            guarantee="in any one round all intervals hold with probability 1 − δ, if no mean has changed",
+        ),
+        Policy(
             "greedy",
             rule=indices.GREEDY,
             title="Greedy",
@@ -605,10 +691,16 @@ PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "pape
 BEYOND = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "beyond")
 
 
+def forgetting() -> tuple[str, ...]:
+    """The policies that forget."""
+    return tuple(name for name, entry in CATALOGUE.items() if entry.forgets)
+
+
 def policy(
     name: str | Policy,
     delta: float | None = None,
     horizon: int | Literal["anytime"] | None = None,
+    memory: int | None = None,
 ) -> Policy:
     """The catalogue's policy of this name, with its parameters set.
 
@@ -628,6 +720,8 @@ def policy(
         changes["delta"] = delta
     if horizon is not None:
         changes["horizon"] = horizon
+    if memory is not None:
+        changes["memory"] = memory
     return replace(entry, **changes) if changes else entry
 
 

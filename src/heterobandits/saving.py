@@ -1,7 +1,8 @@
 """A planner as plain JSON, versioned: what it was made with, and the rounds since.
 
-Format 3 is the planner's arguments under their names, and `history`: of each round the assignment, the
-outcomes so far and, where there were any, its circumstances. Format 2 knew no false positives, tests or calibration. Format 1 had
+Format 4 is the planner's arguments under their names, `history`: of each round the assignment, the
+outcomes so far and, where there were any, its circumstances; and `forgotten`: arms, and the round up to which what was seen
+of them does not count. Format 3 forgot nothing. Format 2 knew no false positives, tests or calibration. Format 1 had
 neither history nor leavers: its tables are what the planner begins with.
 """
 
@@ -25,7 +26,7 @@ from heterobandits.matching import Circumstances
 from heterobandits.policies import CATALOGUE, Policy
 from heterobandits.policies import policy as catalogued
 
-FORMAT = 3
+FORMAT = 4
 LISTS = (
     "sensitivities",
     "false_positive_rates",
@@ -38,6 +39,7 @@ LISTS = (
     "successes",
     "left",
     "history",
+    "forgotten",
 )
 
 
@@ -68,6 +70,8 @@ def read(text: str) -> dict[str, Any]:
         agents = len(state["sensitivities"])
         state |= {"false_positive_rates": [0.0] * agents, "tests": [1] * agents}
         state |= {"calibration": [None] * agents, "false_positive_calibration": [None] * agents}
+    if format_ < 4:
+        state |= {"forgotten": [], "on_change": "nothing"}
     for key in LISTS:
         if not isinstance(state.get(key), list):
             raise InvalidInput(
@@ -130,7 +134,8 @@ def saved_policy(saved: Any, given: Policy | None) -> Policy:
             "version of Python: the next plans may differ from those it would have made",
             stacklevel=4,
         )
-    return catalogued(given or name, delta=saved["delta"], horizon=saved["horizon"])
+    parameters = (saved["delta"], saved["horizon"], saved.get("memory"))
+    return catalogued(given or name, *parameters)
 
 
 def round_state(record: Round) -> dict[str, Any]:

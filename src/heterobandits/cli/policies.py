@@ -5,7 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
-ORIGINS = {"paper": "the paper's", "beyond": "beyond the paper", "baseline": "a baseline"}
+ORIGINS = {
+    "paper": "the paper's",
+    "beyond": "beyond the paper",
+    "forgetting": "for places that change",
+    "baseline": "a baseline",
+}
 
 
 def policies(

@@ -64,6 +64,14 @@ def simulate(
             metavar="anytime|ROUNDS",
         ),
     ] = "anytime",
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            help="How many rounds a policy that forgets remembers: its window, or where a round counts for 1/e. [default: 100]",
+            metavar="ROUNDS",
+            show_default=False,
+        ),
+    ] = None,
     checkpoints: Annotated[int, typer.Option(help="At how many rounds to note the regret.")] = 30,
     threads: ThreadsOption = None,
     format: Annotated[
@@ -87,7 +95,7 @@ def simulate(
     from heterobandits.bounds import lower_bound
     from heterobandits.cli.progress import shown_progress
     from heterobandits.files import writable
-    from heterobandits.policies import PAPER
+    from heterobandits.policies import PAPER, forgetting
     from heterobandits.policies import policy as catalogued
 
     stated, rounds, title = stated_problem(
@@ -105,7 +113,13 @@ def simulate(
     )
     names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
     log_rounds = rounds_or_anytime(policy_horizon)
-    entries = [catalogued(name, delta=delta, horizon=log_rounds) for name in dict.fromkeys(names)]
+    entries = [catalogued(name, delta, log_rounds) for name in dict.fromkeys(names)]
+    if memory is not None:
+        if not any(entry.forgets for entry in entries):
+            raise InvalidInput(
+                f"--memory is for policies that forget, {', '.join(forgetting())}: choose one of them"
+            )
+        entries = [catalogued(e, memory=memory) if e.forgets else e for e in entries]
     limit = lower_bound(stated) if stated.drift is None else None
     if output is not None:
         writable(output)

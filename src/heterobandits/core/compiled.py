@@ -134,8 +134,8 @@ class Kernel(WrapperAddressProtocol):
         return self._address
 
 
-def kernel(function, signature):
-    """`function` compiled for `signature`, to be handed to other kernels.
+def kernel(function, signature, note=""):
+    """`function` compiled for `signature`, to be handed to other kernels; `note` tells apart those for several.
 
     A factory makes many functions of one name. Code from the cache and code compiled in this process
     would then bear the same symbol, and one kernel would run in another's place: the functions in
@@ -143,6 +143,6 @@ def kernel(function, signature):
     """
     inner = (cell.cell_contents for cell in function.__closure__ or ())
     names = ", ".join(getattr(part, "py_func", part).__qualname__ for part in inner)
-    function.__qualname__ = f"{function.__qualname__}({names})"
+    function.__qualname__ = f"{function.__qualname__}({names}){note}"
     dispatcher = compiled(function)
     return dispatcher if config.DISABLE_JIT else Kernel(dispatcher, signature)

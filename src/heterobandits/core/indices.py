@@ -144,6 +144,9 @@ class Rule(NamedTuple):
         The intervals that the index is the upper end of.
     calibrated
         Whether it looks at the sets that hold what was calibrated: half of delta is theirs.
+    forgets
+        "" if it looks at the two tables of learning. Else at tables of its own, of numbers that need not be whole: of the rounds
+        in a "window" alone, or with a "discount" on every round since. Its kernel is `faded`.
     """
 
     fill: Callable
@@ -154,6 +157,7 @@ class Rule(NamedTuple):
     remembers: bool = False
     band: Band | None = None
     calibrated: bool = False
+    forgets: str = ""
 
 
 def log_row(lanes):
@@ -194,13 +198,25 @@ def seen(agents, pulls, successes, *, means=None, log_term=0.0, keys=None):
 
 
 _AGENTS = types.NamedTuple([float64[::1]] * 2 + [int64[::1]] * 3 + [float64[::1]] * 3 + [int64[::1]] + [float64[::1]] * 5, Agents)  # fmt: skip
-_TABLE = int32[:, :, ::1]
-SEEN = types.NamedTuple(
-    [_AGENTS, float64[::1], _TABLE, _TABLE, float64[::1], uint32[:, ::1], boolean[:, ::1]], Seen
-)
+
+
+def _seen(cell):
+    """The type of what is seen in tables of such cells."""
+    table = cell[:, :, ::1]
+    rest = [float64[::1], uint32[:, ::1], boolean[:, ::1]]
+    return types.NamedTuple([_AGENTS, float64[::1], table, table, *rest], Seen)
+
+
+SEEN = _seen(int32)
 DESK = typeof(desk(1, 1))
 FILL = void(SEEN, DESK, float64[:, :, ::1])
 BAND = void(SEEN, DESK, float64[:, :, ::1], float64[:, :, ::1])
+FADED = void(_seen(float64), typeof(desk(1, 1, np.float64)), float64[:, :, ::1])
+
+
+def index_kernel(fill, faded):
+    """The kernel of a rule, for tables of whole numbers or for those of a rule that forgets."""
+    return kernel(fill, FADED, " faded") if faded else kernel(fill, FILL)
 
 
 @compiled
@@ -286,7 +302,7 @@ def pool(seen, start, desk, V, W):
         weigh(k == 0, agents.d_k[k], agents.phi_k[k], count, hits, V, W)
 
 
-def pooled(equation):
+def pooled(equation, faded=False):
     """Rules for what all agents saw of an arm, weighted by sensitivity: equation(W, V, L)."""
 
     def fill(seen, desk, out):
@@ -300,7 +316,7 @@ def pooled(equation):
             for i in range(len(row)):
                 row[i] = equation(W[i], V[i], L[i]) if V[i] > 0.0 else math.inf
 
-    return kernel(fill, FILL)
+    return index_kernel(fill, faded)
 
 
 def own(equation):
@@ -419,10 +435,9 @@ def count_by_kind(seen, n, lanes, out):
 
 
 def outcomes(agents, pulls, successes):
-    """The same outside of a run, from tables [agent, lane] of one arm."""
-    block = seen(
-        agents, *(np.asarray(table, np.int32)[:, None].copy() for table in (pulls, successes))
-    )
+    """The same outside of a run, from tables [agent, lane] of one arm, which may have faded."""
+    cell = np.float64 if pulls.dtype == np.float64 else np.int32
+    block = seen(agents, *(np.asarray(table, cell)[:, None].copy() for table in (pulls, successes)))
     lanes = pulls.shape[1]
     h, f = np.empty((len(agents.r), lanes)), np.empty((len(agents.s_k), lanes))
     counted = Outcomes(agents.r, h, agents.s_k, f, np.empty(lanes))
@@ -430,7 +445,7 @@ def outcomes(agents, pulls, successes):
     return counted
 
 
-def likelihood(choose):
+def likelihood(choose, faded=False):
     """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, seen, n, lanes, work, index, estimate).
 
     It fills index[i] and, for a rule that sorts by it, estimate[i] in the lanes that are not remembered.
@@ -469,7 +484,7 @@ def likelihood(choose):
                 for i in range(todo):
                     second[lanes[i]] = estimate[i]
 
-    return kernel(fill, FILL)
+    return index_kernel(fill, faded)
 
 
 def pooled_band(half_width):
@@ -534,6 +549,8 @@ def min_width_terms(t, size, delta):
 
 
 MIN_WIDTH = Rule(pooled(min_width_index), min_width_terms, band=pooled_band(shared_width))
+MIN_WIDTH_WINDOW = Rule(pooled(min_width_index, faded=True), min_width_terms, forgets="window")
+MIN_WIDTH_DISCOUNTED = MIN_WIDTH_WINDOW._replace(forgets="discount")
 
 
 @inlined
@@ -668,6 +685,13 @@ def decaying_terms(t, size, delta):
 POSTERIOR_RATIO = Rule(likelihood(choose_not_ruled_out), evidence_terms, remembers=True)
 POSTERIOR_RATIO_DECAY = Rule(POSTERIOR_RATIO.fill, decaying_terms)
 POSTERIOR_SORTED = Rule(POSTERIOR_RATIO.fill, evidence_terms, sorted_by="estimate", remembers=True)
+POSTERIOR_SORTED_WINDOW = Rule(
+    likelihood(choose_not_ruled_out, faded=True),
+    evidence_terms,
+    sorted_by="estimate",
+    forgets="window",
+)
+POSTERIOR_SORTED_DISCOUNTED = POSTERIOR_SORTED_WINDOW._replace(forgets="discount")
 
 
 @compiled

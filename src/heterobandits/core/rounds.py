@@ -10,6 +10,8 @@ Notation as in `indices`; besides, for the truth that only the simulator knows:
                       a part for each of these, mu[m], threshold[m, a, n], gap[m, a, n]
     arms[f, a]        the arm of agent a in assignment f, for the rule that ranks whole assignments
     C[f], Y[f]        that rule's own tables: how often assignment f was played, and its successes in all
+    C[a, n], Y[a, n]  those of a rule that forgets: pulls and successes of the last rounds, or faded with time
+    past[i, a]        the arm of agent a in the rounds of that rule's window, round t at i = t modulo its length
 """
 
 from typing import NamedTuple
@@ -45,6 +47,8 @@ class World(NamedTuple):
     arms: np.ndarray
     dealt: int
     remembers: bool
+    forgets: bool
+    fade: float
     first_tie: int
     first_key: int
 
@@ -52,7 +56,8 @@ class World(NamedTuple):
 class Block(NamedTuple):
     """A block of trials: what was learned, what was paid for, and room for a round.
 
-    c, y are the tables of learning; C, Y those that the rule looks at: the same, or those of assignments.
+    c, y are the tables of learning; C, Y those that the rule looks at: the same, or those of assignments, or those of
+    a rule that forgets, which has the arms and hits of its window in past and past_hits.
     sent[q] is what was picked, an arm or an assignment; regret is the ledger of what was paid for it. Where a
     visit yields several tests, total has those of each arm and most the largest of these; L are the log terms.
     """
@@ -61,6 +66,8 @@ class Block(NamedTuple):
     y: np.ndarray
     C: np.ndarray
     Y: np.ndarray
+    past: np.ndarray
+    past_hits: np.ndarray
     words: np.ndarray
     index: np.ndarray
     sent: np.ndarray
@@ -175,6 +182,42 @@ def observe_assignment(world, m, block):
 
 
 @compiled
+def fade_tables(fade, C, Y):
+    """Let everything count for less than a round ago."""
+    A, N, B = C.shape
+    for a in range(A):
+        for n in range(N):
+            C_an = C[a, n]
+            Y_an = Y[a, n]
+            for lane in range(B):
+                C_an[lane] *= fade
+                Y_an[lane] *= fade
+
+
+@compiled
+def remember(world, m, round_, block):
+    """Take the round into the tables of a rule that forgets, and what it forgets out of them   docs/model.md (17), (18)"""
+    A, B = block.sent.shape
+    if world.fade < 1.0:
+        fade_tables(world.fade, block.C, block.Y)
+    window = len(block.past)
+    for a in range(A):
+        for lane in range(B):
+            n = block.sent[a, lane]
+            hits = succeeded(block.words[n, lane], world.threshold[m, a, n])
+            block.C[a, n, lane] += world.tests[a]
+            block.Y[a, n, lane] += hits
+            if window > 0:
+                place = round_ % window
+                if round_ > window:
+                    gone = block.past[place, a, lane]
+                    block.C[a, gone, lane] -= world.tests[a]
+                    block.Y[a, gone, lane] -= block.past_hits[place, a, lane]
+                block.past[place, a, lane] = n
+                block.past_hits[place, a, lane] = hits
+
+
+@compiled
 def fill_unvisited(sent, out):
     """out[n, lane] = whether nobody was sent to arm n."""
     A, B = sent.shape
@@ -223,8 +266,10 @@ def play_round(world, seed, trial, round_, block):
 @compiled
 def begin(block):
     """Forget everything: the trials of the block begin."""
-    for counts in (block.c, block.y, block.C, block.Y):
-        counts.fill(0)
+    block.c.fill(0)
+    block.y.fill(0)
+    block.C.fill(0)
+    block.Y.fill(0)
     block.total.fill(0)
     block.most.fill(0)
     block.remembered.fill(False)
@@ -265,6 +310,8 @@ def play_trials(fill, world, seed, trial, elapsed, rounds, L, checkpoints, contr
             seen = Seen(world.agents, mu, block.C, block.Y, block.L, keys, block.remembered)
             fill(seen, block.desk, block.index)
             finish_round(world, m, block)
+            if world.forgets:
+                remember(world, m, round_, block)
             if world.remembers:
                 fill_unvisited(block.sent, block.remembered)
             control[DONE] += B

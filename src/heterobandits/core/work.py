@@ -38,15 +38,15 @@ class Desk(NamedTuple):
     counts: np.ndarray
 
 
-def desk(agents, lanes):
-    """Room for as many agents in as many lanes."""
+def desk(agents, lanes, counts=np.int32):
+    """Room for as many agents in as many lanes; `counts` is what the tables hold."""
     return Desk(
         floats=np.empty((FLOAT_ROWS + 2 * agents) * lanes),
         flags=np.empty(FLAG_ROWS * lanes, np.bool_),
         words=np.empty(WORDS_PER_COUNTER * lanes, np.uint32),
         lanes=np.empty(lanes, np.int64),
         sums=np.empty((2, STRIP + SKEW)),
-        counts=np.empty((2, STRIP + SKEW), np.int32),
+        counts=np.empty((2, STRIP + SKEW), counts),
     )
 
 
