@@ -1,13 +1,14 @@
 """Running experiments and keeping what is finished: the result files are also the restart log.
 
 A finished experiment lies in `runs/NAME.json`. It is used again if its definition, its seed and
-the versions behind its numbers are the same, and run anew otherwise.
+the versions behind its numbers are the same, and run anew otherwise. What is no experiment of the
+paper may be kept beside them.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ EVEN_CHECKPOINTS = 50
 EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axis too
 
 Report = Callable[[str, float], None]  # what is running, and the share of all work done
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,32 @@ class Kept:
 
     def path(self, experiment: Experiment) -> Path:
         """The file of one experiment."""
-        return self.folder / f"{experiment.name}.json"
+        return self._file(experiment.name)
 
-    def load(self, experiment: Experiment, seed: int) -> Results | str | None:
-        """The finished run; None if there is none to use; a note if the file cannot be read."""
-        path = self.path(experiment)
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    def read(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | str | None:
+        """What is kept under a name, as `parse` reads it; None if there is none to use; a note if it cannot be read."""
+        path = self._file(name)
         if not self.resume or not path.exists():
             return None
         try:
-            results = Results.from_json(path.read_text(encoding="utf-8"))
+            return parse(path.read_text(encoding="utf-8"))
         except (InvalidInput, OSError, UnicodeDecodeError) as error:
             return f"{path} cannot be used and is run again: {error}"
+
+    def write(self, name: str, text: str) -> None:
+        """Keep a text under a name."""
+        with writing_to(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_aside(self._file(name), lambda aside: aside.write_text(text, "utf-8"))
+
+    def load(self, experiment: Experiment, seed: int) -> Results | str | None:
+        """The finished run; None if there is none to use; a note if the file cannot be read."""
+        results = self.read(experiment.name, Results.from_json)
+        if not isinstance(results, Results):
+            return results
         entries = [policy(given) for given in experiment.policies]
         same = (
             results.problem == experiment.problem
@@ -62,10 +79,7 @@ class Kept:
 
     def save(self, experiment: Experiment, results: Results) -> None:
         """Keep a finished run."""
-        text = results.to_json()
-        with writing_to(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_aside(self.path(experiment), lambda aside: aside.write_text(text, "utf-8"))
+        self.write(experiment.name, results.to_json())
 
 
 def checkpoints(horizon: int) -> list[int]:

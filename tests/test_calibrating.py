@@ -1,0 +1,307 @@
+"""Our own table beside the paper's robustness: agents that are only calibrated."""
+
+import json
+import math
+import signal
+import threading
+from dataclasses import astuple, replace
+
+import numpy as np
+import pytest
+
+from heterobandits import InvalidInput, Problem, coverage, simulate
+from heterobandits.engine import Learning, World
+from heterobandits.experiments import calibrating
+from heterobandits.experiments.calibrating import (
+    Row,
+    Season,
+    Study,
+    calibrations,
+    play_season,
+    play_study,
+    run_study,
+    season_seed,
+    summed_up,
+)
+from heterobandits.experiments.runs import Kept
+from heterobandits.intervals import mean_intervals
+from heterobandits.policies import policy
+
+SMALL = Study(2, 3)
+CELLS = [
+    *(
+        (planner, tests)
+        for planner in (
+            "plugged in",
+            "calibrated",
+            "calibrated, stated over",
+            "calibrated, stated under",
+            "calibrated, stated mix",
+        )
+        for tests in (10, 20, 50, 200)
+    ),
+    ("stated over", 0),
+    ("stated under", 0),
+    ("stated mix", 0),
+]
+OVER = [0.85, 0.85, 0.85, 0.98, 0.98]
+UNDER = [0.75, 0.75, 0.75, 0.9, 0.9]
+MIX = [0.75, 0.75, 0.75, 0.98, 0.98]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """The whole table, from few calibrations."""
+    return play_study(SMALL, threads=1)
+
+
+def handmade(draws=24, trials=8):
+    """A table in which no two numbers are alike."""
+    return [
+        Row(planner, tests, 5.0 + i, 0.25 + i / 100, i / 250, 0.1 + i / 100, draws, trials)
+        for i, (planner, tests) in enumerate(CELLS)
+    ]
+
+
+def watched_by_hand(problem, name, seed, trials):
+    """A season trial by trial, arm by arm: what play_season should say of the intervals."""
+    learning = Learning(World(problem, policy(name)), seed, 0, trials)
+    failed = set()
+    for _ in range(30):
+        learning.advance(10)
+        ends = []
+        for i in range(trials):
+            tables = (table[:, :, i].copy() for table in (learning.pulls, learning.successes))
+            known = mean_intervals(*tables, problem.team)
+            ends.append(list(zip(known.lower, known.upper, strict=True)))
+            inside = [low <= m <= up for m, (low, up) in zip(problem.means, ends[i], strict=True)]
+            if not all(inside):
+                failed.add(i)
+    widths = [up - low for trial in ends for low, up in trial]
+    return len(failed) / trials, sum(widths) / len(widths)
+
+
+class TestSeason:
+    """Regret, failures and widths of the trials of one calibration."""
+
+    @pytest.mark.parametrize(
+        ("known", "name"),
+        [
+            ({"believed": [0.56, 0.56, 0.56, 0.66, 0.66]}, "posterior-sorted"),
+            ({"calibration": [(3, 20), (3, 20), (3, 20), (5, 20), (5, 20)]}, "calibrated-sorted"),
+            ({"calibration": [(16, 20)] * 3 + [(19, 20)] * 2}, "calibrated-sorted"),
+        ],
+        ids=["believed far off", "calibrated by bad luck", "calibrated"],
+    )
+    def test_it_is_what_trials_one_by_one_say(self, covid, known, name):
+        problem = Problem(covid.means, covid.sensitivities, **known)
+        season = play_season(problem, 5, 6)
+        failed, width = watched_by_hand(problem, name, 5, 6)
+        assert season.failed == failed
+        assert season.width == pytest.approx(width, rel=1e-9)
+        regrets = simulate(problem, name, 300, 6, 5, keep="final").regrets(name)
+        assert season.regret == pytest.approx(regrets.mean(), rel=1e-12)
+        # who looks in every round sees no fewer failures
+        every_round = coverage(problem, 300, 6, 5, policy=name, watched=["posterior-ratio"])
+        assert season.failed <= every_round.failed["posterior-ratio"]
+        if "16" not in str(known):
+            assert 0 < season.failed < 1, "a share that could tell nothing"
+
+
+class TestStudy:
+    """All planners after all numbers of tests."""
+
+    def test_every_planner_and_number_of_tests(self, rows):
+        assert [(row.planner, row.tests) for row in rows] == CELLS
+        assert {(row.draws, row.trials) for row in rows} == {(2, 3)}
+
+    @pytest.mark.parametrize(
+        ("planner", "tests", "name", "known"),
+        [
+            ("plugged in", 10, "posterior-sorted", lambda f: {"believed": [(k + 1) / 12 for k in f]}),
+            ("calibrated", 50, "calibrated-sorted", lambda f: {"calibration": [(k, 50) for k in f]}),
+            ("calibrated, stated mix", 10, "calibrated-sorted",
+             lambda f: {"calibration": [(k, 10) for k in f], "believed": MIX}),
+            ("calibrated, stated over", 200, "calibrated-sorted",
+             lambda f: {"calibration": [(k, 200) for k in f], "believed": OVER}),
+            ("stated over", 0, "posterior-sorted", lambda f: {"believed": OVER}),
+            ("stated under", 0, "posterior-sorted", lambda f: {"believed": UNDER}),
+        ],
+    )  # fmt: skip
+    def test_a_cell_computed_anew(self, rows, covid, planner, tests, name, known):
+        """The luck of a calibration is that of a seed of its own; its error is over calibrations."""
+        random = np.random.default_rng(tests)
+        means = []
+        for draw in range(2):
+            found = random.binomial(tests, covid.sensitivities).tolist()
+            problem = Problem(covid.means, covid.sensitivities, **known(found))
+            results = simulate(problem, name, 300, 3, seed=draw, keep="final")
+            means.append(float(results.regrets(name).mean()))
+        (row,) = (row for row in rows if (row.planner, row.tests) == (planner, tests))
+        assert row.regret == pytest.approx(sum(means) / 2, rel=1e-12)
+        # of two numbers the standard error of the mean is half their distance
+        assert row.regret_se == pytest.approx(abs(means[0] - means[1]) / 2, rel=1e-9)
+
+    def test_summed_up_by_hand(self):
+        seasons = [Season(3.0, 0.0, 0.125), Season(5.0, 0.5, 0.25), Season(10.0, 0.25, 0.75)]
+        row = summed_up(Study(3, 4), "calibrated", 20, seasons)
+        # squares of -3, -1 and 4 make 26; over 2 the variance, and that over 3 the error's square
+        error = math.sqrt(13 / 3)
+        assert astuple(row) == ("calibrated", 20, 6.0, pytest.approx(error), 0.25, 0.375, 3, 4)
+
+    def test_the_same_bits_on_two_threads(self, rows):
+        assert play_study(SMALL, threads=2) == rows
+
+    def test_calibrations_are_shares_of_the_tests(self):
+        drawn = calibrations(1000, 50, 7)
+        assert len(drawn) == 50
+        assert {of for found in drawn for _, of in found} == {1000}
+        shares = np.mean([[k / of for k, of in found] for found in drawn], axis=0)
+        # 50,000 tests: five standard errors are below 0.009
+        assert shares == pytest.approx([0.8, 0.8, 0.8, 0.95, 0.95], abs=0.009)
+        assert drawn != calibrations(1000, 50, 8)
+        assert drawn[:3] == calibrations(1000, 3, 7)
+
+    def test_seeds_have_luck_of_their_own(self):
+        assert [season_seed(0, draw) for draw in range(3)] == [0, 1, 2]
+        seeds = {season_seed(seed, draw) for seed in range(1000) for draw in range(100)}
+        assert len(seeds) == 100_000
+        assert 0 <= season_seed(2**64 - 1, 99) < 2**64
+
+    def test_another_seed_gives_other_rows(self, rows):
+        others = play_study(replace(SMALL, seed=1))
+        same = [row for row, other in zip(rows, others, strict=True) if row.regret == other.regret]
+        assert same == []
+
+    @pytest.mark.parametrize(
+        ("trials", "draws", "each"),
+        [(None, 24, 8), (2, 2, 1), (3, 3, 1), (6, 2, 3), (64, 8, 8), (60, 8, 8), (10**9, 24, 8)],
+    )
+    def test_as_many_trials_as_are_asked_for(self, trials, draws, each):
+        assert Study.of(trials, 4) == Study(draws, each, 4)
+
+    @pytest.mark.parametrize(
+        ("given", "culprit"),
+        [((1, 8), "draws is 1"), ((2, 0), "trials is 0"), ((2, 1, -1), "seed is -1")],
+    )
+    def test_what_is_no_study(self, given, culprit):
+        with pytest.raises(InvalidInput, match=culprit):
+            Study(*given)
+
+    def test_an_interrupt_ends_it(self):
+        before = threading.active_count()
+        seen = []
+
+        def progress(done, total):
+            seen.append((done, total))
+            if done == 3:
+                signal.raise_signal(signal.SIGINT)
+
+        with pytest.raises(KeyboardInterrupt):
+            play_study(SMALL, threads=2, progress=progress)
+        assert seen == [(1, 46), (2, 46), (3, 46)]
+        assert threading.active_count() == before
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class TestKept:
+    """A finished study is kept beside the runs, and used again only if nothing has changed."""
+
+    @pytest.fixture
+    def played(self, monkeypatch):
+        """The studies that were played: quickly, and always with the same outcome."""
+        studies = []
+
+        def play(study, progress):
+            studies.append(study)
+            progress(1, 2)
+            return handmade(study.draws, study.trials)
+
+        monkeypatch.setattr(calibrating, "play_study", play)
+        return studies
+
+    def test_resume(self, tmp_path, played):
+        kept = Kept(tmp_path / "runs", resume=True)
+        assert run_study(Study(), kept) == handmade()
+        path = tmp_path / "runs" / "calibration.json"
+        assert [p.name for p in path.parent.iterdir()] == [path.name]
+        payload = json.loads(path.read_text("utf-8"))
+        payload["rows"][0]["regret"] = 123.5
+        path.write_text(json.dumps(payload), "utf-8")
+        again = run_study(Study(), kept)
+        assert again == [replace(handmade()[0], regret=123.5), *handmade()[1:]]
+        assert played == [Study()]
+        assert run_study(Study(), replace(kept, resume=False)) == handmade()
+        assert played == [Study()] * 2
+        assert json.loads(path.read_text("utf-8"))["rows"][0]["regret"] == 5
+
+    @pytest.mark.parametrize("other", [Study(seed=1), Study(draws=23), Study(trials=9)])
+    def test_another_study_is_played(self, tmp_path, played, other):
+        kept = Kept(tmp_path, resume=True)
+        notes = []
+        run_study(Study(), kept)
+        assert run_study(other, kept, note=notes.append) == handmade(other.draws, other.trials)
+        assert played == [Study(), other]
+        assert notes == []
+
+    @pytest.mark.parametrize("changed", ["versions", "problem", "stated", "horizon", "every"])
+    def test_another_definition_is_played(self, tmp_path, played, changed):
+        kept = Kept(tmp_path, resume=True)
+        run_study(Study(), kept)
+        path = tmp_path / "calibration.json"
+        payload = json.loads(path.read_text("utf-8"))
+        assert payload["definition"][changed]
+        payload["definition"][changed] = "other"
+        path.write_text(json.dumps(payload), "utf-8")
+        run_study(Study(), kept)
+        assert played == [Study()] * 2
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda data: b"",
+            lambda data: data[: len(data) // 2],
+            lambda data: b"\xff\xfe" + data,
+            lambda data: b"[1, 2]",
+            lambda data: b"[" * 100_000,
+            lambda data: data.replace(b'"rows": [', b'"rows": [7, ', 1),
+            lambda data: data.replace(b'"plugged in"', b'"plugged out"', 1),
+            lambda data: data.replace(b'"tests": 20', b'"tests": 21', 1),
+            lambda data: data.replace(b'"regret": 5.0,', b'"regret": "5.0",', 1),
+            lambda data: data.replace(b'"regret": 5.0,', b'"regret": NaN,', 1),
+            lambda data: data.replace(b'"regret": 5.0,', b'"regret": Infinity,', 1),
+            lambda data: data.replace(b'"regret": 5.0,', b'"regret": -5,', 1),
+            lambda data: data.replace(b'"failed": 0.0,', b'"failed": 1.5,', 1),
+            lambda data: data.replace(b'"regret": 5.0,', b'"regrets": 5,', 1),
+            lambda data: data.replace(b'"trials": 8', b'"trials": 7', 2),
+            lambda data: data.replace(b'_calibration": 1', b'_calibration": 2'),
+        ],
+        ids=[
+            "empty", "half", "not text", "a list", "deep", "a row", "a planner", "tests", "a text",
+            "no number", "endless", "negative", "a share", "a key", "trials", "newer format",
+        ],
+    )  # fmt: skip
+    def test_a_damaged_file_is_played_again_with_a_note(self, tmp_path, played, damage):
+        kept = Kept(tmp_path, resume=True)
+        run_study(Study(), kept)
+        path = tmp_path / "calibration.json"
+        whole = path.read_bytes()
+        path.write_bytes(damage(whole))
+        assert path.read_bytes() != whole
+        notes = []
+        assert run_study(Study(), kept, note=notes.append) == handmade()
+        (note,) = notes
+        assert f"{path} cannot be used and is run again: " in note
+        assert "\n" not in note
+        assert path.read_bytes() == whole
+        assert played == [Study()] * 2
+
+    def test_an_interrupt_keeps_nothing(self, tmp_path):
+        def interrupt(title, share):
+            assert title == "COVID tests, sensitivities only calibrated"
+            if share > 0:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run_study(SMALL, Kept(tmp_path, resume=True), interrupt)
+        assert list(tmp_path.iterdir()) == []
