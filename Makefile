@@ -5,7 +5,7 @@ WORKERS := -n 2 --dist worksteal
 
 .PHONY: demo test lint installed covered interpreted lowest clean
 
-demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in 75 seconds
+demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in 85 seconds
 	$(BIN)/heterobandits reproduce --output demo
 	@echo "Open demo/report.html."
 

@@ -4,14 +4,15 @@ import json
 import math
 import signal
 import threading
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from heterobandits import InvalidInput, Problem, coverage, simulate
 from heterobandits.engine import Learning, World
-from heterobandits.experiments import calibrating
+from heterobandits.experiments import calibrating, figures, report
 from heterobandits.experiments.calibrating import (
     Row,
     Season,
@@ -23,9 +24,15 @@ from heterobandits.experiments.calibrating import (
     season_seed,
     summed_up,
 )
+from heterobandits.experiments.catalogue import CASES, SYNTHETIC
+from heterobandits.experiments.claims import CLAIMS, Judged
+from heterobandits.experiments.reproduce import Reproduction, chosen_policies, reproduce
 from heterobandits.experiments.runs import Kept
+from heterobandits.experiments.tables import Cell, Percent, Ranking
 from heterobandits.intervals import mean_intervals
 from heterobandits.policies import policy
+from markup import Page
+from reference import PAPER
 
 SMALL = Study(2, 3)
 CELLS = [
@@ -305,3 +312,102 @@ class TestKept:
         with pytest.raises(KeyboardInterrupt):
             run_study(SMALL, Kept(tmp_path, resume=True), interrupt)
         assert list(tmp_path.iterdir()) == []
+
+
+class TestReproduction:
+    """Where the table stands, and where it does not."""
+
+    @pytest.fixture
+    def quickly(self, monkeypatch):
+        """The study and the drawing cost nothing; whether the study was played is noted."""
+        calls = []
+
+        def play(study, progress):
+            calls.append(study)
+            for done in (1, 2):
+                progress(done, 2)
+            return handmade(study.draws, study.trials)
+
+        monkeypatch.setattr(calibrating, "play_study", play)
+        monkeypatch.setattr(figures, "save_figure", lambda draw, folder, name: "<svg></svg>")
+        return calls
+
+    def test_the_share_of_the_work_goes_on_from_the_papers(self, tmp_path, quickly):
+        seen = []
+        options = {"trials": 6, "seed": 3, "quick": True}
+        made = reproduce(
+            tmp_path, only=["robustness"], **options, show=lambda *what: seen.append(what)
+        )
+        assert quickly == [Study(2, 3, 3)]
+        assert made.calibrated == handmade(2, 3)
+        titles = list(dict(seen))
+        assert titles[4:] == [calibrating.TITLE, "checking the theory", "drawing"]
+        shares = [share for _, share in seen]
+        assert shares == sorted(shares)
+        of_study = [share for title, share in seen if title == calibrating.TITLE]
+        assert 0 < of_study[0] < of_study[1] < of_study[2] == 1
+
+    def test_only_other_parts_do_without_it(self, tmp_path, quickly):
+        reproduce(tmp_path, only=["robustness"], trials=2, quick=True)
+        assert (tmp_path / "tables" / "calibration.csv").is_file()
+        quickly.clear()
+        others = ["covid", "covid-over", "two-by-two"]
+        made = reproduce(tmp_path, only=others, trials=2, quick=True)
+        assert quickly == []
+        assert made.summary()["beyond"] == {"calibration": []}
+        assert not (tmp_path / "tables" / "calibration.csv").exists()
+        assert "calibrated" not in (tmp_path / "report.html").read_text("utf-8").lower()
+
+    def test_which_policies_are_compiled(self):
+        assert chosen_policies(["hotel", "covid"], False) == PAPER
+        needed = (*PAPER, "posterior-sorted", "calibrated-sorted")
+        assert chosen_policies(["robustness"], False) == needed
+        assert chosen_policies(["covid", *CASES], False) == needed
+        assert chosen_policies([], False) == needed
+
+    def page(self, calibrated):
+        judged = [Judged(CLAIMS[0], "pass", "as seen")]
+        cell = ("cucb", "covid-mix", 10.0, 0.1, 10.0, 0.1)
+        ranking = Ranking(SYNTHETIC[0], SYNTHETIC[0].ranking, (1, 2, 3, 4, 5), "match")
+        tables = ([Cell(*cell)], [Percent(*cell, 0.0, 0.1)], [ranking])
+        return report.render(judged, *tables, [], "made so", False, calibrated)
+
+    def test_the_report_has_it_apart_from_the_papers(self):
+        with_, without = (Page(self.page(rows)) for rows in (handmade(), []))
+        heading = "Our own addition: agents that are only calibrated"
+        assert heading not in without.text
+        before, after = with_.text.split(heading)
+        # all that the paper is compared with stands before it, and is the same without it
+        rest, made = without.text.split("How it was made")
+        assert before == rest
+        assert after.endswith(f"How it was made{made}")
+        assert "Not in the paper, and no part of the verdict" in after
+        assert "24 calibrations" in after
+        assert "8 trials each" in after
+        assert "docs/model.md" in after
+        assert with_.tags["table"] == without.tags["table"] + 1
+
+    def test_every_cell_is_in_the_report(self):
+        text = self.page(handmade())
+        page = Page(text)
+        own = text[text.index('<table class="own">') :]
+        assert own.count("<tr>") == 1 + 8
+        assert own.count('colspan="1"') == 20
+        assert own.count('colspan="4"') == 3
+        assert "tests of each agent 10 20 50 200 plugged in" in page.text
+        # the second row's second cell is the sixth: 5 + 5, 0.30 twice, 5/250, 0.15
+        assert "calibrated 9.0 ± 0.6 1.6 % · 0.14 10.0 ± 0.6 2.0 % · 0.15" in page.text
+        assert "stated mix 27.0 ± 0.9 8.8 % · 0.32" in page.text
+
+    def test_nothing_in_it_contradicts_the_paper(self):
+        made = Reproduction([], [], [], [], 0.0, False, Path(), handmade())
+        assert not made.contradicted
+        assert not any(made.summary()["tables"].values())
+        assert made.summary()["beyond"]["calibration"] == [asdict(row) for row in handmade()]
+        assert report.numbers([], [], [], []) == []
+
+    def test_a_line_for_the_terminal(self):
+        assert report.calibration_line(handmade()) == (
+            "beyond the paper, regret with 10 tests of each agent: 5.0 plugged in, 9.0 calibrated; "
+            "with 200: 8.0 plugged in, 12.0 calibrated"
+        )

@@ -51,9 +51,9 @@ class TestReproduce:
         wanted |= {f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "png", "pdf")}
         wanted |= {
             f"tables/{name}.csv"
-            for name in ("claims", "coverage", "robustness_regret", "robustness_percent", "synthetic_rankings")
+            for name in ("claims", "coverage", "robustness_regret", "robustness_percent", "synthetic_rankings", "calibration")
         }  # fmt: skip
-        wanted |= {f"runs/{name}.json" for name in ("covid", *CASES, *ONLY[1:])}
+        wanted |= {f"runs/{name}.json" for name in ("covid", *CASES, *ONLY[1:], "calibration")}
         found = files(folders[0][1])
         assert set(found) == wanted
         for name, data in found.items():
@@ -65,7 +65,7 @@ class TestReproduce:
         one, two = (files(folder) for _, folder in folders)
         timed = {"report.html", "provenance.json"}
         same = [name for name in one if name not in timed and not name.startswith("runs/")]
-        assert len(same) == 5 * 3 + 5 + 1
+        assert len(same) == 5 * 3 + 6 + 1
         for name in same:
             assert one[name] == two[name], name
 
@@ -88,7 +88,8 @@ class TestReproduce:
     def test_tables_hold_what_the_summary_says(self, folders):
         made, folder = folders[0]
         summary = json.loads(json.dumps(made.summary()))
-        for name, rows in {**summary["tables"], "claims": summary["claims"]}.items():
+        tables = {**summary["tables"], **summary["beyond"], "claims": summary["claims"]}
+        for name, rows in tables.items():
             with (folder / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
                 written = list(csv.DictReader(file))
             assert len(written) == len(rows) > 0
@@ -102,13 +103,15 @@ class TestReproduce:
     def test_summary_is_the_contract(self, folders):
         made, folder = folders[0]
         summary = made.summary()
-        assert list(summary) == ["claims", "tables", "quick", "report", "seconds"]
+        assert list(summary) == ["claims", "tables", "beyond", "quick", "report", "seconds"]
         assert list(summary["tables"]) == [
             "robustness_regret",
             "robustness_percent",
             "synthetic_rankings",
         ]
         assert [len(rows) for rows in summary["tables"].values()] == [9, 9, 2]
+        assert list(summary["beyond"]) == ["calibration"]
+        assert len(summary["beyond"]["calibration"]) == 23
         assert all(list(c) == ["id", "text", "verdict", "evidence"] for c in summary["claims"])
         assert summary["quick"] is False
         assert summary["report"] == str(folder / "report.html")

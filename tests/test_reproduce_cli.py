@@ -85,7 +85,7 @@ class TestReproduce:
         assert done.stderr == ""
         assert done.stdout.count("\n") == 1
         answer = json.loads(done.stdout)
-        assert list(answer) == ["claims", "tables", "quick", "report", "seconds"]
+        assert list(answer) == ["claims", "tables", "beyond", "quick", "report", "seconds"]
         ids = [claim["id"] for claim in answer["claims"]]
         assert ids[:3] == ["hotel-always", "hotel-order", "hotel-baselines"]
         assert ids[3:] == THEORY_IDS
@@ -99,6 +99,7 @@ class TestReproduce:
             "robustness_percent": [],
             "synthetic_rankings": [],
         }
+        assert answer["beyond"] == {"calibration": []}
         assert answer["quick"] is False
         assert answer["report"] == str(folder / "report.html")
         assert (folder / "report.html").is_file()
@@ -127,6 +128,7 @@ class TestReproduce:
         assert " of 17 claims hold, " in out.splitlines()[0]
         assert "of 9 regrets agree" in out
         assert "of 9 percent changes agree" in out
+        assert out.splitlines()[-2].startswith("beyond the paper, regret ")
         # nothing can be said of No-Sharing, which is not affected
         assert "unclear: Overestimating hurts No-Sharing less than underestimating." in out
         assert out.splitlines()[-1].startswith(f"{tmp_path / 'report.html'} after ")

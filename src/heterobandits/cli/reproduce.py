@@ -56,8 +56,8 @@ def reproduce(
     if list_:
         print_list()
         return 0
+    from heterobandits.experiments.reproduce import chosen_policies
     from heterobandits.experiments.reproduce import reproduce as run
-    from heterobandits.policies import PAPER
 
     names = [] if only is None else [name.strip() for name in only.split(",")]
     work = partial(
@@ -70,7 +70,7 @@ def reproduce(
         seed=seed,
         resume=resume,
     )
-    made = run_and_tell(work, PAPER, print_verdict, format, quiet)
+    made = run_and_tell(work, chosen_policies(names, long), print_verdict, format, quiet)
     return CONTRADICTED if strict and made.contradicted else 0
 
 
@@ -91,7 +91,7 @@ def print_list() -> None:
 
 def print_verdict(made: "Reproduction") -> None:
     """The verdict, what does not plainly hold, and where to look."""
-    from heterobandits.experiments.report import headline
+    from heterobandits.experiments.report import calibration_line, headline
 
     print(headline(made.claims))
     for judged in made.claims:
@@ -105,6 +105,8 @@ def print_verdict(made: "Reproduction") -> None:
         verdicts = [row.verdict for row in made.rankings]
         counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("match", "tied", "mismatch"))
         print(f"of {len(verdicts)} rankings: {counts}")
+    if made.calibrated:
+        print(calibration_line(made.calibrated))
 
 
 def hotel_means(

@@ -1,16 +1,18 @@
 """The report of the reproduction, on one page.
 
 It starts with the verdict, then shows every claim, table and figure, the published number beside
-ours, and ends with what made it.
+ours, and ends with what made it. What is our own alone stands under a heading that says so.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+from heterobandits.experiments import calibrating
 from heterobandits.experiments.claims import Judged
 from heterobandits.experiments.pages import rendered
 from heterobandits.experiments.tables import Cell, Percent, Ranking
 from heterobandits.plots import style_of
+from heterobandits.ranges import DEFAULT_DELTA
 
 SENSITIVITIES = {
     "covid-over": "overestimated",
@@ -42,6 +44,7 @@ def render(
     figures: Sequence[tuple[str, str, str]],
     provenance: str,
     quick: bool,
+    calibrated: Sequence[calibrating.Row] = (),
 ) -> str:
     """The whole page. `figures` are (title, caption, SVG text)."""
     return rendered(
@@ -52,6 +55,7 @@ def render(
         claims=claims,
         regrets=[beside(c, digits=2) for c in regrets],
         percent=[{**beside(c, digits=1), "ratio": change(c)} for c in percent],
+        calibrated=calibration(calibrated) if calibrated else None,
         rankings=[ranked(row) for row in rankings],
         figures=figures,
         provenance=provenance,
@@ -108,6 +112,43 @@ def ranked(row: Ranking) -> dict[str, str]:
         "ours": ", ".join(f"{style_of(p).title}\N{NO-BREAK SPACE}{regret(m)}" for p, m in regrets),
         "verdict": row.verdict,
     }
+
+
+def calibration(rows: Sequence[calibrating.Row]) -> dict[str, Any]:
+    """Our own table, as texts: a line for each planner, with a cell that spans all tests if it knows of none."""
+    cells: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        cells.setdefault(row.planner, []).append(
+            {
+                "regret": f"{row.regret:.1f} ± {2 * row.regret_se:.1f}",
+                "failed": f"{100 * row.failed:.1f} %",
+                "width": f"{row.width:.2f}",
+            }
+        )
+    sizes = [tests for tests in dict.fromkeys(row.tests for row in rows) if tests]
+    return {
+        "sizes": sizes,
+        "lines": [
+            {"planner": planner, "cells": line, "span": len(sizes) // len(line)}
+            for planner, line in cells.items()
+        ],
+        "horizon": calibrating.COVID.horizon,
+        "every": calibrating.EVERY,
+        "allowed": f"{100 * DEFAULT_DELTA:g} %",
+        "draws": rows[0].draws,
+        "trials": rows[0].trials,
+    }
+
+
+def calibration_line(rows: Sequence[calibrating.Row]) -> str:
+    """The same in a sentence: who plugs in what few and many tests say, beside who allows for what they do not."""
+    regrets = {(row.planner, row.tests): row.regret for row in rows}
+    few, many = min(calibrating.SIZES), max(calibrating.SIZES)
+    parts = [
+        f"{words}: {regrets['plugged in', tests]:.1f} plugged in, {regrets['calibrated', tests]:.1f} calibrated"
+        for tests, words in ((few, f"with {few} tests of each agent"), (many, f"with {many}"))
+    ]
+    return f"beyond the paper, regret {'; '.join(parts)}"
 
 
 def claims_rows(claims: Sequence[Judged]) -> list[dict[str, Any]]:

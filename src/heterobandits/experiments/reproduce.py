@@ -1,20 +1,24 @@
-"""The reproduction: run, judge, draw and report everything the paper shows, with one call."""
+"""The reproduction: run, judge, draw and report everything the paper shows, with one call.
+
+Beside the robustness tables stands one of our own, `calibrating`: it is judged by nobody.
+"""
 
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from heterobandits.errors import listed, path_from, unknown, whole_number
-from heterobandits.experiments import figures, report
+from heterobandits.experiments import calibrating, figures, report
 from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
 from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
 from heterobandits.experiments.runs import (
     Kept,
     Report,
+    cost,
     run_all,
     with_trials,
     write_table,
@@ -29,6 +33,7 @@ from heterobandits.experiments.tables import (
 )
 from heterobandits.experiments.theory import COVERAGE_TRIALS, Theory, check_theory
 from heterobandits.files import writable, write_aside, writing_to
+from heterobandits.policies import PAPER
 from heterobandits.provenance import machine, versions
 from heterobandits.results import Results
 
@@ -37,6 +42,7 @@ QUICK_SHARE = 5  # of the long horizon of the rankings, a quick run plays one in
 QUICK_COVERAGE = 500
 
 TABLES = ("robustness_regret", "robustness_percent", "synthetic_rankings")
+BEYOND = (calibrating.NAME,)  # tables of our own, with which nothing published is compared
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "covid": ("covid",),
@@ -52,7 +58,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out: verdicts, tables, and how long it took."""
+    """What came out: verdicts, tables, and how long it took; `calibrated` is our own and no part of the verdict."""
 
     claims: list[Judged]
     regret: list[Cell]
@@ -61,6 +67,7 @@ class Reproduction:
     seconds: float
     quick: bool
     folder: Path
+    calibrated: list[calibrating.Row] = field(default_factory=list)
 
     @property
     def contradicted(self) -> bool:
@@ -85,6 +92,7 @@ class Reproduction:
                 "robustness_percent": [{**asdict(c), "agrees": c.agrees} for c in self.percent],
                 "synthetic_rankings": [row.to_dict() for row in self.rankings],
             },
+            "beyond": {"calibration": [asdict(row) for row in self.calibrated]},
             "quick": self.quick,
             "report": str(self.page),
             "seconds": self.seconds,
@@ -103,6 +111,22 @@ def chosen_experiments(only: Sequence[str], long: bool) -> list[Experiment]:
                 raise unknown("experiment", name, list(dict.fromkeys([*GROUPS, *every])))
             names |= set(GROUPS.get(name, (name,)))
     return [experiment for experiment in every.values() if experiment.name in names]
+
+
+def has_robustness(experiments: Sequence[Experiment]) -> bool:
+    """Whether all that the robustness tables are made from is among these."""
+    return {"covid", *CASES} <= {experiment.name for experiment in experiments}
+
+
+def chosen_policies(only: Sequence[str], long: bool) -> tuple[str, ...]:
+    """The policies that these groups or names need."""
+    robust = has_robustness(chosen_experiments(only, long))
+    return (*PAPER, *calibrating.POLICIES) if robust else PAPER
+
+
+def part_of(show: Report, start: float, share: float) -> Report:
+    """The same report for a part of the work, which begins at `start` and is such a share of it all."""
+    return lambda title, done: show(title, start + share * min(1.0, done))
 
 
 def reproduce(
@@ -128,7 +152,7 @@ def reproduce(
     long
         Also the longer runs the authors looked at.
     trials
-        As many trials in every experiment, instead of its own number.
+        As many trials in every experiment, instead of its own number; fewer, but never more, for what is our own.
     resume
         Use the finished experiments of an earlier run in the same folder.
     show, note
@@ -146,7 +170,15 @@ def reproduce(
             replace(e, horizon=e.horizon // QUICK_SHARE) if e.ranking else e for e in experiments
         ]
     writable(folder)
-    results = run_all(experiments, seed, Kept(folder / "runs", resume), show, note)
+    kept = Kept(folder / "runs", resume)
+    study = calibrating.Study.of(trials, seed) if has_robustness(experiments) else None
+    works = (sum(map(cost, experiments)), 0.0 if study is None else calibrating.cost(study))
+    paper = works[0] / sum(works)
+    results = run_all(experiments, seed, kept, part_of(show, 0.0, paper), note)
+    calibrated = []
+    if study is not None:
+        how = (part_of(show, paper, 1.0 - paper), note)
+        calibrated = calibrating.run_study(study, kept, *how)
     show("checking the theory", 1.0)
     theory = {
         e.name: check_theory(
@@ -156,7 +188,7 @@ def reproduce(
         if e.name in THEORY
     }
     show("drawing", 1.0)
-    robust = {"covid", *CASES} <= results.keys()
+    robust = study is not None
     made = Reproduction(
         claims=judge(Evidence(results, theory)),
         regret=robustness_regret(results) if robust else [],
@@ -165,6 +197,7 @@ def reproduce(
         seconds=0.0,
         quick=quick,
         folder=folder,
+        calibrated=calibrated,
     )
     with writing_to(folder):
         write_everything(made, experiments, results, theory, seed)
@@ -222,6 +255,7 @@ def write_everything(
     for name, rows in {
         "claims": summary["claims"],
         **summary["tables"],
+        **summary["beyond"],
         "coverage": studies,
     }.items():
         if rows:
@@ -245,7 +279,14 @@ def write_everything(
     )
     write_aside(folder / "provenance.json", lambda aside: aside.write_text(provenance, "utf-8"))
     page = report.render(
-        made.claims, made.regret, made.percent, made.rankings, shown, provenance, made.quick
+        made.claims,
+        made.regret,
+        made.percent,
+        made.rankings,
+        shown,
+        provenance,
+        made.quick,
+        made.calibrated,
     )
     write_aside(made.page, lambda aside: aside.write_text(page, "utf-8"))
 
@@ -255,5 +296,5 @@ def forget_earlier(drawings: Path, tables: Path) -> None:
     names = [e.name + kind for e in (*FIGURES, *LONG) for kind in ("", "-theory")]
     for path in (drawings / f"{name}.{kind}" for name in names for kind in figures.FORMATS):
         path.unlink(missing_ok=True)
-    for name in ("claims", "coverage", *TABLES):
+    for name in ("claims", "coverage", *TABLES, *BEYOND):
         (tables / f"{name}.csv").unlink(missing_ok=True)
