@@ -19,7 +19,7 @@ seasons = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 HORIZON = 2000
 MEANS = [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
 S = [0.9, 0.7, 0.5]
-MEMORIES = (50, 100, 200, 400)
+MEMORIES = (100, 200, 400)
 
 order = np.random.default_rng(1)
 DRIFTS = {
@@ -101,9 +101,12 @@ def planner_table() -> None:
         "the worst place fills": Changes([(151, [0.9, 0.2, 0.3, 0.6])]),
     }
     kinds = {
-        "an alarm does nothing": ("posterior-sorted", "nothing"),
-        "an alarm forgets the arm": ("posterior-sorted", "forget"),
-        "`posterior-sorted-discounted`, 100": ("posterior-sorted-discounted", "nothing"),
+        "an alarm does nothing": (policy("posterior-sorted"), "nothing"),
+        "an alarm forgets the arm": (policy("posterior-sorted"), "forget"),
+        "`posterior-sorted-discounted`, 100": (
+            policy("posterior-sorted-discounted", memory=100),
+            "nothing",
+        ),
     }
     count = max(2, seasons // 5)
     print(f"\n| planner | {' | '.join(drifts)} |\n| --- | {' | '.join('---:' for _ in drifts)} |")

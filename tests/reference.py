@@ -29,7 +29,7 @@ FORGETS = {  # which policy forgets, and how
     "posterior-sorted-window": ("posterior-sorted", "window"),
     "posterior-sorted-discounted": ("posterior-sorted", "discount"),
 }
-MEMORY = 100
+MEMORY = 300
 
 COUNTED = {  # how often N arms are counted in the logarithm
     "posterior-ratio": lambda t: 1,

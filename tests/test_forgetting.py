@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import reference
 from heterobandits import Changes, InvalidInput, Planner, Problem, policy, simulate
+from heterobandits.core import rounds
 from heterobandits.engine import Learning, World
 from heterobandits.intervals import Posteriors, mean_threshold
 from heterobandits.knowledge import Knowledge, Visit, recalled
@@ -102,6 +103,14 @@ class TestTrials:
             learning.advance(1)
             assert np.array_equal(learning.pulls[:, :, 0], planner.pulls)
             assert np.array_equal(learning.successes[:, :, 0], planner.successes)
+
+    def test_all_of_them_are_played_by_one_kernel_more(self):
+        """Compiled for tables of whole numbers and for those that fade, and for nothing else."""
+        simulate(Problem(MEANS, S), [*NAMES, "min-width", "posterior-sorted"], 3, 2)
+        assert len(rounds.play_trials.signatures) <= 2
+        window, discounted = (CATALOGUE[f"min-width-{how}"] for how in ("window", "discounted"))
+        assert window.rule.fill is discounted.rule.fill
+        assert len(window.rule.fill.dispatcher.signatures) == 1
 
     def test_forgetting_pays_where_places_change(self):
         """Best and worst arm change places; the differences are many standard errors."""
@@ -232,7 +241,7 @@ class TestParameters:
         assert entry.label == "min-width-window(memory=7)"
         assert entry.parameters["memory"] == 7
         assert policy("min-width-window").label == "min-width-window"
-        assert policy("min-width-window").memory == 100
+        assert policy("min-width-window").memory == 300
         assert "memory" not in policy("min-width").parameters
         import pickle
 

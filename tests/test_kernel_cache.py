@@ -183,12 +183,6 @@ class TestCounts:
             assert made[name] == [1, 0, 1]
         assert {name for name, counts in made.items() if counts != [1, 0, 1]} == set()
 
-    def test_tables_that_fade_are_compiled_for_once_more(self, tmp_path):
-        played = play(tmp_path, "min-width", "min-width-discounted", "min-width-window")["made"]
-        assert played["heterobandits.core.rounds.play_trials"] == [2, 0, 2]
-        for name in ("min-width", "min-width-discounted", "min-width-window"):
-            assert played[f"rule of {name}"] == [1, 0, 1]
-
     def test_the_next_process_compiles_nothing(self, cold):
         cache, played = cold
         again = play(cache, *ALIKE[::-1])

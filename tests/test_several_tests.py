@@ -116,7 +116,8 @@ class TestSimulation:
         problem = Problem(
             MANY.means, MANY.sensitivities, tests=MANY.tests, false_positive_rates=phi
         )
-        trials = range(5, 6 if name == "bayes-ucb" else 8)
+        few = name in ("bayes-ucb", "posterior-sorted-discounted")
+        trials = range(5, 6 if few else 8)
         horizon = 20
         results = simulate(problem, name, horizon, trials, 9, keep="all", checkpoints=horizon)
         mu, s, worth = problem.means, problem.sensitivities, problem.team.worth.tolist()

@@ -60,7 +60,7 @@ def _compiled():
 @pytest.fixture(scope="module")
 def whole(covid):
     """A run of all policies in one piece, to compare others with."""
-    return simulate(covid, ALL, 60, 150, seed=3, keep="all", threads=1, checkpoints=7)
+    return simulate(covid, ALL, 35, 150, seed=3, keep="all", threads=1, checkpoints=7)
 
 
 @st.composite
@@ -101,7 +101,7 @@ class TestExactLaws:
     @pytest.mark.parametrize("block", [1, 7, 64, 512, None])
     def test_threads_and_blocks_change_no_bit(self, covid, whole, threads, block):
         other = simulate(
-            covid, ALL, 60, 150, seed=3, keep="all", threads=threads, block=block, checkpoints=7
+            covid, ALL, 35, 150, seed=3, keep="all", threads=threads, block=block, checkpoints=7
         )
         assert_same_bits(whole, other)
 
@@ -110,7 +110,7 @@ class TestExactLaws:
     def test_shards_merge_to_the_same_bits(self, covid, whole, cuts, data):
         edges = [0, *sorted(cuts), 150]
         shards = [
-            simulate(covid, ALL, 60, range(*edge), seed=3, keep="all", checkpoints=7, block=32)
+            simulate(covid, ALL, 35, range(*edge), seed=3, keep="all", checkpoints=7, block=32)
             for edge in itertools.pairwise(edges)
         ]
         shards = data.draw(st.permutations(shards))
@@ -129,19 +129,19 @@ class TestExactLaws:
 
     @pytest.mark.parametrize("name", ALL)
     def test_adding_a_policy_changes_no_other(self, covid, whole, name):
-        alone = simulate(covid, name, 60, 150, seed=3, keep="all", checkpoints=7)
+        alone = simulate(covid, name, 35, 150, seed=3, keep="all", checkpoints=7)
         assert alone.mean(name).tobytes() == whole.mean(name).tobytes()
         assert (alone.kept[0] == whole.kept[whole.position(name)]).all()
 
     def test_the_same_run_twice_is_the_same(self, covid, whole):
-        again = simulate(covid, ALL, 60, 150, seed=3, keep="all", checkpoints=7)
+        again = simulate(covid, ALL, 35, 150, seed=3, keep="all", checkpoints=7)
         assert_same_bits(whole, again)
-        other = simulate(covid, ALL, 60, 150, seed=4, keep="all", checkpoints=7)
+        other = simulate(covid, ALL, 35, 150, seed=4, keep="all", checkpoints=7)
         assert (other.regrets("min-width") != whole.regrets("min-width")).any()
 
     def test_what_is_kept_changes_no_moment(self, covid, whole):
-        final = simulate(covid, ALL, 60, 150, seed=3, keep="final", checkpoints=7)
-        moments = simulate(covid, ALL, 60, 150, seed=3, checkpoints=7)
+        final = simulate(covid, ALL, 35, 150, seed=3, keep="final", checkpoints=7)
+        moments = simulate(covid, ALL, 35, 150, seed=3, checkpoints=7)
         for label in ALL:
             assert (final.regrets(label) == whole.regrets(label)).all()
             assert moments.se(label).tobytes() == whole.se(label).tobytes()
@@ -218,7 +218,11 @@ class TestReplay:
     def test_every_trial_is_the_references(self, name, problem):
         if name == "ucb" and problem.agents > 4:
             problem = Problem(problem.means[:4], problem.sensitivities[:3])
-        few = name == "bayes-ucb"  # whose reference integrates at every step of a search
+        if name == "posterior-sorted-discounted" and problem.agents == problem.arms:
+            # there arms that succeeded alike in other rounds tie on paper, but sums of parts are rounded
+            problem = Problem(problem.means, problem.sensitivities[:2])
+        # whose reference integrates at every step of a search, or anew in every round
+        few = name in ("bayes-ucb", "posterior-sorted-discounted")
         trials = range(2**33, 2**33 + (1 if few else 4))
         horizon, seed = 45, 2**50 + 9
         results = simulate(problem, name, horizon, trials, seed, keep="all", checkpoints=horizon)
@@ -664,19 +668,19 @@ class TestExecutors:
         with ThreadPoolExecutor(2) as pool:
             for _ in range(2):  # it is left as it was
                 other = simulate(
-                    covid, ALL, 60, 150, seed=3, keep="all", checkpoints=7,
+                    covid, ALL, 35, 150, seed=3, keep="all", checkpoints=7,
                     executor=pool, threads=threads, block=block,
                 )  # fmt: skip
                 assert_same_bits(whole, other)
 
     def test_the_calling_thread(self, covid, whole):
-        other = simulate(covid, ALL, 60, 150, 3, keep="all", checkpoints=7, executor=AtOnce())
+        other = simulate(covid, ALL, 35, 150, 3, keep="all", checkpoints=7, executor=AtOnce())
         assert_same_bits(whole, other)
 
     def test_processes(self, covid, whole, processes):
         entries = [policy(name) for name in ALL]
         other = simulate(
-            covid, entries, 60, 150, seed=3, keep="all", checkpoints=7,
+            covid, entries, 35, 150, seed=3, keep="all", checkpoints=7,
             executor=processes, threads=2, block=16,
         )  # fmt: skip
         assert_same_bits(whole, other)

@@ -10,4 +10,4 @@ MOST_MEMORY = 100_000  # rounds that a policy which forgets remembers
 LEAST_SENSITIVITY = 1e-50
 LEAST_DELTA = 1e-200  # so that 2 A N / delta is a number for all A and N that can be counted
 DEFAULT_DELTA = 0.05  # the paper's
-DEFAULT_MEMORY = 100  # rounds
+DEFAULT_MEMORY = 300  # rounds; docs/model.md has what more and fewer cost

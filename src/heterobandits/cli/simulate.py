@@ -67,7 +67,7 @@ def simulate(
     memory: Annotated[
         int | None,
         typer.Option(
-            help="How many rounds a policy that forgets remembers: its window, or where a round counts for 1/e. [default: 100]",
+            help="How many rounds a policy that forgets remembers: its window, or where a round counts for 1/e. [default: 300]",
             metavar="ROUNDS",
             show_default=False,
         ),
