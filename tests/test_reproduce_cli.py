@@ -258,7 +258,7 @@ class TestInterrupt:
     def test_resume_goes_on_from_what_was_kept(self, tmp_path):
         # settings of 100,000 rounds; each is kept within a second or two
         only = ",".join(e.name for e in SYNTHETIC[:12])
-        common = ("reproduce", "--only", only, "--trials", "64", "--output", tmp_path)
+        common = ("reproduce", "--only", only, "--trials", "40", "--output", tmp_path)
         runs = tmp_path / "runs"
         process = subprocess.Popen(
             [*COMMAND, *map(str, common)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -223,8 +223,8 @@ class TestReplay:
             problem = Problem(problem.means, problem.sensitivities[:2])
         # whose reference integrates at every step of a search, or anew in every round
         few = name in ("bayes-ucb", "posterior-sorted-discounted")
-        trials = range(2**33, 2**33 + (1 if few else 4))
-        horizon, seed = 45, 2**50 + 9
+        trials = range(2**33, 2**33 + (1 if few else 3))
+        horizon, seed = 40, 2**50 + 9
         results = simulate(problem, name, horizon, trials, seed, keep="all", checkpoints=horizon)
         mu, s, believed = problem.means, problem.sensitivities, problem.believed
         for i, trial in enumerate(trials):
