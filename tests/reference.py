@@ -20,6 +20,7 @@ SORTED = {  # who chooses
     "posterior-sorted": "posterior-ratio",
     "thompson-sorted": "thompson",
     "bayes-ucb": "quantile",
+    "season": "season quantile",
     "calibrated-sorted": "calibrated",  # of agents that are known
 }
 
@@ -540,6 +541,12 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
     if policy == "quantile":
         seen = [(column(c, n), column(y, n)) for n in arms]
         return [[quantile(sum(y_n), tuple(failures_by_kind(s, c_n, y_n)), t) for c_n, y_n in seen]]
+    if policy == "season quantile":  # t are the rounds left
+        seen = [(column(c, n), column(y, n)) for n in arms]
+        odds = 1 + t / max(1.0, math.log(t)) ** 1.25
+        return [
+            [quantile(sum(y_n), tuple(failures_by_kind(s, c_n, y_n)), odds) for c_n, y_n in seen]
+        ]
     if policy == "thompson":
         known = [(sum(column(y, n)), column(c, n), column(y, n)) for n in arms]
         return [
@@ -593,9 +600,10 @@ def reported_rows(policy, reports, t, delta, mu=None, draws=None):
         known = Reported(of_n)
         if policy == "thompson":
             row.append(drawn(known, draws[2 * n : 2 * n + 2]))
-        elif policy == "quantile":
-            up = t > 1
-            above = lambda mu, known=known: t * (1 - known.share_below(mu)) > 1  # noqa: E731
+        elif policy in ("quantile", "season quantile"):
+            odds = 1 + t / max(1.0, math.log(t)) ** 1.25 if policy.startswith("season") else t
+            up = odds > 1
+            above = lambda mu, known=known, odds=odds: odds * (1 - known.share_below(mu)) > 1  # noqa: E731
             row.append(halved(0.0, 1.0, above)[1] if up else 0.0)
         elif not V:
             row.append(INF)
@@ -706,6 +714,8 @@ def play(
         ]
         t = max(fixed_t or 0, round_ - 1, *(sum(column(c, n)) for n in range(N)))
         seen_c, seen_y = c, y
+        if policy == "season":
+            t = T - (round_ - 1)
         if how:
             t = recalled(how, memory, max(1, t), max(tests))
             seen_c, seen_y = ([[0] * N for _ in range(A)] for _ in range(2))

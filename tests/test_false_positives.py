@@ -130,7 +130,7 @@ class TestSimulation:
     @pytest.mark.parametrize("problem", PROBLEMS)
     @pytest.mark.parametrize("name", CATALOGUE)
     def test_every_trial_is_the_references(self, name, problem):
-        few = name in ("bayes-ucb", "posterior-sorted-discounted")
+        few = name in ("bayes-ucb", "season", "posterior-sorted-discounted")
         trials = range(5, 6 if few else 8)
         horizon = 25
         results = simulate(problem, name, horizon, trials, 9, keep="all", checkpoints=horizon)

@@ -116,7 +116,7 @@ class TestSimulation:
         problem = Problem(
             MANY.means, MANY.sensitivities, tests=MANY.tests, false_positive_rates=phi
         )
-        few = name in ("bayes-ucb", "posterior-sorted-discounted")
+        few = name in ("bayes-ucb", "season", "posterior-sorted-discounted")
         trials = range(5, 6 if few else 8)
         horizon = 20
         results = simulate(problem, name, horizon, trials, 9, keep="all", checkpoints=horizon)

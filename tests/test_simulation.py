@@ -222,7 +222,7 @@ class TestReplay:
             # there arms that succeeded alike in other rounds tie on paper, but sums of parts are rounded
             problem = Problem(problem.means, problem.sensitivities[:2])
         # whose reference integrates at every step of a search, or anew in every round
-        few = name in ("bayes-ucb", "posterior-sorted-discounted")
+        few = name in ("bayes-ucb", "season", "posterior-sorted-discounted")
         trials = range(2**33, 2**33 + (1 if few else 3))
         horizon, seed = 40, 2**50 + 9
         results = simulate(problem, name, horizon, trials, seed, keep="all", checkpoints=horizon)

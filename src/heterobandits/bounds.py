@@ -19,6 +19,7 @@ from heterobandits.errors import (
     unknown,
     whole_number,
 )
+from heterobandits.optimum import bayes_optimal, bayes_regret
 from heterobandits.policies import CATALOGUE, PAPER
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, checked_problem
@@ -26,6 +27,17 @@ from heterobandits.ranges import DEFAULT_DELTA, MOST, MOST_ROUNDS
 from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
+
+__all__ = [
+    "bayes_optimal",
+    "bayes_regret",
+    "kl",
+    "ln_G",
+    "log_term",
+    "lower_bound",
+    "regret_bound",
+    "widths",
+]
 
 CLOSE = 0.05  # below, the first twelve terms of a series are as good as all
 LAG_SERIES = [*((-1) ** (k + 1) / (k + 1) for k in range(12, 0, -1)), 0.0]  # x/2 - x^2/3 + ...

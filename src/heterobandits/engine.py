@@ -129,6 +129,7 @@ class World:
             threshold=true.threshold,
             tests=np.array(problem.tests),
             several=problem.several_tests,
+            by_tests=problem.several_tests and not policy.in_season,
             gap=true.gap,
             arms=self.assignments,
             dealt=policy.dealt,
@@ -260,7 +261,8 @@ class Learning:
         where = (np.uint64(self.seed), np.uint64(self.trial), self.elapsed)
         # the most tests that one arm can have before the last round
         most = (self.elapsed + rounds - 1) * max(world.problem.tests)
-        count = max(rounds, most + 1 - self.elapsed)
+        by_tests = world.problem.several_tests and not world.policy.in_season
+        count = max(rounds, most + 1 - self.elapsed) if by_tests else rounds
         L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, count)
         how = (world.policy.rule.fill, world.arrays)
         return bool(

@@ -39,7 +39,7 @@ from heterobandits.plans import (
     counted,
     table,
 )
-from heterobandits.policies import RECOMMENDED, Policy
+from heterobandits.policies import RECOMMENDED, RECOMMENDED_FOR_HORIZON, Policy
 from heterobandits.policies import policy as catalogued
 from heterobandits.ranges import MOST_ADDRESS
 from heterobandits.team import Team
@@ -349,6 +349,14 @@ class Planner:
             np.array([found.since for found in each]),
         )
         return NamedAlarms.of(known, self.arm_names)
+
+    def lasts(self, rounds: int) -> None:
+        """Say how many rounds the season has in all, for a policy that goes by it; it may become longer or shorter."""
+        if not self.policy.in_season:
+            raise InvalidInput(
+                f"{self.policy.name} does not go by the length of the season: {RECOMMENDED_FOR_HORIZON} does"
+            )
+        self._policy = catalogued(self.policy, horizon=rounds)
 
     def forget(self, arm: Any) -> None:
         """What was seen of an arm up to the last round that was fixed no longer counts: it has changed."""

@@ -89,8 +89,8 @@ def explain(
     rows = index_rows(team, policy, knowledge, address)
     if plan.index != tuple(map(tuple, index_table(team, policy, rows).tolist())):
         raise InvalidInput(
-            f"the plan for round {plan.round} was made with other outcomes than are known now: "
-            "explain a plan before outcomes of earlier rounds are told or corrected"
+            f"the plan for round {plan.round} was made with other outcomes than are known now, or for another length of the "
+            "season: explain a plan before outcomes of earlier rounds are told or corrected"
         )
     tables = (team, *knowledge.tables, policy.delta)
     known = posterior_intervals(*tables)
@@ -162,7 +162,8 @@ def index_rows(team: Team, policy: Policy, knowledge: Knowledge, address: Addres
     """The policy's index rows: (1 or agents, arms) or, where it sorts by a second row, (2, arms)."""
     pulls, successes = (t[:, :, None].copy() for t in knowledge.tables)
     words = partial(round_words, *address)
-    return policy.index_rows(team, pulls, successes, knowledge.elapsed, words)[:, :, 0]
+    elapsed = knowledge.rounds if policy.in_season else knowledge.elapsed
+    return policy.index_rows(team, pulls, successes, elapsed, words)[:, :, 0]
 
 
 def index_table(team: Team, policy: Policy, rows: Floats) -> Floats:

@@ -121,7 +121,8 @@ class Policy:
         For a policy that forgets: the rounds in its window, or those after which a round counts for 1/e; None for others.
     horizon
         "anytime" puts the rounds elapsed into the logarithm, as in the paper's experiments;
-        a number of rounds puts that there, as in its theory, until more have elapsed.
+        a number of rounds puts that there, as in its theory, until more have elapsed. For a policy of a season it is the
+        season's length; "anytime" is as long again as it has lasted, and in a simulation that one's horizon.
     equation, guarantee, cost, summary
         What `heterobandits policies` shows.
     proves, fixed_horizon
@@ -246,6 +247,17 @@ class Policy:
         return "" if self.rule is None else self.rule.forgets
 
     @property
+    def in_season(self) -> bool:
+        """Whether it goes by the rounds that are left of a season."""
+        return self.rule is not None and self.rule.season
+
+    def until(self, horizon: int) -> "Policy":
+        """The same, for a season of this many rounds if it needs one and none was stated."""
+        return (
+            replace(self, horizon=horizon) if self.in_season and self.horizon == "anytime" else self
+        )
+
+    @property
     def window(self) -> int:
         """The rounds in its window; 0 if it has none."""
         return (self.memory or 0) if self.forgets == "window" else 0
@@ -300,6 +312,10 @@ class Policy:
         """
         assert self.rule is not None
         size = indices.Size(len(team), len(team.kinds), arms)
+        if self.in_season:
+            left = elapsed if self.horizon == "anytime" else self.horizon - elapsed
+            rounds = np.maximum(1.0, left.astype(np.float64))
+            return np.asarray(self.rule.log_terms(rounds, size, self.delta))
         least = 1.0 if self.horizon == "anytime" else float(self.horizon)
         t = np.maximum(least, elapsed.astype(np.float64))
         return np.asarray(self.rule.log_terms(self.recalled(t, max(team.tests)), size, self.delta))
@@ -598,6 +614,17 @@ CATALOGUE |= {
             guarantee="none proven here",
         ),
         Policy(
+            "season",
+            rule=indices.SEASON,
+            title="Season",
+            colour="#00695c",
+            origin="beyond",
+            source="docs/beyond.md (12); after Kaufmann 2018 and Russo 2019",
+            summary="explores less as the end comes near: the mean exceeded with a probability that grows as few rounds are left",
+            equation="x with ∫_x^1 exp l / ∫exp l = 1/(1 + r/ln^1.25 r), r rounds left; on these arms ∫μ·exp l / ∫exp l",
+            guarantee="none proven here",
+        ),
+        Policy(
             "min-width-window",
             rule=indices.MIN_WIDTH_WINDOW,
             title="Min-Width, window",
@@ -687,6 +714,7 @@ CATALOGUE |= {
 }
 
 RECOMMENDED = "posterior-sorted"  # ahead of the paper's five wherever `heterobandits compare` looks
+RECOMMENDED_FOR_HORIZON = "season"  # ahead of that where the end is known
 PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "paper")
 BEYOND = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "beyond")
 

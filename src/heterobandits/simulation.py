@@ -350,7 +350,7 @@ def simulate(
     if executor is not None and not isinstance(executor, Executor):
         raise InvalidInput(f"executor is {shown(executor)}: a concurrent.futures.Executor")
     threads = available_threads() if threads is None else whole_number(threads, "threads", 1, 1024)
-    worlds = engine.worlds(problem, entries, horizon)
+    worlds = engine.worlds(problem, [entry.until(horizon) for entry in entries], horizon)
     widest = max(world.lanes for world in worlds)
     lanes = widest if block is None else whole_number(block, "block", 1, MOST_LANES)
     most = most_trials(len(worlds), max(1, count), horizon, lanes)

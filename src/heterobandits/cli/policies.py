@@ -20,12 +20,24 @@ def policies(
     ] = "table",
 ) -> None:
     """List the policies: equation, who picks first, guarantee and cost of a round."""
-    from heterobandits.policies import CATALOGUE, NEEDS, PAPER, RECOMMENDED
+    from heterobandits.policies import (
+        CATALOGUE,
+        NEEDS,
+        PAPER,
+        RECOMMENDED,
+        RECOMMENDED_FOR_HORIZON,
+    )
 
     fields = ("summary", "equation", "index_per", "first", "guarantee", "cost", "source")
     if format == "json":
         entries = [
-            {"name": name, "paper": name in PAPER, **{f: getattr(entry, f) for f in fields}}
+            {
+                "name": name,
+                "paper": name in PAPER,
+                "recommended": name == RECOMMENDED,
+                "recommended_for_horizon": name == RECOMMENDED_FOR_HORIZON,
+                **{f: getattr(entry, f) for f in fields},
+            }
             for name, entry in CATALOGUE.items()
         ]
         print(json.dumps(entries))
@@ -41,7 +53,9 @@ def policies(
 
     bold = console()
     for name, entry in CATALOGUE.items():
-        where = "recommended" if name == RECOMMENDED else ORIGINS[entry.origin]
+        where = ORIGINS[entry.origin]
+        where = "recommended" if name == RECOMMENDED else where
+        where = "recommended if the end is known" if name == RECOMMENDED_FOR_HORIZON else where
         heading = Text.assemble((name, "bold"), f" ({where}): {entry.summary}")
         bold.print(heading, soft_wrap=True)
         print(f"    index      {entry.equation}")

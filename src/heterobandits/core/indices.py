@@ -49,6 +49,7 @@ from heterobandits.core.likelihood import (
 from heterobandits.core.posterior import fill_draws, fill_posterior, fill_quantiles
 from heterobandits.core.work import STRIP, beyond, desk, narrowed
 
+SEASON_POWER = 1.25  # of the logarithm of the rounds left; docs/beyond.md has what others bring
 RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
 
 
@@ -147,6 +148,8 @@ class Rule(NamedTuple):
     forgets
         "" if it looks at the two tables of learning. Else at tables of its own, of numbers that need not be whole: of the rounds
         in a "window" alone, or with a "discount" on every round since. Its kernel is `faded`.
+    season
+        Whether its log term is of the rounds that are left, this one included, instead of those elapsed.
     """
 
     fill: Callable
@@ -158,6 +161,7 @@ class Rule(NamedTuple):
     band: Band | None = None
     calibrated: bool = False
     forgets: str = ""
+    season: bool = False
 
 
 def log_row(lanes):
@@ -764,6 +768,14 @@ def choose_exceeded(outcomes, peak, L, seen, n, lanes, work, index, estimate):
 
 
 BAYES_UCB = Rule(likelihood(choose_exceeded), kl_terms, sorted_by="estimate")
+
+
+def season_terms(r, size, delta):
+    """ln(1 + r / ln^k r), r being the rounds left   docs/beyond.md (12)"""
+    return np.log1p(r / np.maximum(1.0, np.log(r)) ** SEASON_POWER)
+
+
+SEASON = Rule(BAYES_UCB.fill, season_terms, sorted_by="estimate", season=True)
 
 
 @inlined

@@ -33,6 +33,7 @@ STOP, DONE = 0, 1  # what stands where in `control`
 class World(NamedTuple):
     """What is true, what the rule believes, and how its index rows become an assignment.
 
+    If by_tests, the log term is of the tests of an arm where these are more than the rounds.
     order[q] is what picks at turn q: an agent or, where whole assignments are ranked, the team as one.
     """
 
@@ -43,6 +44,7 @@ class World(NamedTuple):
     threshold: np.ndarray
     tests: np.ndarray
     several: bool
+    by_tests: bool
     gap: np.ndarray
     arms: np.ndarray
     dealt: int
@@ -302,7 +304,7 @@ def play_trials(fill, world, seed, trial, elapsed, rounds, L, checkpoints, contr
             round_ = elapsed + i + 1
             m = stretch_of(round_, world.starts, m)
             fill_words(seed, first, round_, block.words)
-            if world.several:
+            if world.by_tests:
                 fill_log_terms(elapsed + i, L[i:], block)
             else:
                 block.L.fill(L[i])

@@ -1,0 +1,253 @@
+"""The best that can be done in tiny worlds: exact dynamic programming over the two tables   docs/limits.md (4), (5)
+
+If nothing is known of the means but that each may be anything, the Bayes-optimal policy has the greatest reward on the average over all
+means and all luck. What is known after some rounds is the two tables, and from a table an assignment leads to others with
+probabilities that follow from it. So the best reward follows from the last round backwards. Arms are alike before they
+are visited: tables that differ in the order of their columns count once.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.core.randomness import slots
+from heterobandits.errors import InvalidInput, whole_number
+from heterobandits.intervals import Posteriors
+from heterobandits.policies import Policy
+from heterobandits.policies import policy as catalogued
+from heterobandits.team import Team
+
+Floats = npt.NDArray[np.float64]
+Column = tuple[tuple[int, int], ...]  # of an arm: pulls and successes of every agent
+State = tuple[Column, ...]  # the columns of all arms, in ascending order
+Assignment = tuple[int, ...]
+Choice = Callable[[int, list[State]], list[list[tuple[float, Assignment]]]]
+
+MOST_STATES = 3_000_000  # of all rounds together: some 2 GB
+
+
+class Optimum(NamedTuple):
+    """The Bayes-optimal policy, or another, in a tiny world.
+
+    Attributes
+    ----------
+    reward
+        The expected number of successes, on the average over all means.
+    regret
+        How much less that is than the reward of those who know the means.
+    states
+        How many tables were looked at.
+    """
+
+    reward: float
+    regret: float
+    states: int
+
+
+def bayes_optimal(sensitivities: Any, arms: int, horizon: int) -> Optimum:
+    """The greatest reward, and so the least regret, on the average over all means: no policy is better there.
+
+    The means are independent and uniform on [0, 1]. One test in a visit.
+
+    Examples
+    --------
+    One agent and one arm: there is nothing to choose, and nothing to regret.
+
+    >>> bayes_optimal([0.5], 1, 4)[:2]
+    (1.0, 0.0)
+    """
+    return _solved(sensitivities, arms, horizon, None)
+
+
+def bayes_regret(policy: str | Policy, sensitivities: Any, arms: int, horizon: int) -> Optimum:
+    """The same of a policy of the catalogue: exactly what its regret is on the average over all means.
+
+    Ties and random turns count with their chances. Not for policies that draw means, rank whole assignments or forget.
+    """
+    entry = catalogued(policy)
+    draws = entry.rule is None or entry.rule.words > 0
+    if draws or entry.simulated_only or entry.forgets:
+        raise InvalidInput(
+            f"{entry.name} is not a function of the two tables: its regret can be simulated, not computed"
+        )
+    return _solved(sensitivities, arms, horizon, entry)
+
+
+def _solved(sensitivities: Any, arms: Any, horizon: Any, entry: Policy | None) -> Optimum:
+    team = Team(sensitivities)
+    arms = whole_number(arms, "arms", len(team), 1000)
+    horizon = whole_number(horizon, "horizon", 1, 10_000)
+    check_size(len(team), arms, horizon)
+    entry = None if entry is None else entry.until(horizon)
+    layers = list(_layers(team, arms, horizon))
+    means = _means(team, {column for layer in layers for state in layer for column in state})
+    value: dict[State, float] = {}
+    for t in range(horizon - 1, -1, -1):
+        value = _before(team, layers[t], means, value, entry, t)
+    (reward,) = value.values()
+    known = sum(
+        s * (arms - i) / (arms + 1) for i, s in enumerate(sorted(team.sensitivities, reverse=True))
+    )  # the i-th largest of N uniform numbers is (N - i) / (N + 1) on the average
+    states = sum(map(len, layers))
+    return Optimum(reward, max(0.0, horizon * known - reward), states)
+
+
+def check_size(agents: int, arms: int, horizon: int) -> None:
+    """Refuse a world with more tables than fit into memory: about those of each agent alone, multiplied, any order of arms once."""
+    most = math.comb(horizon - 1 + 2 * arms, 2 * arms) ** agents // math.factorial(arms)
+    if most > 8 * MOST_STATES:
+        raise InvalidInput(
+            f"{agents} agents, {arms} arms and {horizon} rounds have up to {most:,} tables: "
+            f"at most about {MOST_STATES:,} can be looked at"
+        )
+
+
+def _layers(team: Team, arms: int, horizon: int) -> Iterable[list[State]]:
+    """The tables that there can be before each round."""
+    layer: set[State] = {(((0, 0),) * len(team),) * arms}
+    seen = 0
+    for _ in range(horizon):
+        seen += len(layer)
+        if seen > MOST_STATES:
+            raise InvalidInput(
+                f"{len(team)} agents, {arms} arms and {horizon} rounds have over {seen:,} tables: "
+                f"at most {MOST_STATES:,} can be looked at"
+            )
+        yield list(layer)
+        layer = {
+            after(state, assignment, outcomes)
+            for state in layer
+            for assignment in distinct(state, len(team))
+            for outcomes in itertools.product((0, 1), repeat=len(team))
+        }
+
+
+def distinct(state: State, agents: int) -> list[Assignment]:
+    """The assignments that lead to different tables: of arms that are alike the first are visited first."""
+    found: dict[tuple[Column, ...], Assignment] = {}
+    for assignment in itertools.permutations(range(len(state)), agents):
+        found.setdefault(tuple(state[n] for n in assignment), assignment)
+    return list(found.values())
+
+
+def after(state: State, assignment: Assignment, outcomes: tuple[int, ...]) -> State:
+    """The tables after a round."""
+    columns = list(state)
+    for a, (n, success) in enumerate(zip(assignment, outcomes, strict=True)):
+        pulls, successes = columns[n][a]
+        columns[n] = (*columns[n][:a], (pulls + 1, successes + success), *columns[n][a + 1 :])
+    return tuple(sorted(columns))
+
+
+def _means(team: Team, columns: set[Column]) -> dict[Column, float]:
+    """The posterior mean of an arm with each of these columns."""
+    every = list(columns)
+    table = np.array(every, np.int32)  # [column, agent, pulls or successes]
+    known = Posteriors.of(team, *(np.ascontiguousarray(table[:, :, i].T) for i in (0, 1)))
+    return dict(zip(every, known.mean.tolist(), strict=True))
+
+
+def _before(
+    team: Team,
+    layer: list[State],
+    means: dict[Column, float],
+    later: dict[State, float],
+    entry: Policy | None,
+    t: int,
+) -> dict[State, float]:
+    """The rewards from a round on, from those of the next round on; the best, or those of a policy."""
+    s = team.sensitivities
+    outcomes = list(itertools.product((0, 1), repeat=len(team)))
+
+    def reward(state: State, assignment: Assignment) -> float:
+        chances = [s[a] * means[state[n]] for a, n in enumerate(assignment)]
+        total = sum(chances)
+        if later:
+            for found in outcomes:
+                chance = math.prod(p if y else 1.0 - p for p, y in zip(chances, found, strict=True))
+                total += chance * later[after(state, assignment, found)]
+        return total
+
+    if entry is None:
+        return {state: max(reward(state, f) for f in distinct(state, len(team))) for state in layer}
+    plans = played(team, entry, layer, t)
+    return {
+        state: sum(chance * reward(state, f) for chance, f in plan)
+        for state, plan in zip(layer, plans, strict=True)
+    }
+
+
+def played(
+    team: Team, entry: Policy, layer: list[State], t: int
+) -> list[list[tuple[float, Assignment]]]:
+    """What a policy does with each of these tables after t rounds: assignments with their chances."""
+    tables = np.array(layer, np.int32)  # [state, arm, agent, pulls or successes]
+    pulls, successes = (np.ascontiguousarray(tables[..., i].transpose(2, 1, 0)) for i in (0, 1))
+    agents, arms, states = pulls.shape
+    none = np.zeros((slots(agents, arms).own, states), np.uint32)
+    rows = entry.index_rows(team, pulls, successes, t, lambda first, count: none[:count])
+    turns: Iterable[tuple[int, ...]] = [tuple(team.order.tolist())]
+    if entry.first == "random":
+        turns = list(itertools.permutations(range(agents)))
+    turns = list(turns)
+    found = []
+    for i in range(states):
+        chances: dict[Assignment, float] = {}
+        for order in turns:
+            for chance, assignment in _dealt(rows[:, :, i], order, entry):
+                chances[assignment] = chances.get(assignment, 0.0) + chance / len(turns)
+        found.append([(chance, f) for f, chance in chances.items()])
+    return found
+
+
+def _dealt(rows: Floats, order: tuple[int, ...], entry: Policy) -> list[tuple[float, Assignment]]:
+    """Who goes where by these index rows if the agents pick in this order, with the chance that ties fall so."""
+    agents = len(order)
+    if entry.sorted_by == "estimate":
+        sets = _picked(np.broadcast_to(rows[0], (agents, rows.shape[1])), range(agents))
+        chosen: dict[frozenset[int], float] = {}
+        for chance, arms in sets:
+            chosen[frozenset(arms)] = chosen.get(frozenset(arms), 0.0) + chance
+        picks = [
+            (share * chance, arms)
+            for some, share in chosen.items()
+            for chance, arms in _picked(
+                np.broadcast_to(
+                    np.where([n in some for n in range(rows.shape[1])], rows[1], -np.inf),
+                    (agents, rows.shape[1]),
+                ),
+                range(agents),
+            )
+        ]
+    else:
+        own = (
+            rows
+            if entry.index_per == "agent"
+            else np.broadcast_to(rows[0], (agents, rows.shape[1]))
+        )
+        picks = _picked(own, order)
+    placed = []
+    for chance, arms in picks:
+        assignment = [0] * agents
+        for agent, arm in zip(order, arms, strict=True):
+            assignment[agent] = arm
+        placed.append((chance, tuple(assignment)))
+    return placed
+
+
+def _picked(rows: Floats, order: Iterable[int]) -> list[tuple[float, tuple[int, ...]]]:
+    """The arms as they are picked one after the other, the highest left each time, tied ones with equal chances."""
+    ways: list[tuple[float, tuple[int, ...]]] = [(1.0, ())]
+    for agent in order:
+        longer = []
+        for chance, taken in ways:
+            free = [n for n in range(rows.shape[1]) if n not in taken]
+            top = max(rows[agent, n] for n in free)
+            tied = [n for n in free if rows[agent, n] == top]
+            longer += [(chance / len(tied), (*taken, n)) for n in tied]
+        ways = longer
+    return ways
