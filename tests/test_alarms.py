@@ -304,3 +304,49 @@ class TestPlanner:
     def test_arms_that_are_not_there(self):
         with pytest.raises(InvalidInput, match="unknown arm 'west'"):
             Planner(S, ["north", "east"]).forget("west")
+
+
+class TestFoundByAStranger:
+    def test_what_was_known_at_the_start_can_be_forgotten(self):
+        """With 0 rounds behind it, too: the alarm must not look at it either."""
+        planner = Planner([0.9], ["a", "b"], pulls=[[100, 100]], successes=[[90, 10]])
+        planner.forget("a")
+        for _ in range(15):
+            planner.tell(planner.ask(forced=[(0, "a")]), [0])
+        assert not planner.changes().changed.any()
+        fresh = Planner([0.9], 1)
+        for _ in range(15):
+            fresh.tell(fresh.ask(), [0])
+        assert planner.changes().evidence[0] == pytest.approx(
+            fresh.changes().evidence[0], abs=1e-12
+        )
+
+    def test_a_mistyped_outcome_can_be_taken_back(self):
+        planner = Planner([0.9], ["a", "b"], on_change="forget")
+        for _ in range(30):
+            planner.tell(planner.ask(forced=[(0, "a")]), [(8, 10)])
+        planner.tell(number := planner.accept(planner.ask(forced=[(0, "a")])), [(0, 100)])
+        assert planner.forgotten == (("a", 31),)
+        assert "a was forgotten after round 31" in str(planner)
+        planner.correct(number, [(80, 100)])
+        planner.remember("a")
+        assert planner.forgotten == ()
+        assert planner.pulls.tolist() == [[400, 0]]
+        assert planner.successes.tolist() == [[320, 0]]
+        with pytest.raises(InvalidInput, match="'a' was not forgotten"):
+            planner.remember("a")
+
+    def test_forgetting_once_more_in_a_round_changes_nothing(self):
+        planner = Planner(S, 3)
+        planner.tell(planner.ask(), [1, 0])
+        planner.forget(0)
+        planner.forget(0)
+        assert planner.forgotten == (("arm 1", 1),)
+
+    @pytest.mark.parametrize("delta", [1e-15, 1e-60, 1e-200])
+    @pytest.mark.parametrize("trial", [(19, 20), (1, 3), (17, 20)])
+    def test_calibration_with_a_small_delta(self, delta, trial):
+        from heterobandits.calibration import chances
+
+        low, high = chances(trial, -math.log(delta))
+        assert 0.0 <= low < trial[0] / trial[1] < high <= 1.0

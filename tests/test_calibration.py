@@ -323,6 +323,22 @@ class TestPolicy:
 
 
 class TestAgents:
+    def test_one_who_finds_less_than_believed_before_calibration_is_contradicted(self):
+        """Twenty tests leave room for a sensitivity of 0.5: the set of 17 of 20 is 0.47 to 0.99 (8). 60 visits to each of four places do not."""
+        means, s = np.array([0.1, 0.3, 0.5, 0.7]), np.array([0.9, 0.9, 0.3])
+        reports = np.rint(60 * (0.03 + (s[:, None] - 0.03) * means)).astype(int)
+        planner = Planner(
+            None, 4, calibration=[(18, 20), (18, 20), (17, 20)], false_positive_rates=[0.03] * 3,
+            pulls=np.full((3, 4), 60), successes=reports, agent_names=["Anna", "Ben", "Cleo"],
+        )  # fmt: skip
+        known = planner.agents()
+        assert known.verdict == ("agrees",) * 3
+        assert known.finds == ("as believed", "as believed", "less")
+        assert known.upper[2] < planner.sensitivities[2]
+        last = str(known).splitlines()[-1]
+        assert last.startswith("  Cleo finds less than believed: by the visits ")
+        assert last.endswith("planned with 0.818")
+
     def test_one_who_is_worse_than_believed_is_named(self):
         """20 planted each, all found well; on the same arms the third finds a quarter of what the others find."""
         pulls = [[150, 150, 150]] * 3

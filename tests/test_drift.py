@@ -7,6 +7,7 @@ import pickle
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,8 +142,21 @@ class TestMeans:
             Problem(means, [0.5])
 
     def test_both_a_table_and_a_drift(self):
-        with pytest.raises(InvalidInput, match=r"means\[0\] is \[0.1, 0.5, 0.3\]"):
+        with pytest.raises(InvalidInput, match="means has a row for each round, and drift"):
             Problem([MEANS, MEANS], S, drift=Walk(0.1))
+
+    def test_a_data_frame_is_a_table(self):
+        frame = pd.DataFrame([[0.1, 0.2], [0.3, 0.4]])
+        assert Problem(frame, [0.9]) == Problem([[0.1, 0.2], [0.3, 0.4]], [0.9])
+
+    def test_a_table_without_rows(self):
+        with pytest.raises(InvalidInput, match="means is empty"):
+            Problem(np.zeros((0, 2)), [0.9])
+
+    @pytest.mark.parametrize("drift", [Wave(0.2, 100), Walk(0.1)])
+    def test_a_round_too_far_to_be_tabled(self, drift):
+        with pytest.raises(InvalidInput, match=r"round 2,147,483,647 of a problem that changes"):
+            Problem([0.1, 0.5], [0.9], drift=drift).at(2**31 - 1)
 
 
 class TestSimulation:
@@ -227,6 +241,13 @@ class TestSimulation:
         problem = Problem([0.5] * 100, [0.5] * 50, drift=Walk(0.1))
         with pytest.raises(InvalidInput, match=r"change 999,999 times: at most 3,354 times"):
             simulate(problem, "min-width", 1_000_000, 1)
+
+    def test_more_luck_than_can_be_computed_is_refused_at_once(self):
+        problem = Problem([0.1], [0.9], tests=[1000], drift=Walk(0.1))
+        with pytest.raises(
+            InvalidInput, match=r"1000 tests whose chances change 15,999 times: at most 298"
+        ):
+            simulate(problem, "min-width", 16_000, 1)
 
     def test_long_runs_with_few_changes_are_not(self):
         problem = Problem([0.5] * 100, [0.5] * 50, drift=Changes([(3, [0.1] * 100)]))

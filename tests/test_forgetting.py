@@ -312,3 +312,30 @@ class TestProven:
                     float(p) * float(q / p) ** w + float(1 - p) * float((1 - q) / (1 - p)) ** w
                 )
                 assert average <= 1 + 1e-12
+
+
+class TestFoundByAStranger:
+    def test_a_window_counts_the_tests_that_it_has(self):
+        """docs/model.md (17): the union bound needs t to be at least the pulls of any arm in the window."""
+        planner = Planner([0.9], ["a", "b"], policy("min-width-window", memory=2))
+        for i in range(6):
+            planner.tell(planner.ask(forced=[(0, i % 2)]), [(500, 1000)])
+        index = planner.ask().index[0]
+        wanted = 500 / 900 + math.sqrt(math.log(2 * 2 * 1000 / 0.05) / (2 * 0.81 * 1000))
+        assert index == pytest.approx((wanted, wanted), rel=1e-12)
+
+    def test_explanations_are_of_what_is_recalled(self):
+        entry = policy("posterior-sorted-window", memory=10)
+        planner = Planner(
+            S, 3, entry, pulls=[[300] * 3] * 2, successes=[[200, 10, 5], [100, 6, 5]], rounds=900
+        )
+        for _ in range(10):
+            planner.tell(planner.ask(closed=[1]), [1, 0])
+        told = {e.arm: e for e in planner.explain(planner.ask(closed=[0]))}
+        assert (told["arm 2"].pulls, told["arm 2"].own_pulls, told["arm 2"].mode) == (
+            0,
+            0,
+            "explore",
+        )
+        assert "no pulls left; not pulled for so long" in str(told["arm 2"])
+        assert told["arm 3"].pulls == 10

@@ -20,6 +20,7 @@ from heterobandits.team import Team
 
 Floats = npt.NDArray[np.float64]
 Verdict = Literal["agrees", "worse", "better"]
+Finding = Literal["as believed", "less", "more"]
 
 STEPS = 100  # of the sensitivities that are tried
 MOST_SWEEPS = 500
@@ -50,6 +51,14 @@ class Agents(NamedTuple):
     lower: Floats
     upper: Floats
     verdict: tuple[Verdict, ...]
+
+    @property
+    def finds(self) -> tuple[Finding, ...]:
+        """Whether each finds less or more than is planned with, by the visits; calibration may leave room for that."""
+        both = zip(self.sensitivity, self.lower, self.upper, strict=True)
+        return tuple(
+            "less" if s > high else "more" if s < low else "as believed" for s, low, high in both
+        )
 
 
 def agent_intervals(

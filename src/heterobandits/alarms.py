@@ -6,6 +6,7 @@ all pairs of means, than with the one mean that explains it best. It needs what 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from heterobandits.team import Team
 
 Flags = npt.NDArray[np.bool_]
 
+Found = tuple[bool, float, int, float, float]  # of one arm, in the order of `Alarms`
+
 RAREST = 1e-4  # an arm that changes less often than once in so many visits is as good as one that does not
 
 
@@ -25,7 +28,8 @@ class Change(NamedTuple):
     Attributes
     ----------
     evidence
-        The logarithm of the evidence that there was one; exp(-evidence) is a p-value valid at any time.
+        The logarithm of the evidence that there was one. Where nobody is only calibrated, exp(-evidence) is a p-value
+        valid at any time.
     visits
         After how many visits it most likely was.
     before, since
@@ -44,8 +48,8 @@ class Alarms(NamedTuple):
     Attributes
     ----------
     changed
-        Whether the evidence has reached ln(arms / delta): if no arm ever changes, this is ever so with probability
-        delta at most.
+        Whether the evidence has reached ln(arms / delta), or ln(2 arms / delta) where agents are only calibrated: if no arm ever
+        changes, this is ever so with probability delta at most.
     evidence
         The logarithm of the evidence.
     after
@@ -59,6 +63,14 @@ class Alarms(NamedTuple):
     after: npt.NDArray[np.int64]
     before: Floats
     since: Floats
+
+    @classmethod
+    def of_all(cls, found: Sequence[Found]) -> "Alarms":
+        """Those of all arms, from those of each."""
+        changed, evidence, after, before, since = zip(*found, strict=True)
+        columns = (np.array(column, float) for column in (evidence, before, since))
+        evidence_, before_, since_ = columns
+        return cls(np.array(changed, bool), evidence_, np.array(after, np.int64), before_, since_)
 
 
 def change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:

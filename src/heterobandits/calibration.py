@@ -75,9 +75,14 @@ def chances(trial: tuple[int, int], log_term: float) -> tuple[float, float]:
         return float(xlogy(found, chance) + xlog1py(of - found, -chance)) - level
 
     peak = found / of if of else 0.5
-    low = 0.0 if found == 0 else brentq(excess, np.finfo(float).tiny, peak, xtol=1e-14)
-    high = 1.0 if found == of else brentq(excess, peak, math.nextafter(1.0, 0.0), xtol=1e-14)
-    return float(low), float(high)
+
+    def end(outermost: float, limit: float) -> float:
+        """Where the chance becomes too unlikely, or the limit if it does not before that as far as a double can tell."""
+        if excess(outermost) >= 0.0:
+            return limit
+        return float(brentq(excess, outermost, peak, xtol=1e-14))
+
+    return end(np.finfo(float).tiny, 0.0), end(math.nextafter(1.0, 0.0), 1.0)
 
 
 @lru_cache(maxsize=256)

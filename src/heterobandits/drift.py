@@ -176,6 +176,8 @@ def drift_to_dict(drift: Drift) -> dict[str, Any]:
 def by_round(rows: Iterable[Any]) -> tuple[Any, Changes | None]:
     """The means of the first round, and how they change, from a row of means for every round; the last one stays."""
     table = [means_from(row, f"means[{i}]") for i, row in enumerate(rows)]
+    if not table:
+        raise InvalidInput("means is empty: at least one row of means")
     for i, row in enumerate(table):
         if len(row) != len(table[0]):
             raise InvalidInput(

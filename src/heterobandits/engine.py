@@ -140,6 +140,10 @@ class World:
             first_key=where.draws,
         )
 
+    def make_arrays(self) -> None:
+        """Make them now: with means that change and several tests in a visit that takes a while."""
+        assert self.arrays is not None
+
     @property
     def cells(self) -> int:
         """The number of cells of one of the tables the policy ranks by."""

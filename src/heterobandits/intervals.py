@@ -11,7 +11,7 @@ And statements about the order of two arms, which hold in all rounds at once   d
 Where agents are only calibrated, half of delta goes to the sets that hold their sensitivities, and the likelihood is
 the greatest that these allow   docs/model.md (8) to (11).
 
-All of it holds if sensitivities and false positive rates are as believed, the tests of a visit are independent, and
+All of it holds if means stand still, sensitivities and false positive rates are as believed, the tests of a visit are independent, and
 outcomes are missing for reasons that do not depend on them; what is said of the order needs different arms' outcomes of one round to be
 independent given the past, too.
 """

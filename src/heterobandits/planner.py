@@ -14,7 +14,7 @@ import numpy as np
 
 from heterobandits import planning, saving
 from heterobandits.agents import agent_intervals
-from heterobandits.alarms import Alarms, alarm_threshold, change
+from heterobandits.alarms import Alarms, Found, alarm_threshold, change
 from heterobandits.errors import (
     InvalidInput,
     choice,
@@ -201,6 +201,7 @@ class Planner:
                 table(("agent", *how, "pulls", "successes"), by_agent),
                 table(("arm", "pulls", "successes"), by_arm),
                 *waiting,
+                *(f"{arm} was forgotten after round {last}" for arm, last in self.forgotten),
                 *self.changes().warnings,
             ]
         )
@@ -331,23 +332,10 @@ class Planner:
     def changes(self) -> NamedAlarms:
         """Which arms have changed, and since when   docs/model.md (19), (20)
 
-        If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks.
+        If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks. It is about
+        what is known now: an alarm may go when more is seen.
         """
-        each, rounds = [], []
-        for arm in range(len(self._arms)):
-            numbers, pulls, successes = self._visits_of(arm)
-            found = change(self._team, pulls, successes, self.policy.delta)
-            each.append(found)
-            rounds.append(numbers[found.visits])
-        share = 0.5 if self._team.is_calibrated else 1.0
-        evidence = np.array([found.evidence for found in each])
-        known = Alarms(
-            evidence >= alarm_threshold(len(each), share * self.policy.delta),
-            evidence,
-            np.array(rounds, np.int64),
-            np.array([found.before for found in each]),
-            np.array([found.since for found in each]),
-        )
+        known = Alarms.of_all([self._change_of(arm) for arm in range(len(self._arms))])
         return NamedAlarms.of(known, self.arm_names)
 
     def lasts(self, rounds: int) -> None:
@@ -359,13 +347,29 @@ class Planner:
         self._policy = catalogued(self.policy, horizon=rounds)
 
     def forget(self, arm: Any) -> None:
-        """What was seen of an arm up to the last round that was fixed no longer counts: it has changed."""
-        self._forgotten.append((located(arm, "arm", self._arms), self.rounds))
+        """What was seen of an arm up to the last round that was fixed no longer counts: it has changed.
+
+        Outcomes of those rounds may still be told and corrected; on this arm they do not count either.
+        """
+        entry = (located(arm, "arm", self._arms), self.rounds)
+        if entry not in self._forgotten:
+            self._forgotten.append(entry)
+        self._knowledge = self._folded(self.rounds + 1)
+
+    def remember(self, arm: Any) -> None:
+        """Take back that an arm was forgotten, the last time that it was."""
+        place = located(arm, "arm", self._arms)
+        entries = [entry for entry in self._forgotten if entry[0] == place]
+        if not entries:
+            raise InvalidInput(f"{self._arms[place]!r} was not forgotten")
+        self._forgotten.remove(entries[-1])
         self._knowledge = self._folded(self.rounds + 1)
 
     def agents(self) -> NamedAgents:
         """How sensitive each agent is by the visits, beside the others, and whether that agrees with what was stated.
 
+        "agrees" means no more than that the visits do not contradict it. It needs places that stand still: one that changed
+        between the visits of two agents looks like a difference between them.
         All of it holds in all rounds at once, with the policy's 1 - delta; see `agents.agent_intervals`.
         """
         tables = (self.pulls, self.successes, self._team)
@@ -422,16 +426,18 @@ class Planner:
             outcome is 0 or 1, a pair (successes, tests), or None or NaN if it is still missing;
             who is not in the mapping is missing too.
         """
-        self._keep(self._round_of(plan).told(outcomes))
-        self._heed()
+        record = self._round_of(plan).told(outcomes)
+        self._keep(record)
+        self._heed(record)
 
     def correct(self, plan: Plan | Round | int, outcomes: Any) -> None:
         """Put these outcomes, given as to `tell`, in place of what was told; None withdraws one.
 
         NaN, as a data frame has it where nothing is said, changes nothing.
         """
-        self._keep(self._fixed(self._round_of(plan).number).corrected(outcomes))
-        self._heed()
+        record = self._fixed(self._round_of(plan).number).corrected(outcomes)
+        self._keep(record)
+        self._heed(record)
 
     def explain(self, plan: Plan) -> tuple[Explanation, ...]:
         """Why each agent is sent where it is; for the plan of the next round, or of one that was fixed.
@@ -597,8 +603,9 @@ class Planner:
 
         First comes what was known at the start, whether or not there is any. Visits without an outcome yet are of zeros.
         """
-        gone = max((last for n, last in self._forgotten if n == arm), default=0)
-        start = self._start.without([arm] if gone else [])
+        forgotten = [last for n, last in self._forgotten if n == arm]
+        gone = max(forgotten, default=0)
+        start = self._start.without([arm] if forgotten else [])
         numbers = [max(gone, self._start.rounds)]
         columns = [(start.pulls[:, arm], start.successes[:, arm])]
         for record in self._history:
@@ -612,11 +619,20 @@ class Planner:
         pulls, successes = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
         return numbers, pulls, successes
 
-    def _heed(self) -> None:
-        """Forget the arms that have changed, if that is wanted."""
+    def _change_of(self, arm: int) -> Found:
+        """What is known of a change of an arm: whether it has, the evidence, since which round, the means before and since."""
+        numbers, pulls, successes = self._visits_of(arm)
+        found = change(self._team, pulls, successes, self.policy.delta)
+        share = 0.5 if self._team.is_calibrated else 1.0
+        changed = found.evidence >= alarm_threshold(len(self._arms), share * self.policy.delta)
+        return changed, found.evidence, numbers[found.visits], found.before, found.since
+
+    def _heed(self, record: Round) -> None:
+        """Forget the arms of a round that have changed, if that is wanted."""
         if self._on_change == "forget":
-            for arm in self.changes().changed.nonzero()[0].tolist():
-                self.forget(arm)
+            for arm in record.assignment:
+                if arm is not None and self._change_of(arm)[0]:
+                    self.forget(arm)
 
     def _forget_all(self, forgotten: Any) -> None:
         """Forget what a saved planner had forgotten."""

@@ -89,13 +89,14 @@ def explain(
     rows = index_rows(team, policy, knowledge, address)
     if plan.index != tuple(map(tuple, index_table(team, policy, rows).tolist())):
         raise InvalidInput(
-            f"the plan for round {plan.round} was made with other outcomes than are known now, or for another length of the "
-            "season: explain a plan before outcomes of earlier rounds are told or corrected"
+            f"the plan for round {plan.round} was made with other outcomes than count now, or for another length of the "
+            "season: explain a plan before outcomes of earlier rounds are told, corrected or forgotten"
         )
     tables = (team, *knowledge.tables, policy.delta)
     known = posterior_intervals(*tables)
     order = order_of(*tables) if len(arms) <= MOST_RANKED else None
-    seen = knowledge.pulls.sum(axis=0)
+    recalled, _ = knowledge.tables
+    seen = recalled.sum(axis=0)
     turns = BY_CHANCE if policy.first == "random" else BY_INDEX
     greedy = match(known.estimate[None], turns, team, luck, plan.circumstances)
     explanations = []
@@ -115,8 +116,8 @@ def explain(
                 best_rank=1 if order is None else int(order.best[arm]),
                 worst_rank=len(arms) if order is None else int(order.worst[arm]),
                 index=plan.index[agent][arm],
-                pulls=int(seen[arm]),
-                own_pulls=int(knowledge.pulls[agent, arm]),
+                pulls=round(float(seen[arm])),
+                own_pulls=round(float(recalled[agent, arm])),
                 mode="exploit" if exploits else "explore",
                 runner_up=None if other is None else arms[other],
                 runner_up_index=None if other is None else plan.index[agent][other],

@@ -126,7 +126,7 @@ class Explanation:
     index
         The number the policy ranks by.
     pulls, own_pulls
-        How often the arm was pulled, by all agents and by this one.
+        How often the arm was pulled, by all agents and by this one, as far as the policy recalls it.
     mode
         "exploit" if the estimates alone would send the agent to the same arm, else "explore".
     runner_up, runner_up_index
@@ -164,7 +164,7 @@ class Explanation:
             f"estimated {self.estimate:.3f} in [{self.lower:.3f}, {self.upper:.3f}] "
             f"from {times}, {self.own_pulls} its own, {self._rank()}"
             if self.pulls
-            else "no pulls yet"
+            else f"no pulls {'left' if self.reason.code == 'forgotten' else 'yet'}"
         )
         if self.reason.code == "forced":
             return f"{self.agent} -> {self.arm}: {seen}; {self.reason}"
@@ -239,6 +239,11 @@ class NamedAgents(Agents):
             f"  {name} is {verdict} than stated: by the visits {found}, by calibration {stated}"
             for name, _, stated, _, found, verdict in rows
             if verdict != "agrees"
+        ]
+        notes += [
+            f"  {name} finds {finds} than believed: by the visits {found}, planned with {s}"
+            for (name, s, _, _, found, verdict), finds in zip(rows, self.finds, strict=True)
+            if verdict == "agrees" and finds != "as believed"
         ]
         return "\n".join([table(head, rows), *notes])
 

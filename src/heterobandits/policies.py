@@ -54,7 +54,7 @@ Proven = Literal["nothing", "intervals", "regret"]
 
 MAX_ASSIGNMENTS = 200_000
 NEEDS = (  # what every guarantee assumes
-    "sensitivities and false positive rates are as believed, the tests of a visit are independent, "
+    "means stand still, sensitivities and false positive rates are as believed, the tests of a visit are independent, "
     "and outcomes are missing for reasons that do not depend on them"
 )
 
@@ -304,11 +304,13 @@ class Policy:
         """The log term of the rule after elapsed, elapsed + 1, ... rounds, `count` of them."""
         return self.log_terms_at(np.arange(elapsed, elapsed + count), team, arms)
 
-    def log_terms_at(self, elapsed: npt.NDArray[np.int64], team: Team, arms: int) -> Floats:
+    def log_terms_at(
+        self, elapsed: npt.NDArray[np.int64], team: Team, arms: int, recalled: Any = 0.0
+    ) -> Floats:
         """The log term of the rule after each of these numbers of rounds.
 
         Before the first round nothing was pulled, and it has no say. A horizon stands in their place until they
-        are more.
+        are more. What a window has of an arm, `recalled`, counts if it is more than can have been expected of it.
         """
         assert self.rule is not None
         size = indices.Size(len(team), len(team.kinds), arms)
@@ -318,7 +320,8 @@ class Policy:
             return np.asarray(self.rule.log_terms(rounds, size, self.delta))
         least = 1.0 if self.horizon == "anytime" else float(self.horizon)
         t = np.maximum(least, elapsed.astype(np.float64))
-        return np.asarray(self.rule.log_terms(self.recalled(t, max(team.tests)), size, self.delta))
+        t = np.maximum(self.recalled(t, max(team.tests)), recalled)
+        return np.asarray(self.rule.log_terms(t, size, self.delta))
 
     def agents(self, team: Team) -> Any:
         """The agents as the rule's kernel takes them: with what calibration says of them, if it looks at that."""
@@ -368,7 +371,8 @@ class Policy:
         if self.rule is None:
             return self.own_rows(team, pulls, successes, elapsed, words)
         agents, arms, trials = pulls.shape
-        (L,) = self.log_terms(team, arms, elapsed)
+        most = pulls.sum(axis=0).max(axis=0) if self.window else 0.0
+        L = self.log_terms_at(np.full(trials, elapsed), team, arms, most)
         keys = words(slots(agents, arms).draws, self.rule.words * arms)
         out = np.empty((self.rows(agents), arms, trials))
         cell = np.float64 if self.forgets else np.int32

@@ -35,7 +35,7 @@ from heterobandits.errors import (
     unknown,
     whole_number,
 )
-from heterobandits.ranges import MOST
+from heterobandits.ranges import MOST, MOST_CELLS
 from heterobandits.team import Team
 
 
@@ -104,8 +104,12 @@ class Problem:
         false_positive_calibration: Any = None,
         drift: Any = None,
     ) -> None:
-        if drift is None and _has_rows(means):
-            means, drift = by_round(means)
+        if _has_rows(means):
+            if drift is not None:
+                raise InvalidInput(
+                    "means has a row for each round, and drift says how they change: give one or the other"
+                )
+            means, drift = by_round(np.asarray(means) if hasattr(means, "ndim") else means)
         means = means_from(means)
         sensitivities = sensitivities_from(sensitivities)
         if len(sensitivities) > len(means):
@@ -197,6 +201,11 @@ class Problem:
         """The means of all rounds up to this one, by stretches in which they stand still."""
         if self.drift is None:
             return Stretches(np.ones(1, np.int64), np.array([self.means]))
+        if self.drift.count(rounds) * self.arms > MOST_CELLS:
+            raise InvalidInput(
+                f"round {rounds:,} of a problem that changes in each of them: at most round {MOST_CELLS // self.arms:,} "
+                "with so many arms, as the means of all rounds up to it are tabled"
+            )
         return self.drift.stretches(self.means, rounds)
 
     def at(self, round: int) -> "Problem":
@@ -332,8 +341,8 @@ def checked_problem(problem: Any) -> Problem:
 
 def _has_rows(means: Any) -> bool:
     """Whether this is a list of rows rather than of numbers."""
-    if isinstance(means, np.ndarray):
-        return means.ndim == 2
+    if hasattr(means, "ndim"):  # an array, or a data frame
+        return bool(means.ndim == 2)
     return (
         isinstance(means, (list, tuple))
         and len(means) > 0

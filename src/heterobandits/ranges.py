@@ -6,6 +6,7 @@ MOST_ROUNDS = 2**53  # and take logarithms of floats
 MOST_TESTS = 1000  # in a visit
 MOST_LOGS = 2**24  # log terms in a table
 MOST_CELLS = 2**24  # chances in the tables of a problem that changes: 128 MB
+MOST_LUCK = 3_000_000  # work on those of several tests, each exact: about ten seconds
 MOST_MEMORY = 100_000  # rounds that a policy which forgets remembers
 LEAST_SENSITIVITY = 1e-50
 LEAST_DELTA = 1e-200  # so that 2 A N / delta is a number for all A and N that can be counted

@@ -33,7 +33,7 @@ from heterobandits.errors import (
 from heterobandits.policies import Policy, checked_policies
 from heterobandits.problem import Problem, checked_problem
 from heterobandits.provenance import versions
-from heterobandits.ranges import MOST, MOST_ADDRESS, MOST_CELLS, MOST_LOGS
+from heterobandits.ranges import MOST, MOST_ADDRESS, MOST_CELLS, MOST_LOGS, MOST_LUCK
 from heterobandits.results import Integers, Results, joined_spans
 
 Floats = npt.NDArray[np.float64]
@@ -84,6 +84,13 @@ def horizon_from(horizon: Any, problem: Problem) -> int:
             raise InvalidInput(
                 f"horizon is {rounds:,} rounds in which the means change {problem.drift.count(rounds) - 1:,} times: "
                 f"at most {MOST_CELLS // chances - 1:,} times with so many agents, arms and tests, whose chances are tabled"
+            )
+        tests = max(problem.tests)
+        work = problem.agents * problem.arms * (100 + tests**2) // 100
+        if problem.several_tests and problem.drift.count(rounds) * work > MOST_LUCK:
+            raise InvalidInput(
+                f"horizon is {rounds:,} rounds of up to {tests} tests whose chances change {problem.drift.count(rounds) - 1:,} times: "
+                f"at most {max(1, MOST_LUCK // work) - 1:,} times, as the luck of each is computed exactly"
             )
     return rounds
 
@@ -359,6 +366,8 @@ def simulate(
     check_memory(len(worlds), count, kept_count, len(numbers), playing)
     rounds = checkpoint_rounds(checkpoints, horizon)
     engine.compile_kernels(entries)
+    for world in worlds:
+        world.make_arrays()  # here, where an interrupt strikes at once
 
     kept_rounds = {"moments": (), "final": rounds[-1:], "all": rounds}[keep]
     whole = Shard(worlds, rounds, seed, numbers, len(kept_rounds), lanes)

@@ -168,6 +168,8 @@ def rows_of(path: str) -> list[list[float]]:
         raise InvalidInput(
             f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         ) from None
+    if not any(line.strip() for line in lines):
+        raise InvalidInput(f"{path} is empty: a row of means for each round")
     return [
         numbers(line, f"line {i + 1} of {path}") for i, line in enumerate(lines) if line.strip()
     ]
