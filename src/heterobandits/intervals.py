@@ -189,6 +189,11 @@ class Profiles:
         fill_constants(seen, 0, np.arange(len(constants)), constants)
         return cls(posteriors, seen, posteriors.log_evidence + constants)
 
+    @property
+    def mean(self) -> Floats:
+        """The posterior means, with the agents as they are believed to be."""
+        return self.posteriors.mean
+
     def log_likelihood(self, means: Floats) -> Floats:
         """l* of each at these means."""
         return profile(means, self.seen)[0]
@@ -350,13 +355,20 @@ def mean_intervals(
 
 def posterior_intervals(team: Team, c: Table, y: Table, delta: float) -> Intervals:
     """Those of posterior-ratio, from tables that are right; they may have faded   docs/model.md (18)"""
-    arms = c.shape[1]
+    known, share = exactly_known(team, c, y, delta)
+    return Intervals(known.mean, *known.ends(mean_threshold(c.shape[1], share)))
+
+
+def exactly_known(
+    team: Team, c: Table, y: Table, delta: float
+) -> tuple[Posteriors | Profiles, float]:
+    """What the exact likelihood says of many means, and the share of delta with which it may fail.
+
+    Where agents are only calibrated, the other half of delta is the calibration's.
+    """
     if team.is_calibrated:
-        profiles = Profiles.of(team, c, y, delta)
-        ends = profiles.ends(mean_threshold(arms, 0.5 * delta))
-        return Intervals(profiles.posteriors.mean, *ends)
-    posteriors = Posteriors.of(team, c, y)
-    return Intervals(posteriors.mean, *posteriors.ends(mean_threshold(arms, delta)))
+        return Profiles.of(team, c, y, delta), 0.5 * delta
+    return Posteriors.of(team, c, y), delta
 
 
 def ranking(
@@ -387,8 +399,7 @@ def order_of(team: Team, c: Table, y: Table, delta: float) -> Ranking:
         raise InvalidInput(
             f"there are {arms:,} arms: a table of every arm against every other has up to {MOST_RANKED:,}"
         )
-    known = Profiles.of(team, c, y, delta) if team.is_calibrated else Posteriors.of(team, c, y)
-    share = 0.5 * delta if team.is_calibrated else delta
+    known, share = exactly_known(team, c, y, delta)
     i, j = (~np.eye(arms, dtype=bool)).nonzero()
     evidence = np.full((arms, arms), -np.inf)
     evidence[i, j] = known.evidence(i, j)

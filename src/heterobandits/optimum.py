@@ -8,13 +8,12 @@ are visited: tables that differ in the order of their columns count once.
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.core.randomness import slots
 from heterobandits.errors import InvalidInput, whole_number
 from heterobandits.intervals import Posteriors
 from heterobandits.policies import Policy
@@ -25,7 +24,6 @@ Floats = npt.NDArray[np.float64]
 Column = tuple[tuple[int, int], ...]  # of an arm: pulls and successes of every agent
 State = tuple[Column, ...]  # the columns of all arms, in ascending order
 Assignment = tuple[int, ...]
-Choice = Callable[[int, list[State]], list[list[tuple[float, Assignment]]]]
 
 MOST_STATES = 3_000_000  # of all rounds together: some 2 GB
 
@@ -187,13 +185,12 @@ def played(
     """What a policy does with each of these tables after t rounds: assignments with their chances."""
     tables = np.array(layer, np.int32)  # [state, arm, agent, pulls or successes]
     pulls, successes = (np.ascontiguousarray(tables[..., i].transpose(2, 1, 0)) for i in (0, 1))
-    agents, arms, states = pulls.shape
-    none = np.zeros((slots(agents, arms).own, states), np.uint32)
-    rows = entry.index_rows(team, pulls, successes, t, lambda first, count: none[:count])
-    turns: Iterable[tuple[int, ...]] = [tuple(team.order.tolist())]
+    agents, _, states = pulls.shape
+    no_words = np.zeros((0, states), np.uint32)
+    rows = entry.index_rows(team, pulls, successes, t, lambda first, count: no_words)
+    turns = [tuple(team.order.tolist())]
     if entry.first == "random":
         turns = list(itertools.permutations(range(agents)))
-    turns = list(turns)
     found = []
     for i in range(states):
         chances: dict[Assignment, float] = {}
@@ -204,50 +201,35 @@ def played(
     return found
 
 
-def _dealt(rows: Floats, order: tuple[int, ...], entry: Policy) -> list[tuple[float, Assignment]]:
+def _dealt(rows: Floats, order: Sequence[int], entry: Policy) -> list[tuple[float, Assignment]]:
     """Who goes where by these index rows if the agents pick in this order, with the chance that ties fall so."""
-    agents = len(order)
-    if entry.sorted_by == "estimate":
-        sets = _picked(np.broadcast_to(rows[0], (agents, rows.shape[1])), range(agents))
+    if entry.sorted_by == "estimate":  # the first row chooses the arms, the second deals them
         chosen: dict[frozenset[int], float] = {}
-        for chance, arms in sets:
+        for chance, arms in _picked([rows[0]] * len(order)):
             chosen[frozenset(arms)] = chosen.get(frozenset(arms), 0.0) + chance
-        picks = [
-            (share * chance, arms)
-            for some, share in chosen.items()
-            for chance, arms in _picked(
-                np.broadcast_to(
-                    np.where([n in some for n in range(rows.shape[1])], rows[1], -np.inf),
-                    (agents, rows.shape[1]),
-                ),
-                range(agents),
-            )
-        ]
+        picks = []
+        for some, share in chosen.items():
+            row = np.where([n in some for n in range(rows.shape[1])], rows[1], -np.inf)
+            picks += [(share * chance, arms) for chance, arms in _picked([row] * len(order))]
     else:
-        own = (
-            rows
-            if entry.index_per == "agent"
-            else np.broadcast_to(rows[0], (agents, rows.shape[1]))
-        )
-        picks = _picked(own, order)
+        own = entry.index_per == "agent"
+        picks = _picked([rows[agent if own else 0] for agent in order])
     placed = []
     for chance, arms in picks:
-        assignment = [0] * agents
-        for agent, arm in zip(order, arms, strict=True):
-            assignment[agent] = arm
-        placed.append((chance, tuple(assignment)))
+        of = dict(zip(order, arms, strict=True))
+        placed.append((chance, tuple(of[agent] for agent in range(len(order)))))
     return placed
 
 
-def _picked(rows: Floats, order: Iterable[int]) -> list[tuple[float, tuple[int, ...]]]:
-    """The arms as they are picked one after the other, the highest left each time, tied ones with equal chances."""
+def _picked(rows: Sequence[Floats]) -> list[tuple[float, tuple[int, ...]]]:
+    """The arms as they are picked one after the other, each time the highest left in a row, tied ones with equal chances."""
     ways: list[tuple[float, tuple[int, ...]]] = [(1.0, ())]
-    for agent in order:
+    for row in rows:
         longer = []
         for chance, taken in ways:
-            free = [n for n in range(rows.shape[1]) if n not in taken]
-            top = max(rows[agent, n] for n in free)
-            tied = [n for n in free if rows[agent, n] == top]
+            free = [n for n in range(len(row)) if n not in taken]
+            top = max(row[n] for n in free)
+            tied = [n for n in free if row[n] == top]
             longer += [(chance / len(tied), (*taken, n)) for n in tied]
         ways = longer
     return ways

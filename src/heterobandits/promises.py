@@ -15,7 +15,7 @@ from heterobandits.errors import (
     listed,
     whole_number,
 )
-from heterobandits.intervals import Posteriors, Profiles, mean_threshold, order_threshold
+from heterobandits.intervals import exactly_known, mean_threshold, order_threshold
 from heterobandits.policies import CATALOGUE, Policy, checked_policies
 from heterobandits.policies import policy as catalogued
 from heterobandits.problem import Problem, checked_problem
@@ -131,11 +131,7 @@ def promises(
     def exact() -> Broken:
         means = means_now()
         c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
-        known: Posteriors | Profiles
-        if team.is_calibrated:  # half of delta is the calibration's
-            known, share = Profiles.of(team, c, y, delta), 0.5 * delta
-        else:
-            known, share = Posteriors.of(team, c, y), delta
+        known, share = exactly_known(team, c, y, delta)
         excess = known.log_evidence - known.log_likelihood(np.repeat(means, width))
         over = (excess > mean_threshold(arms, share)).reshape(arms, -1)
         found: Broken = {"posterior-ratio": np.asarray(over.any(axis=0))}

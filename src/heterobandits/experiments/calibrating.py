@@ -21,7 +21,7 @@ from heterobandits.errors import InvalidInput, json_from, shown, whole_number
 from heterobandits.experiments.catalogue import CASES
 from heterobandits.experiments.domains import DOMAINS
 from heterobandits.experiments.runs import Kept, Report
-from heterobandits.intervals import Posteriors, Profiles, mean_threshold
+from heterobandits.intervals import exactly_known, mean_threshold
 from heterobandits.policies import policy
 from heterobandits.problem import Problem
 from heterobandits.promises import promises
@@ -178,11 +178,7 @@ def play_season(problem: Problem, seed: int, trials: int) -> Season:
         learning.advance(EVERY)
         failed |= look()["posterior-ratio"]
     c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
-    known: Posteriors | Profiles
-    if team.is_calibrated:  # half of delta is the calibration's
-        known, share = Profiles.of(team, c, y, DEFAULT_DELTA), 0.5 * DEFAULT_DELTA
-    else:
-        known, share = Posteriors.of(team, c, y), DEFAULT_DELTA
+    known, share = exactly_known(team, c, y, DEFAULT_DELTA)
     lower, upper = known.ends(mean_threshold(problem.arms, share))
     return Season(
         float(learning.regrets().mean()), float(failed.mean()), float((upper - lower).mean())
