@@ -173,7 +173,7 @@ class TestLaw:
         assert again.index == plan.index
 
     @pytest.mark.parametrize("entry", [*PLANNED, *OWN], ids=labelled)
-    @settings(max_examples=60)
+    @settings(max_examples=40)
     @given(asked(5), st.data())
     def test_for_every_policy(self, entry, case, data):
         s, arms, how, _ = case

@@ -192,7 +192,8 @@ def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bench_measures_every_policy(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run_in_process(capsys, "bench", "--seconds", "0.001", "--format", "json")
+    how = ("--seconds", "0.001", "--threads", "1", "--format", "json")
+    code, out, _ = run_in_process(capsys, "bench", *how)
     report = json.loads(out)
     assert code == 0
     measured = {(entry["problem"], entry["policy"]) for entry in report["results"]}
