@@ -25,7 +25,7 @@ from planning import (
 )
 
 # Their index of an arm never pulled is that of its prior, or of nothing.
-FINITE = ("random", "thompson", "thompson-sorted", "bayes-ucb")
+FINITE = ("random", "thompson", "thompson-sorted", "bayes-ucb", "season")
 
 
 class TestAbsentAndClosed:
