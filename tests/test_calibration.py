@@ -472,3 +472,39 @@ def test_what_is_watched_is_what_is_promised(seed):
     plugged = Problem([0.2, 0.5, 0.8], [0.9, 0.6], believed=problem.believed)
     study = coverage(plugged, 400, trials, seed, watched=["posterior-ratio"])
     assert study.failed["posterior-ratio"] * trials > most
+
+
+class TestFoundByAStranger:
+    @pytest.mark.parametrize("rate", [0.0, 0.1])
+    def test_what_is_believed_of_alarms_beside_their_calibration_is_kept_in_files(self, rate):
+        problem = Problem(
+            [0.5, 0.6], [0.9], false_positive_rates=[rate],
+            false_positive_calibration=[(1, 9)], believed_false_positive_rates=[rate],
+        )  # fmt: skip
+        assert Problem.from_json(problem.to_json()) == problem
+        assert Problem.from_toml(problem.to_toml()) == problem
+        usual = Problem(
+            [0.5, 0.6], [0.9], false_positive_rates=[rate], false_positive_calibration=[(1, 9)]
+        )
+        assert "believed_false_positive_rates" not in usual.to_dict()
+        assert Problem.from_json(usual.to_json()) == usual
+
+    def test_calibration_in_arrays(self):
+        listed = Planner(None, 3, calibration=[(17, 20), (18, 20)])
+        assert (
+            Planner(None, 3, calibration=np.array([[17, 20], [18, 20]])).calibration
+            == listed.calibration
+        )
+        with pytest.raises(InvalidInput, match="calibration of 'agent 1' is"):
+            Planner([0.9], 3, calibration=[np.array([])])
+
+    @pytest.mark.parametrize("method", ["min-width", "mixture-width"])
+    def test_fewer_reports_than_false_alarms(self, method):
+        """The estimate is below 0, where no mean is: cut off, like the interval."""
+        planner = Planner(
+            [1.0], 2, false_positive_rates=[0.5], pulls=[[100, 0]], successes=[[10, 0]], rounds=100
+        )
+        known = planner.intervals(method)
+        for column in known:
+            assert ((column >= 0) & (column <= 1)).all()
+        assert (known.lower <= known.upper).all()

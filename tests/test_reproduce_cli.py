@@ -74,6 +74,9 @@ class TestReproduce:
         assert "synthetic: 36 settings" in lines
         rows = [line.split() for line in lines[lines.index("") + 1 :]]
         assert [row[0] for row in rows] == [e.name for e in (*FIGURES, *SYNTHETIC, *LONG)]
+        told = json.loads(called("reproduce", "--list", "--format", "json")[1])
+        assert list(told["groups"]) == groups
+        assert [e["name"] for e in told["experiments"]] == [row[0] for row in rows]
         assert rows[0][1:6] == ["2,000", "trials", "of", "300", "rounds"]
 
     def test_json_is_the_contract(self, tmp_path):

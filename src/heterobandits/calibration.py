@@ -35,7 +35,9 @@ def trials_from(values: Any, name: str, agents: Sequence[str]) -> tuple[Trial, .
     items = listed(values, name, "pairs, one for each agent")
     each_agent(items, name, len(agents))
     return tuple(
-        None if item is None or item == [] else _pair(item, f"{name} of {agent!r}")
+        None
+        if item is None or (isinstance(item, (list, tuple)) and not item)
+        else _pair(item, f"{name} of {agent!r}")
         for agent, item in zip(agents, items, strict=True)
     )
 

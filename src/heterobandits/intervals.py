@@ -317,7 +317,7 @@ def mean_intervals(
     Returns
     -------
     Intervals
-        Posterior means with posterior-ratio, W/V cut off at 1 with the others. An arm never
+        Posterior means with posterior-ratio, W/V cut off at 0 and 1 with the others. An arm never
         pulled has the estimate 0.5 and the interval [0, 1].
 
     Examples
@@ -348,9 +348,7 @@ def mean_intervals(
     rounds = 1 if horizon is None else whole_number(horizon, "horizon", 1, MOST_ROUNDS)
     middle, half = policy(method, delta, rounds).band(team, c[:, :, None], y[:, :, None])
     middle, half = middle[0, :, 0], half[0, :, 0]
-    return Intervals(
-        np.minimum(1.0, middle), np.clip(middle - half, 0.0, 1.0), np.minimum(1.0, middle + half)
-    )
+    return Intervals(*(np.clip(x, 0.0, 1.0) for x in (middle, middle - half, middle + half)))
 
 
 def posterior_intervals(team: Team, c: Table, y: Table, delta: float) -> Intervals:

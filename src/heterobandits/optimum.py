@@ -26,6 +26,7 @@ State = tuple[Column, ...]  # the columns of all arms, in ascending order
 Assignment = tuple[int, ...]
 
 MOST_STATES = 3_000_000  # of all rounds together: some 2 GB
+MOST_AGENTS, MOST_ARMS = 4, 8  # in more there is hardly a round to look at
 
 
 class Optimum(NamedTuple):
@@ -77,8 +78,9 @@ def bayes_regret(policy: str | Policy, sensitivities: Any, arms: int, horizon: i
 
 def _solved(sensitivities: Any, arms: Any, horizon: Any, entry: Policy | None) -> Optimum:
     team = Team(sensitivities)
-    arms = whole_number(arms, "arms", len(team), 1000)
-    horizon = whole_number(horizon, "horizon", 1, 10_000)
+    whole_number(len(team), "the number of agents", 1, MOST_AGENTS)
+    arms = whole_number(arms, "arms", len(team), MOST_ARMS)
+    horizon = whole_number(horizon, "horizon", 1, 1000)
     check_size(len(team), arms, horizon)
     entry = None if entry is None else entry.until(horizon)
     layers = list(_layers(team, arms, horizon))
@@ -98,8 +100,9 @@ def check_size(agents: int, arms: int, horizon: int) -> None:
     """Refuse a world with more tables than fit into memory: about those of each agent alone, multiplied, any order of arms once."""
     most = math.comb(horizon - 1 + 2 * arms, 2 * arms) ** agents // math.factorial(arms)
     if most > 8 * MOST_STATES:
+        amount = f"{most:,}" if most < 10**15 else f"10^{len(str(most)) - 1}"
         raise InvalidInput(
-            f"{agents} agents, {arms} arms and {horizon} rounds have up to {most:,} tables: "
+            f"{agents} agents, {arms} arms and {horizon} rounds have up to {amount} tables: "
             f"at most about {MOST_STATES:,} can be looked at"
         )
 

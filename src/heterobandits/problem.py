@@ -264,7 +264,9 @@ class Problem:
                 values[name] = [list(trial or ()) for trial in values[name]]
             else:
                 del values[name]
-        if self.believed_false_positive_rates == self.false_positive_rates:
+        # what reading it back makes of a field that is missing
+        usual = estimates(self.false_positive_calibration, self.false_positive_rates)
+        if self.believed_false_positive_rates == usual:
             del values["believed_false_positive_rates"]
             if not any(self.false_positive_rates):
                 del values["false_positive_rates"]

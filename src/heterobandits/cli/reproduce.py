@@ -54,7 +54,7 @@ def reproduce(
 ) -> int:
     """Run every experiment of the paper and write a report: each figure, table and claim, checked."""
     if list_:
-        print_list()
+        print_list(format)
         return 0
     from heterobandits.experiments.reproduce import chosen_policies
     from heterobandits.experiments.reproduce import reproduce as run
@@ -74,11 +74,16 @@ def reproduce(
     return CONTRADICTED if strict and made.contradicted else 0
 
 
-def print_list() -> None:
+def print_list(format: str) -> None:
     """The groups, and what is in them."""
     from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
     from heterobandits.experiments.reproduce import GROUPS
 
+    if format == "json":
+        fields = ("name", "trials", "horizon", "shown_in")
+        every = [{f: getattr(e, f) for f in fields} for e in (*FIGURES, *SYNTHETIC, *LONG)]
+        print(json.dumps({"groups": GROUPS, "experiments": every}))
+        return
     for group, names in GROUPS.items():
         print(f"{group}: {', '.join(names) if len(names) < 9 else f'{len(names)} settings'}")
     print()
