@@ -116,6 +116,7 @@ print(json.dumps([cached, sum_, sum(total.stats.cache_hits.values())]))
 # signatures, and how many of them were found in the cache and how many not.
 PLAY = """
 import importlib, json, pkgutil, sys
+from numba.core.dispatcher import Dispatcher
 from heterobandits import CATALOGUE, Problem, core, policy, simulate
 from heterobandits.engine import kernels_cached
 names = sys.argv[1:]
@@ -129,7 +130,7 @@ made = {}
 for module in (importlib.import_module("heterobandits.core." + m.name)
                for m in pkgutil.iter_modules(core.__path__)):
     for thing in vars(module).values():
-        if hasattr(thing, "signatures") and thing.targetoptions.get("inline") != "always":
+        if isinstance(thing, Dispatcher) and thing.targetoptions.get("inline") != "always":
             made[thing.py_func.__module__ + "." + thing.py_func.__qualname__] = thing
 for entry in CATALOGUE.values():
     made["rule of " + entry.name] = entry.rule.fill.dispatcher
@@ -164,9 +165,10 @@ def cold(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """The same with one of them alone, which is neither the first nor the last of its family."""
-    cache = tmp_path_factory.mktemp("alone")
+def alone(cold, tmp_path_factory):
+    """A cache without any rule, and what was played then: one of them alone, neither the first nor the last of its family."""
+    cache = tmp_path_factory.mktemp("alone") / "cache"
+    shutil.copytree(cold[0], cache, ignore=shutil.ignore_patterns("*locals.fill*"))
     return cache, play(cache, "mixture-width")
 
 
@@ -232,3 +234,19 @@ class TestFamilies:
             played = play(cache, *names)
             assert played["regrets"] == wanted
             assert {misses for _, _, misses in played["made"].values()} == {0}
+
+
+def test_a_kernel_of_kernels_says_that_python_cannot_call_it():
+    """It has no way in: it would end in a crash."""
+
+    @compiled.inner
+    def twice(x):
+        return 2 * x
+
+    @compiled.compiled
+    def four_times(x):
+        return twice(twice(x))
+
+    assert four_times(3) == 12
+    with pytest.raises(TypeError, match="twice is called by kernels alone"):
+        twice(3)

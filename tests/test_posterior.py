@@ -136,7 +136,8 @@ class Lanes:
         drop = np.broadcast_to(np.asarray(drop, float), len(self.Y)).copy()
         limit = min(limit, 1 / self.seen.s[0])
         known = (self.peak, self.greatest, self.seen, self.room)
-        likelihood.fill_fallen(above, limit, drop, slack, *known, out)
+        side = likelihood.ABOVE if above else likelihood.BELOW
+        likelihood.fill_fallen(side, limit, drop, slack, *known, out)
         return out
 
     def ends(self, log):

@@ -33,6 +33,8 @@ from heterobandits.core.calibrated import (
     highest_mean,
 )
 from heterobandits.core.likelihood import (
+    ABOVE,
+    BELOW,
     Outcomes,
     fill_fallen,
     fill_greatest,
@@ -133,8 +135,8 @@ class Posteriors:
         drop = self.greatest - self.log_evidence + log_term
         lower, upper = np.empty((2, len(drop)))
         fallen = (drop, 0.0, self.peak, self.greatest, self.seen, work(0, len(drop)))
-        fill_fallen(True, 1.0, *fallen, upper)
-        fill_fallen(False, 1.0, *fallen, lower)
+        fill_fallen(ABOVE, 1.0, *fallen, upper)
+        fill_fallen(BELOW, 1.0, *fallen, lower)
         return lower, upper
 
     def evidence(self, i: Any, j: Any) -> Floats:
@@ -204,9 +206,9 @@ class Profiles:
         level = self.log_evidence - log_term
         inside = np.clip(self.posteriors.peak, LEAST_MEAN, 1.0)
         lower, upper = np.empty((2, len(lanes)))
-        for above, end in ((False, lower), (True, upper)):
+        for side, end in ((BELOW, lower), (ABOVE, upper)):
             how = (inside, self.seen, 0, lanes, work(0, len(lanes)), end)
-            fill_profile_ends(above, highest_mean(self.seen.agents), level, *how)
+            fill_profile_ends(side, highest_mean(self.seen.agents), level, *how)
         return lower, np.minimum(1.0, upper)
 
     def evidence(self, i: Any, j: Any) -> Floats:

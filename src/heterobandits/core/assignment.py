@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.core.compiled import compiled
+from heterobandits.core.compiled import compiled, inner
 
 DEALT = ("by index", "by chance", "by the second row")
 BY_INDEX, BY_CHANCE, BY_SECOND_ROW = range(len(DEALT))
@@ -130,7 +130,7 @@ def shuffle_turns(picked, draws, order, out):
             out[order[q], lane] = picked[order[turn], lane]
 
 
-@compiled
+@inner
 def fill_picked(picked, index, out):
     """out = an index row without the arms nobody picked."""
     A, B = picked.shape

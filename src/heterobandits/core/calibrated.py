@@ -16,7 +16,7 @@ import math
 
 from heterobandits.core.compiled import compiled, inlined
 from heterobandits.core.elementary import ln, ln_less
-from heterobandits.core.likelihood import CLOSE, MOST_STEPS, large
+from heterobandits.core.likelihood import ABOVE, CLOSE, MOST_STEPS, large
 
 HALVINGS = 60  # of [0, 1], for the mean with the greatest l*
 LEAST_MEAN = 1e-200  # in place of 0, where what was found cannot have been
@@ -116,12 +116,13 @@ def fill_profile_peaks(seen, n, lanes, work, mu):
 
 
 @compiled
-def fill_profile_ends(above, limit, level, inside, seen, n, lanes, work, mu):
+def fill_profile_ends(side, limit, level, inside, seen, n, lanes, work, mu):
     """mu[i] = the largest (or the least) mean up to the limit (down to 0) where l* is still at least level[i].
 
     inside[i] is a mean where it is. Newton's method between that and the end: beyond the answer the tangents of a concave
     function lead back to it and never cross it, on this side a step that leads too far is cut in half.
     """
+    above = side == ABOVE
     end = limit * (1.0 - CLOSE) if above else LEAST_MEAN
     height = work.floats[0]
     slope = work.floats[1]

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numba import config, njit
 from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
 from numba.core.types import WrapperAddressProtocol
 from numba.experimental import function_type  # noqa: F401, so that numba knows the type of a Kernel
 
@@ -72,15 +73,38 @@ class KernelCache(FunctionCache):
 
 
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}  # as said above
+NO_WAY_IN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+class Inner(CPUDispatcher):
+    """A kernel that kernels alone can call."""
+
+    def __call__(self, *arguments):
+        """Python finds no way in."""
+        raise TypeError(
+            f"{self.__name__} is called by kernels alone: call one of them, or compiled({self.__name__}.py_func)"
+        )
 
 
 def compiled(function):
     """Compile `function` without the interpreter lock, with IEEE division, cached per machine."""
     if config.DISABLE_JIT:
         return np.errstate(divide="ignore", invalid="ignore")(function)
-    dispatcher = njit(**OPTIONS)(function)
+    return cached(njit(**OPTIONS)(function))
+
+
+def inner(function):
+    """The same for a function that Python never calls: what takes its arguments apart often takes longer to
+    compile than what is done with them."""
+    if config.DISABLE_JIT:
+        return compiled(function)
+    return cached(Inner(function, targetoptions={"nopython": True, **OPTIONS, **NO_WAY_IN}))
+
+
+def cached(dispatcher):
+    """Keep what is compiled for the next process."""
     with suppress(RuntimeError):  # no folder can be written to: compile in every process
-        dispatcher._cache = KernelCache(function)
+        dispatcher._cache = KernelCache(dispatcher.py_func)
     return dispatcher
 
 

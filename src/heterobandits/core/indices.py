@@ -37,9 +37,10 @@ from heterobandits.core.calibrated import (
     fill_profile_ends,
     highest_mean,
 )
-from heterobandits.core.compiled import compiled, inlined, kernel
+from heterobandits.core.compiled import compiled, inlined, inner, kernel
 from heterobandits.core.elementary import ln
 from heterobandits.core.likelihood import (
+    ABOVE,
     Outcomes,
     fill_fallen,
     fill_greatest,
@@ -251,7 +252,7 @@ def ln_G(t, A):
     return out
 
 
-@compiled
+@inner
 def weigh(first, d, phi, c, y, V, W):
     """Add what agents of one kind have seen to V and W, which begin with the first kind."""
     d_squared = d * d
@@ -269,7 +270,7 @@ def weigh(first, d, phi, c, y, V, W):
             W[i] += d * (y[i] - phi * c[i])
 
 
-@compiled
+@inner
 def pool(seen, start, desk, V, W):
     """V and W from `start` on, as far as these go, in the long row of all arms in all lanes.
 
@@ -634,15 +635,15 @@ def mixture_terms(t, size, delta):
 MIXTURE_WIDTH = Rule(pooled(mixture_index), mixture_terms, band=pooled_band(mixture_width))
 
 
-@compiled
+@inner
 def fill_upper_ends(drop, peak, greatest, outcomes, work, index):
     """index[i] = the largest mean whose log-likelihood is within drop[i] of the greatest; infinite if nothing was seen."""
-    fill_fallen(True, 1.0 / outcomes.s[0], drop, 0.0, peak, greatest, outcomes, work, index)
+    fill_fallen(ABOVE, 1.0 / outcomes.s[0], drop, 0.0, peak, greatest, outcomes, work, index)
     for i in range(len(index)):
         index[i] = index[i] if pulled(outcomes, i) else math.inf
 
 
-@compiled
+@inner
 def choose_likely(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)"""
     greatest = work.floats[0]
@@ -661,7 +662,7 @@ def kl_terms(t, size, delta):
 KL_UCB = Rule(likelihood(choose_likely), kl_terms)
 
 
-@compiled
+@inner
 def choose_not_ruled_out(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """posterior-ratio and its kin: the largest mean within L of the evidence, and the posterior mean
     docs/beyond.md (6), (8)"""
@@ -698,7 +699,7 @@ POSTERIOR_SORTED_WINDOW = Rule(
 POSTERIOR_SORTED_DISCOUNTED = POSTERIOR_SORTED_WINDOW._replace(forgets="discount")
 
 
-@compiled
+@inner
 def choose_possible(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """calibrated-sorted: the largest mean within L of the evidence for some way to report, and the posterior mean
     docs/model.md (10)"""
@@ -714,7 +715,7 @@ def choose_possible(outcomes, peak, L, seen, n, lanes, work, index, estimate):
             inside[i] = min(1.0, max(LEAST_MEAN, peak[i]))
             level[i] += greatest[i] - L[i]
         limit = highest_mean(seen.agents)
-        fill_profile_ends(True, limit, level, inside, seen, n, lanes, rest, index)
+        fill_profile_ends(ABOVE, limit, level, inside, seen, n, lanes, rest, index)
         for i in range(len(peak)):
             index[i] = index[i] if pulled(outcomes, i) else math.inf
 
@@ -729,13 +730,13 @@ CALIBRATED_SORTED = Rule(
 )
 
 
-@compiled
+@inner
 def choose_drawn(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """thompson: a draw from the posterior   docs/beyond.md (9)"""
     fill_draws(seen.keys[2 * n], seen.keys[2 * n + 1], peak, outcomes, work, index)
 
 
-@compiled
+@inner
 def choose_drawn_and_sort(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """thompson-sorted: a draw from the posterior   docs/beyond.md (9)   and the posterior mean"""
     greatest = work.floats[0]
@@ -755,7 +756,7 @@ THOMPSON = Rule(likelihood(choose_drawn), no_terms, words=2)
 THOMPSON_SORTED = Rule(likelihood(choose_drawn_and_sort), no_terms, sorted_by="estimate", words=2)
 
 
-@compiled
+@inner
 def choose_exceeded(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     """bayes-ucb: the mean exceeded with posterior probability 1/t, and the posterior mean   docs/beyond.md (11)"""
     greatest, log_evidence = work.floats[0], work.floats[1]

@@ -21,13 +21,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.core.compiled import compiled, inlined
+from heterobandits.core.compiled import compiled, inlined, inner
 from heterobandits.core.elementary import exp, ln, ln_less
 from heterobandits.core.work import beyond
 
 MOST_STEPS = 100
 FARTHEST = 690.0  # e to this power is a number still
 LAST_BIT = 2.0**-52  # of a number, relative to it
+ABOVE, BELOW = (
+    1.0,
+    -1.0,
+)  # a peak; numbers, for numba compiles anew for every constant of another type
 CLOSE = 1e-10  # relative size of the last step: its error is of the order of the square
 
 
@@ -128,7 +132,7 @@ def fill_slopes(mu, seen, out):
             out[lane] += misses_slope(f_k[lane], s_k, mu[lane])
 
 
-@compiled
+@inner
 def fill_heights_and_slopes(mu, seen, height, slope):
     """height[lane] = l(mu[lane]) and slope[lane] = l'(mu[lane]), for the same mu: both in one pass."""
     B = len(mu)
@@ -268,7 +272,7 @@ def fill_greatest(mu, seen, work, out):
             out[lane] = out[lane] if mu[lane] > 0.0 else 0.0
 
 
-@compiled
+@inner
 def fill_at_zero(seen, out):
     """out[lane] = l(0): minus infinity where something succeeded that cannot have with a mean of 0."""
     for lane in range(len(out)):
@@ -282,8 +286,8 @@ def fill_at_zero(seen, out):
 
 
 @compiled
-def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
-    """mu[lane] = where l has fallen by drop[lane] from l(peak) = greatest, above the peak or below it;
+def fill_fallen(side, limit, drop, slack, peak, greatest, seen, work, mu):
+    """mu[lane] = where l has fallen by drop[lane] from l(peak) = greatest, ABOVE the peak or BELOW it;
     the peak where drop is not positive.
 
     Above, the answer ends at the limit, 1/s_1 at most; below at 0. Newton's method on
@@ -292,7 +296,7 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
     """
     B = len(mu)
     Y = seen.Y
-    side = 1.0 if above else -1.0
+    above = side == ABOVE
     pole = 1.0 / seen.s[0]
     last = min(limit, (1.0 - CLOSE) / seen.s[0])  # closer to the pole of l one does not look
     height = work.floats[0]
@@ -304,7 +308,7 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
     active = work.flags[0]
     # beside many false alarms a guess may be so close to the peak that l, as rounded, has not fallen there
     nearest = 0.9 if seen.r[len(seen.r) - 1] > 0.0 else 1.0
-    fill_first_guesses(above, drop, peak, seen, beyond(work, 5, 1), mu)
+    fill_first_guesses(side, drop, peak, seen, beyond(work, 5, 1), mu)
     if above:
         for lane in range(B):
             step_to[lane] = last
@@ -354,8 +358,8 @@ def fill_fallen(above, limit, drop, slack, peak, greatest, seen, work, mu):
         mu[lane] = mu[lane] if drop[lane] > 0.0 else peak[lane]
 
 
-@compiled
-def fill_first_guesses(above, drop, peak, seen, work, mu):
+@inner
+def fill_first_guesses(side, drop, peak, seen, work, mu):
     """About where the likelihood has fallen by `drop`, from its derivatives at the peak.
 
     With the standard deviation sigma of a normal density of the same curvature, at
@@ -383,7 +387,6 @@ def fill_first_guesses(above, drop, peak, seen, work, mu):
         for lane in range(B):
             pull = s_k / (1.0 - s_k * peak[lane]) if f_k[lane] > 0.0 else 0.0
             third[lane] += f_k[lane] * pull * pull * pull
-    side = 1.0 if above else -1.0
     for lane in range(B):
         fall = drop[lane] if drop[lane] > 0.0 else 0.0
         bend = curvature[lane] if curvature[lane] > 0.0 else 1.0  # nothing seen: any guess will do

@@ -15,9 +15,11 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from heterobandits.core.compiled import compiled
+from heterobandits.core.compiled import compiled, inner
 from heterobandits.core.elementary import exp, ln
 from heterobandits.core.likelihood import (
+    ABOVE,
+    BELOW,
     CLOSE,
     MOST_STEPS,
     fill_curvatures,
@@ -59,7 +61,7 @@ NODES, WEIGHTS = _gauss(28)
 MOST_ATTEMPTS = 1000  # more than half of them succeed
 
 
-@compiled
+@inner
 def fill_ends(peak, greatest, seen, work, top, low, high):
     """top[lane] = the greatest l on [0, 1]; low, high = where l has fallen by DEPTH from it, or 0, 1."""
     B = len(peak)
@@ -71,19 +73,19 @@ def fill_ends(peak, greatest, seen, work, top, low, high):
         inside[lane] = peak[lane] if peak[lane] < 1.0 else 1.0
         drop[lane] = DEPTH
     fill_greatest(inside, seen, rest, top)
-    fill_fallen(True, 1.0, drop, SLACK, peak, greatest, seen, rest, high)
+    fill_fallen(ABOVE, 1.0, drop, SLACK, peak, greatest, seen, rest, high)
     for lane in range(B):
         many = seen.Y[lane] > FEW
         any_many = any_many | many
         low[lane] = 0.0
         drop[lane] = DEPTH + (greatest[lane] - top[lane]) if many else 0.0
     if any_many:
-        fill_fallen(False, 1.0, drop, SLACK, peak, greatest, seen, rest, inside)
+        fill_fallen(BELOW, 1.0, drop, SLACK, peak, greatest, seen, rest, inside)
         for lane in range(B):
             low[lane] = inside[lane] if drop[lane] > 0.0 else 0.0
 
 
-@compiled
+@inner
 def fill_density(node, low, high, top, seen, mu, out):
     """out[lane] = exp(l(mu) - top) at mu[lane], which is set to low + (high - low) node."""
     for lane in range(len(mu)):
@@ -138,7 +140,7 @@ def fill_quantiles(L, peak, greatest, log_evidence, seen, work, mu):
     fill_ends(peak, greatest, seen, rest, top, low, high)
     for lane in range(B):
         tail[lane] = DEPTH + L[lane] + (greatest[lane] - log_evidence[lane])
-    fill_fallen(True, 1.0, tail, SLACK, peak, greatest, seen, rest, end)
+    fill_fallen(ABOVE, 1.0, tail, SLACK, peak, greatest, seen, rest, end)
     for lane in range(B):
         high[lane] = end[lane]
         active[lane] = L[lane] > 0.0
@@ -185,19 +187,18 @@ def fill_bound(peak, seen, work, top, low, low_scale, high, high_scale):
     fill_greatest(mode, seen, rest, top)
     fill_slopes(mode, seen, slope)
     fill_curvatures(mode, seen, curvature)
-    fill_tails(False, mode, top, slope, curvature, seen, rest, low, low_scale)
-    fill_tails(True, mode, top, slope, curvature, seen, rest, high, high_scale)
+    fill_tails(BELOW, mode, top, slope, curvature, seen, rest, low, low_scale)
+    fill_tails(ABOVE, mode, top, slope, curvature, seen, rest, high, high_scale)
 
 
-@compiled
-def fill_tails(above, mode, top, slope, curvature, seen, work, edge, scale):
-    """The edge from which the bound of `fill_bound` falls as exp(-|mu - edge| / scale), above the mode or below it.
+@inner
+def fill_tails(side, mode, top, slope, curvature, seen, work, edge, scale):
+    """The edge from which the bound of `fill_bound` falls as exp(-|mu - edge| / scale), ABOVE the mode or BELOW it.
 
     The line that touches l where it has fallen by about 1: with that, proposals are accepted most often. If
     this is outside (0, 1), edge is 1 or 0 and scale is 0.
     """
     B = len(mode)
-    side = 1.0 if above else -1.0
     touch = work.floats[0]
     height = work.floats[1]
     steepness = work.floats[2]

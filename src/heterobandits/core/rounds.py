@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from heterobandits.core.assignment import Table, assign
-from heterobandits.core.compiled import compiled, inlined
+from heterobandits.core.compiled import compiled, inlined, inner
 from heterobandits.core.indices import Agents, Seen, fill_log_row
 from heterobandits.core.randomness import fill_words
 from heterobandits.core.work import Desk
@@ -82,7 +82,7 @@ class Block(NamedTuple):
     table: Table
 
 
-@compiled
+@inner
 def observe(world, m, block):
     """Send every agent to its arm: count the visit, and the success if the arm's luck is good enough."""
     A, N, B = block.c.shape
@@ -127,7 +127,7 @@ def visit(world, m, block, a, n, lane):
     return success
 
 
-@compiled
+@inner
 def observe_several(world, m, block):
     """Send every agent to its arm where a visit yields several tests."""
     A, _, B = block.c.shape
@@ -136,7 +136,7 @@ def observe_several(world, m, block):
             visit(world, m, block, a, block.sent[a, lane], lane)
 
 
-@compiled
+@inner
 def fill_log_terms(elapsed, L, block):
     """The log term of every lane: L[0] is that of t = elapsed rounds, but t is at least the tests of any arm."""
     for lane in range(len(block.most)):
@@ -144,7 +144,7 @@ def fill_log_terms(elapsed, L, block):
     fill_log_row(block.desk.floats[: len(block.most)], block.L)
 
 
-@compiled
+@inner
 def pay(world, m, block):
     """Add to the ledger what the assignment costs against the optimum.
 
@@ -169,7 +169,7 @@ def pay(world, m, block):
             regret[lane] += gap_a[np.uint32(sent_a[lane])]
 
 
-@compiled
+@inner
 def observe_assignment(world, m, block):
     """The same for a whole assignment, which the rule that ranks them learns about."""
     A, _, B = block.c.shape
@@ -183,7 +183,7 @@ def observe_assignment(world, m, block):
             block.Y[0, f, lane] += visit(world, m, block, a, n, lane)
 
 
-@compiled
+@inner
 def fade_tables(fade, C, Y):
     """Let everything count for less than a round ago."""
     A, N, B = C.shape
@@ -196,7 +196,7 @@ def fade_tables(fade, C, Y):
                 Y_an[lane] *= fade
 
 
-@compiled
+@inner
 def remember(world, m, round_, block):
     """Take the round into the tables of a rule that forgets, and what it forgets out of them   docs/model.md (17), (18)"""
     A, B = block.sent.shape
@@ -219,7 +219,7 @@ def remember(world, m, round_, block):
                 block.past_hits[place, a, lane] = hits
 
 
-@compiled
+@inner
 def fill_unvisited(sent, out):
     """out[n, lane] = whether nobody was sent to arm n."""
     A, B = sent.shape
@@ -265,7 +265,7 @@ def play_round(world, seed, trial, round_, block):
     finish_round(world, stretch_of(round_, world.starts, 0), block)
 
 
-@compiled
+@inner
 def begin(block):
     """Forget everything: the trials of the block begin."""
     block.c.fill(0)
