@@ -26,6 +26,7 @@ from heterobandits.core import (
     rounds,
 )
 from heterobandits.core.compiled import compiled
+from heterobandits.core.seen import see
 from heterobandits.core.work import STRIP, desk
 from heterobandits.policies import policy
 from heterobandits.team import Team
@@ -72,7 +73,7 @@ def library_rows(name, s, c, y, L, mu=None):
     entry = policy(name)
     out = np.full((entry.rows(A), N, B), np.nan)
     keys = np.full((2 * N, B), DRAW, np.uint32)
-    known = indices.seen(Team(s).arrays, c, y, means=mu, log_term=L, keys=keys)
+    known = see(Team(s).arrays, c, y, means=mu, log_term=L, keys=keys)
     entry.rule.fill(known, desk(A, B), out)
     return out
 
@@ -127,7 +128,7 @@ def test_the_rule_of_ucb_is_the_papers(pulls, agents, t, delta, data):
     # one agent, the team, and an arm for each assignment
     c, y = (np.array(counts, np.int32)[None, :, None] for counts in (pulls, hits))
     out = np.full((1, len(pulls), 1), np.nan)
-    rule.fill(indices.seen(Team([1.0]).arrays, c, y, log_term=L), desk(1, 1), out)
+    rule.fill(see(Team([1.0]).arrays, c, y, log_term=L), desk(1, 1), out)
     wanted = [reference.ucb_plain(C, Y, F, t, delta) for C, Y in zip(pulls, hits, strict=True)]
     np.testing.assert_allclose(out[0, :, 0], wanted, rtol=TOLERANCE, atol=0)
 

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reference
-from heterobandits.core import indices, likelihood, randomness
+from heterobandits.core import likelihood, randomness
+from heterobandits.core.seen import see
 from heterobandits.core.work import desk
 from heterobandits.policies import policy
 from heterobandits.team import Team
@@ -126,7 +127,7 @@ class TestPooled:
         pairs, c, y = history
         V, W = reference.reported_sums(known_of(history).reports)
         table = [np.array(counts, np.int32).reshape(len(c), 1, 1) for counts in (c, y)]
-        seen = indices.seen(team_of(pairs).arrays, *table, log_term=log)
+        seen = see(team_of(pairs).arrays, *table, log_term=log)
         size = float(sum(d * (k + phi * n) for (d, phi), n, k in zip(pairs, c, y, strict=True)))
         estimate, width = np.full((2, 1, 1, 1), np.nan)
         policy("min-width").rule.band.fill(seen, desk(len(c), 1), estimate, width)

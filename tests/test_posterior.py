@@ -18,6 +18,8 @@ import reference
 from heterobandits.core import elementary, indices, likelihood, posterior, randomness
 from heterobandits.core.compiled import compiled
 from heterobandits.core.likelihood import Outcomes
+from heterobandits.core.seen import see
+from heterobandits.core.work import KEYS as KEY_ROWS
 from heterobandits.core.work import desk, work
 from heterobandits.policies import policy
 from heterobandits.team import Team
@@ -127,7 +129,8 @@ class Lanes:
         """A draw in each lane, with a key [2, lane]."""
         (out,) = self.rows(1)
         keys = np.asarray(keys, np.uint32)
-        posterior.fill_draws(keys[0], keys[1], self.peak, self.seen, self.room, out)
+        self.room.words[KEY_ROWS : KEY_ROWS + 2] = keys
+        posterior.fill_draws(self.peak, self.seen, self.room, out)
         return out
 
     def fallen(self, above, drop, limit=math.inf, slack=0.0):
@@ -179,7 +182,7 @@ def index_rows(name, s, c, y, L, draws=None, known=None, out=None):
     keys = np.zeros((2 * N, B), np.uint32) if draws is None else draws
     out = np.full((entry.rows(A), N, B), np.nan) if out is None else out
     cell = np.float64 if entry.forgets else np.int32
-    seen = indices.seen(team.arrays, c.astype(cell), y.astype(cell), log_term=L, keys=keys)
+    seen = see(team.arrays, c.astype(cell), y.astype(cell), log_term=L, keys=keys)
     seen = seen if known is None else seen._replace(remembered=known)
     entry.rule.fill(seen, desk(A, B, cell), out)
     return out

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.core import indices
+from heterobandits.core import seen
 from heterobandits.errors import checked_tables, delta_from
 from heterobandits.intervals import Profiles, best
 from heterobandits.ranges import DEFAULT_DELTA
@@ -128,7 +128,7 @@ def _with(team: Team, agent: int, s: float) -> Team:
     return Team(**{**team.columns, "sensitivities": changed})
 
 
-def _fixed(arrays: indices.Agents, agent: int, s: float) -> indices.Agents:
+def _fixed(arrays: seen.Agents, agent: int, s: float) -> seen.Agents:
     """The arrays, with one agent's sensitivity known."""
     low, high = arrays.s_low.copy(), arrays.s_high.copy()
     low[agent] = high[agent] = s

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from heterobandits.core import rounds as kernels
 from heterobandits.core.assignment import table
 from heterobandits.core.compiled import is_ready
-from heterobandits.core.indices import log_row
+from heterobandits.core.filtered import MOST_STATES, NOTHING, Few, cell_bytes, cells, few_states
 from heterobandits.core.randomness import (
     WORD_SIZE,
     luck_of_tests,
@@ -25,6 +25,7 @@ from heterobandits.core.randomness import (
     slots,
     words_needed,
 )
+from heterobandits.core.seen import log_row, see
 from heterobandits.core.work import desk
 from heterobandits.policies import Policy, Table, assignments
 from heterobandits.problem import Problem
@@ -44,8 +45,13 @@ MOST_ROUNDS_A_CALL = 2**17  # more log terms than this are not kept
 
 
 def new_control() -> Control:
-    """What a thread that plays and one that watches share: a wish to stop, and the trial-rounds played."""
-    return np.zeros(2, np.int64)
+    """What a thread that plays and one that watches share: a wish to stop, the trial-rounds played, and how many were in doubt."""
+    return np.zeros(3, np.int64)
+
+
+def doubts(control: Control) -> int:
+    """Of the trial-rounds of filtered rules, those in which exact numbers decided."""
+    return int(control[kernels.DOUBTS])
 
 
 def stop(control: Control) -> None:
@@ -133,16 +139,42 @@ class World:
             gap=true.gap,
             arms=self.assignments,
             dealt=policy.dealt,
-            remembers=policy.rule is not None and policy.rule.remembers,
+            remembers=policy.rule is not None and policy.rule.remembers and not self.filtered,
             forgets=policy.forgets != "",
             fade=policy.fade,
             first_tie=where.ties,
             first_key=where.draws,
+            few=self.few,
+            filtered=self.filtered,
+            sorts=policy.sorted_by == "estimate",
         )
 
     def make_arrays(self) -> None:
         """Make them now: with means that change and several tests in a visit that takes a while."""
         assert self.arrays is not None
+
+    @property
+    def filtered(self) -> bool:
+        """Whether decisions are made by cheap numbers, and by exact ones only in doubt."""
+        rule = self.policy.rule
+        if rule is None or rule.refresh is None:
+            return False
+        if rule.calibrated and self.team.is_calibrated:
+            return False
+        return rule.words == 0 or self.problem.agents == self.problem.arms
+
+    @property
+    def counts(self) -> int:
+        """How many hits and misses of an arm the likelihood tells apart."""
+        agents = self.policy.agents(self.team)
+        return len(agents.r) + len(agents.s_k)
+
+    @cached_property
+    def few(self) -> Few:
+        """What the exact rule says of an arm that was pulled a few times."""
+        if not self.filtered:
+            return Few(np.empty((1, 1)), np.empty((1, 1), np.int64), True, 1.0, True)
+        return few_pulls(self.policy, self.team, self.problem.arms)
 
     @property
     def cells(self) -> int:
@@ -152,7 +184,8 @@ class World:
     @property
     def lanes(self) -> int:
         """How many trials side by side keep their tables in the cache: a power of two, in whole vectors."""
-        fitting = max(1, BLOCK_BYTES // (16 * self.cells))
+        own = self.problem.arms * cell_bytes(self.counts) if self.filtered else 0
+        fitting = max(1, BLOCK_BYTES // (16 * self.cells + own))
         if self.policy.window:
             fitting = max(
                 1, min(fitting, WINDOW_BYTES // (8 * self.policy.window * self.problem.agents))
@@ -165,6 +198,7 @@ class World:
         F = len(self.assignments)
         pickers, choices = (1, F) if F else (A, N)
         rows = self.policy.rows(A)
+        index = np.empty((rows, choices, lanes))
         c, y = np.zeros((2, A, N, lanes), np.int32)
         C: Table = c
         Y: Table = y
@@ -183,7 +217,7 @@ class World:
             past=past,
             past_hits=past_hits,
             words=np.empty((words_needed(words), lanes), np.uint32),
-            index=np.empty((rows, choices, lanes)),
+            index=index,
             sent=np.empty((pickers, lanes), np.int32),
             remembered=np.zeros((choices, lanes), np.bool_),
             regret=np.zeros(lanes),
@@ -192,6 +226,7 @@ class World:
             L=log_row(lanes),
             desk=desk(A, lanes, C.dtype),
             table=table(pickers, choices, lanes),
+            cells=cells(A, lanes if self.filtered else 0, index, self.counts),
         )
 
 
@@ -268,7 +303,7 @@ class Learning:
         by_tests = world.problem.several_tests and not world.policy.in_season
         count = max(rounds, most + 1 - self.elapsed) if by_tests else rounds
         L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, count)
-        how = (world.policy.rule.fill, world.arrays)
+        how = (world.policy.rule.fill, world.policy.rule.refresh or NOTHING, world.arrays)
         return bool(
             kernels.play_trials(*how, *where, rounds, L, checkpoints, control, self.block, out)
         )
@@ -289,6 +324,31 @@ class Learning:
             if elapsed + 1 in places:
                 out[places[elapsed + 1]] = self.regrets()
         return True
+
+
+@lru_cache(maxsize=8)
+def few_pulls(policy: Policy, team: Team, arms: int) -> Few:
+    """What the exact rule says of an arm after few pulls, whatever was seen."""
+    agents = policy.agents(team)
+    rule = policy.rule
+    assert rule is not None
+    roots = len(agents.r)
+    states, ranks = few_states(roots + len(agents.s_k), MOST_STATES[rule.remembers])
+    pulls, successes = np.zeros((2, len(team), 1, len(states)), np.int32)
+    for j in range(roots):
+        (a, *_) = np.flatnonzero(agents.root[agents.kind] == j)
+        pulls[a, 0] += states[:, j]
+        successes[a, 0] += states[:, j]
+    for k in range(len(agents.s_k)):
+        (a, *_) = np.flatnonzero(agents.kind == k)
+        pulls[a, 0] += states[:, roots + k]
+    (L,) = log_terms(policy, team, arms, 0, 1)
+    keys = np.zeros((rule.words, len(states)), np.uint32)
+    rows = np.empty((policy.rows(len(team)), 1, len(states)))
+    seen = see(agents, pulls, successes, log_term=L, keys=keys)
+    rule.fill(seen, desk(len(team), len(states)), rows)
+    limit = 1.0 if rule.quantile else 1.0 / float(agents.s_k[0])
+    return Few(np.ascontiguousarray(rows[:, 0]), ranks, rule.remembers, limit, not rule.quantile)
 
 
 @lru_cache(maxsize=64)
@@ -411,6 +471,8 @@ def kernels_cached(policies: Iterable[Policy]) -> bool:
     return all(
         is_ready(kernels.play_round)
         if policy.rule is None
-        else is_ready(kernels.play_trials) and is_ready(policy.rule.fill)
+        else is_ready(kernels.play_trials)
+        and is_ready(policy.rule.fill)
+        and is_ready(policy.rule.refresh or NOTHING)
         for policy in policies
     )

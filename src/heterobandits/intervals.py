@@ -42,6 +42,7 @@ from heterobandits.core.likelihood import (
     fill_log_likelihoods,
 )
 from heterobandits.core.posterior import fill_posterior
+from heterobandits.core.seen import Seen, see
 from heterobandits.core.work import work
 from heterobandits.errors import (
     InvalidInput,
@@ -178,7 +179,7 @@ class Profiles:
     """
 
     posteriors: Posteriors
-    seen: indices.Seen
+    seen: Seen
     log_evidence: Floats
 
     @classmethod
@@ -186,9 +187,9 @@ class Profiles:
         """From tables with a row for each agent and a column for each mean; half of delta is the calibration's."""
         posteriors = Posteriors.of(team, pulls, successes)
         tables = (np.ascontiguousarray(table[:, None]) for table in (pulls, successes))
-        seen = indices.seen(team.boxed(0.5 * delta), *tables)
+        seen = see(team.boxed(0.5 * delta), *tables)
         constants = np.empty(pulls.shape[1])
-        fill_constants(seen, 0, np.arange(len(constants)), constants)
+        fill_constants(seen, np.arange(len(constants)), constants)
         return cls(posteriors, seen, posteriors.log_evidence + constants)
 
     @property
@@ -207,7 +208,7 @@ class Profiles:
         inside = np.clip(self.posteriors.peak, LEAST_MEAN, 1.0)
         lower, upper = np.empty((2, len(lanes)))
         for side, end in ((BELOW, lower), (ABOVE, upper)):
-            how = (inside, self.seen, 0, lanes, work(0, len(lanes)), end)
+            how = (inside, self.seen, lanes, work(0, len(lanes)), end)
             fill_profile_ends(side, highest_mean(self.seen.agents), level, *how)
         return lower, np.minimum(1.0, upper)
 
@@ -229,28 +230,28 @@ class Profiles:
         greatest = np.where(ordered, both, best(ahead)[1] + best(behind)[1])
         return np.asarray(self.log_evidence[i] + self.log_evidence[j] - greatest)
 
-    def _of(self, chosen: Any) -> indices.Seen:
+    def _of(self, chosen: Any) -> Seen:
         """What was seen of some of the means."""
         c, y = (np.ascontiguousarray(t[:, :, chosen]) for t in (self.seen.c, self.seen.y))
-        return indices.seen(self.seen.agents, c, y)
+        return see(self.seen.agents, c, y)
 
 
-def profile(means: Floats, seen: indices.Seen) -> tuple[Floats, Floats]:
+def profile(means: Floats, seen: Seen) -> tuple[Floats, Floats]:
     """l* at these means, and its slope."""
     height, slope = np.empty((2, len(means)))
     lanes = np.arange(len(means))
-    fill_profiles(np.maximum(means, LEAST_MEAN), seen, 0, lanes, height, slope)
+    fill_profiles(np.maximum(means, LEAST_MEAN), seen, lanes, height, slope)
     return height, slope
 
 
-def best(seen: indices.Seen) -> tuple[Floats, Floats]:
+def best(seen: Seen) -> tuple[Floats, Floats]:
     """The mean up to 1 with the greatest l*, and that l*."""
     means = np.empty(seen.c.shape[2])
-    fill_profile_peaks(seen, 0, np.arange(len(means)), work(0, len(means)), means)
+    fill_profile_peaks(seen, np.arange(len(means)), work(0, len(means)), means)
     return means, profile(means, seen)[0]
 
 
-def reported(means: Floats, seen: indices.Seen) -> Floats:
+def reported(means: Floats, seen: Seen) -> Floats:
     """How often each agent then reports 1 at its likeliest, agents by lanes; nobody gives false alarms."""
     agents = seen.agents
     with np.errstate(invalid="ignore"):
@@ -259,7 +260,7 @@ def reported(means: Floats, seen: indices.Seen) -> Floats:
     return np.asarray(np.clip(np.nan_to_num(share), *ends))
 
 
-def slope_at(chance: Floats, seen: indices.Seen) -> Floats:
+def slope_at(chance: Floats, seen: Seen) -> Floats:
     """The slope of l in the logarithm of the mean where the agents report so often."""
     y, f = seen.y[:, 0], seen.c[:, 0] - seen.y[:, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -267,16 +268,16 @@ def slope_at(chance: Floats, seen: indices.Seen) -> Floats:
     return np.asarray((y - fall).sum(axis=0))
 
 
-def _pooled(one: indices.Seen, other: indices.Seen) -> indices.Seen:
+def _pooled(one: Seen, other: Seen) -> Seen:
     """Two arms as if they were one."""
-    return indices.seen(one.agents, one.c + other.c, one.y + other.y)
+    return see(one.agents, one.c + other.c, one.y + other.y)
 
 
-def _beside(one: indices.Seen, other: indices.Seen) -> indices.Seen:
+def _beside(one: Seen, other: Seen) -> Seen:
     """Two arms as if they were one that two teams visited, which need not report alike."""
     twice = type(one.agents)(*(np.concatenate([column, column]) for column in one.agents))
     tables = (np.concatenate(pair) for pair in ((one.c, other.c), (one.y, other.y)))
-    return indices.seen(twice, *tables)
+    return see(twice, *tables)
 
 
 def highest(seen: Outcomes, limit: float = math.inf) -> tuple[Floats, Floats]:

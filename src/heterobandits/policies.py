@@ -31,6 +31,7 @@ from heterobandits.core import indices
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
 from heterobandits.core.indices import Rule
 from heterobandits.core.randomness import WORD_SIZE, slots
+from heterobandits.core.seen import see
 from heterobandits.core.work import desk
 from heterobandits.errors import (
     InvalidInput,
@@ -377,7 +378,7 @@ class Policy:
         out = np.empty((self.rows(agents), arms, trials))
         cell = np.float64 if self.forgets else np.int32
         tables = (np.ascontiguousarray(table, cell) for table in (pulls, successes))
-        seen = indices.seen(self.agents(team), *tables, log_term=L, keys=keys)
+        seen = see(self.agents(team), *tables, log_term=L, keys=keys)
         self.rule.fill(seen, desk(agents, trials, cell), out)
         return out
 
@@ -401,7 +402,7 @@ class Policy:
         tables = (np.ascontiguousarray(table, np.int32) for table in (pulls, successes))
         rows = agents if self.rule.band.per == "agent" else 1
         estimate, width = np.empty((2, rows, arms, trials))
-        seen = indices.seen(team.arrays, *tables, log_term=L)
+        seen = see(team.arrays, *tables, log_term=L)
         self.rule.band.fill(seen, desk(agents, trials), estimate, width)
         return estimate, width
 

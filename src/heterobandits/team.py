@@ -170,7 +170,7 @@ class Team:
     @cached_property
     def arrays(self) -> Any:
         """The same for the kernels: an `Agents`."""
-        from heterobandits.core.indices import Agents
+        from heterobandits.core.seen import Agents
 
         d_k, phi_k = np.array(self.kinds).T.copy()
         r, root = np.unique(phi_k / d_k, return_inverse=True)

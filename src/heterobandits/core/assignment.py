@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.core.compiled import compiled, inner
+from heterobandits.core.compiled import compiled, inlined, inner
 
 DEALT = ("by index", "by chance", "by the second row")
 BY_INDEX, BY_CHANCE, BY_SECOND_ROW = range(len(DEALT))
@@ -42,6 +42,21 @@ def table(agents, arms, lanes):
         best_tie=np.empty(lanes, np.uint32),
         picked=np.empty((agents, lanes), np.int32),
         second=np.empty((1, arms, lanes)),
+    )
+
+
+@inlined
+def narrowed_table(table, lanes):
+    """A part of it, for fewer lanes."""
+    N = len(table.rank)
+    A = len(table.picked)
+    return Table(
+        table.rank.reshape(table.rank.size)[: N * lanes].reshape((N, lanes)),
+        table.taken.reshape(table.taken.size)[: N * lanes].reshape((N, lanes)),
+        table.best[:lanes],
+        table.best_tie[:lanes],
+        table.picked.reshape(table.picked.size)[: A * lanes].reshape((A, lanes)),
+        table.second.reshape(table.second.size)[: N * lanes].reshape((1, N, lanes)),
     )
 
 
@@ -145,6 +160,15 @@ def fill_picked(picked, index, out):
             out_n[lane] = index_n[lane] if kept else -math.inf
 
 
+@inner
+def pick(by_ranks, index, ties, order, table, out):
+    """One of the two."""
+    if by_ranks:
+        sort_by_ranks(index[0], ties, order, table, out)
+    else:
+        pick_in_turn(index, ties, order, table, out)
+
+
 @compiled
 def assign(index, ties, draws, dealt, order, table, out):
     """out[a, lane] = arm of agent a, from the index rows and the words of the round.
@@ -153,14 +177,17 @@ def assign(index, ties, draws, dealt, order, table, out):
     """
     N = index.shape[1]
     A = len(order)
-    target = out if dealt == BY_INDEX else table.picked
-    chooser = index[:1] if dealt == BY_SECOND_ROW else index
-    if len(chooser) == 1 and N <= 4 * A:
-        sort_by_ranks(chooser[0], ties, order, table, target)
+    by_ranks = N <= 4 * A
+    if dealt == BY_SECOND_ROW:
+        chosen = table.second
+        if A < N:
+            pick(by_ranks, index[:1], ties, order, table, table.picked)
+            fill_picked(table.picked, index[1], table.second[0])
+        else:
+            chosen = index[1:]
+        pick(by_ranks, chosen, ties, order, table, out)
     else:
-        pick_in_turn(chooser, ties, order, table, target)
-    if dealt == BY_CHANCE:
-        shuffle_turns(table.picked, draws, order, out)
-    elif dealt == BY_SECOND_ROW:
-        fill_picked(table.picked, index[1], table.second[0])
-        pick_in_turn(table.second, ties, order, table, out)
+        target = out if dealt == BY_INDEX else table.picked
+        pick(by_ranks and len(index) == 1, index, ties, order, table, target)
+        if dealt == BY_CHANCE:
+            shuffle_turns(table.picked, draws, order, out)

@@ -23,10 +23,10 @@ LEAST_MEAN = 1e-200  # in place of 0, where what was found cannot have been
 
 
 @compiled
-def fill_profiles(mu, seen, n, lanes, height, slope):
-    """height[i] = l*(mu[i]) of arm n in lane lanes[i], and slope[i] = its derivative."""
+def fill_profiles(mu, seen, places, height, slope):
+    """height[i] = l*(mu[i]) at places[i], n B + lane, and slope[i] = its derivative."""
     agents = seen.agents
-    for i in range(len(lanes)):
+    for i in range(len(places)):
         height[i] = 0.0
         slope[i] = 0.0
     for a in range(len(agents.d)):
@@ -34,11 +34,11 @@ def fill_profiles(mu, seen, n, lanes, height, slope):
         phi_high = agents.phi_high[a]
         d_low = agents.s_low[a] - phi_low
         d_high = agents.s_high[a] - phi_high
-        c_a = seen.c[a, n]
-        y_a = seen.y[a, n]
-        for i in range(len(lanes)):
-            c = c_a[lanes[i]]
-            y = y_a[lanes[i]]
+        c_a = seen.c[a].reshape(seen.c[a].size)
+        y_a = seen.y[a].reshape(seen.y[a].size)
+        for i in range(len(places)):
+            c = c_a[places[i]]
+            y = y_a[places[i]]
             if c == 0:
                 continue
             p = y / c
@@ -60,17 +60,19 @@ def fill_profiles(mu, seen, n, lanes, height, slope):
 
 
 @compiled
-def fill_constants(seen, n, lanes, out):
+def fill_constants(seen, places, out):
     """out[i] = what `likelihood` leaves out of l: with it, l is the logarithm of the probability of the reports."""
     agents = seen.agents
-    for i in range(len(lanes)):
+    for i in range(len(places)):
         out[i] = 0.0
     for a in range(len(agents.d)):
         hit = ln(agents.d[a])
         missed = ln_less(agents.phi[a])
-        for i in range(len(lanes)):
-            y = seen.y[a, n, lanes[i]]
-            out[i] += y * hit + (seen.c[a, n, lanes[i]] - y) * missed
+        c_a = seen.c[a].reshape(seen.c[a].size)
+        y_a = seen.y[a].reshape(seen.y[a].size)
+        for i in range(len(places)):
+            y = y_a[places[i]]
+            out[i] += y * hit + (c_a[places[i]] - y) * missed
 
 
 @inlined
@@ -93,30 +95,30 @@ def highest_mean(agents):
 
 
 @compiled
-def fill_profile_peaks(seen, n, lanes, work, mu):
+def fill_profile_peaks(seen, places, work, mu):
     """mu[i] = the mean up to 1 with the greatest l*; of several the largest. It rises as far as its slope is positive."""
     height = work.floats[0]
     slope = work.floats[1]
     low = work.floats[2]
     high = work.floats[3]
-    for i in range(len(lanes)):
+    for i in range(len(places)):
         low[i] = LEAST_MEAN
         high[i] = 1.0
     for _ in range(HALVINGS):
-        for i in range(len(lanes)):
+        for i in range(len(places)):
             mu[i] = 0.5 * (low[i] + high[i])
-        fill_profiles(mu, seen, n, lanes, height, slope)
-        for i in range(len(lanes)):
+        fill_profiles(mu, seen, places, height, slope)
+        for i in range(len(places)):
             if slope[i] > 0.0:
                 low[i] = mu[i]
             else:
                 high[i] = mu[i]
-    for i in range(len(lanes)):
+    for i in range(len(places)):
         mu[i] = high[i]
 
 
 @compiled
-def fill_profile_ends(side, limit, level, inside, seen, n, lanes, work, mu):
+def fill_profile_ends(side, limit, level, inside, seen, places, work, mu):
     """mu[i] = the largest (or the least) mean up to the limit (down to 0) where l* is still at least level[i].
 
     inside[i] is a mean where it is. Newton's method between that and the end: beyond the answer the tangents of a concave
@@ -129,18 +131,18 @@ def fill_profile_ends(side, limit, level, inside, seen, n, lanes, work, mu):
     inner = work.floats[2]
     outer = work.floats[3]
     active = work.flags[0]
-    for i in range(len(lanes)):
+    for i in range(len(places)):
         mu[i] = end
-    fill_profiles(mu, seen, n, lanes, height, slope)
-    for i in range(len(lanes)):
+    fill_profiles(mu, seen, places, height, slope)
+    for i in range(len(places)):
         inner[i] = inside[i] if inside[i] < end or not above else end
         outer[i] = end
         active[i] = height[i] < level[i]
         mu[i] = 0.5 * (inner[i] + outer[i]) if active[i] else (limit if above else 0.0)
     for _ in range(MOST_STEPS):
-        fill_profiles(mu, seen, n, lanes, height, slope)
+        fill_profiles(mu, seen, places, height, slope)
         moving = 0
-        for i in range(len(lanes)):
+        for i in range(len(places)):
             if not active[i]:
                 continue
             if height[i] >= level[i]:

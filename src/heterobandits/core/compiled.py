@@ -101,6 +101,14 @@ def inner(function):
     return cached(Inner(function, targetoptions={"nopython": True, **OPTIONS, **NO_WAY_IN}))
 
 
+def approximate(function):
+    """The same for one whose result is known to be off by a bit: sums may be taken in any order."""
+    if config.DISABLE_JIT:
+        return compiled(function)
+    options = {**OPTIONS, **NO_WAY_IN, "fastmath": {"reassoc", "contract"}}
+    return cached(Inner(function, targetoptions={"nopython": True, **options}))
+
+
 def cached(dispatcher):
     """Keep what is compiled for the next process."""
     with suppress(RuntimeError):  # no folder can be written to: compile in every process

@@ -28,7 +28,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, float64, int32, int64, typeof, types, uint32, void
 
 from heterobandits.core.calibrated import (
     LEAST_MEAN,
@@ -39,6 +38,12 @@ from heterobandits.core.calibrated import (
 )
 from heterobandits.core.compiled import compiled, inlined, inner, kernel
 from heterobandits.core.elementary import ln
+from heterobandits.core.filtered import (
+    expand_nothing,
+    expand_quantile,
+    expand_ratio,
+    filtered,
+)
 from heterobandits.core.likelihood import (
     ABOVE,
     Outcomes,
@@ -48,61 +53,11 @@ from heterobandits.core.likelihood import (
     pulled,
 )
 from heterobandits.core.posterior import fill_draws, fill_posterior, fill_quantiles
-from heterobandits.core.work import STRIP, beyond, desk, narrowed
+from heterobandits.core.seen import BAND, FILL, index_kernel, see
+from heterobandits.core.work import KEYS, STRIP, beyond, narrowed
 
 SEASON_POWER = 1.25  # of the logarithm of the rounds left; docs/beyond.md has what others bring
 RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
-
-
-class Agents(NamedTuple):
-    """The agents as kernels take them; `team.Team.arrays` makes it.
-
-    d, phi and kind belong to the agents; by_kind lists these kind by kind, order as they pick. d_k, phi_k,
-    s_k and root belong to the kinds, with s = d / (1 - phi) falling; r[root] = phi / d, each value once. Between
-    s_low and s_high, phi_low and phi_high lie the sensitivity and the offset of an agent that was calibrated.
-    """
-
-    d: np.ndarray
-    phi: np.ndarray
-    kind: np.ndarray
-    by_kind: np.ndarray
-    order: np.ndarray
-    d_k: np.ndarray
-    phi_k: np.ndarray
-    s_k: np.ndarray
-    root: np.ndarray
-    r: np.ndarray
-    s_low: np.ndarray
-    s_high: np.ndarray
-    phi_low: np.ndarray
-    phi_high: np.ndarray
-
-
-class Seen(NamedTuple):
-    """What a rule may look at in a block of trials.
-
-    Attributes
-    ----------
-    agents, mu
-        The agents; the means, which the oracle alone knows.
-    c, y
-        The two tables of learning, [agent, arm, lane].
-    L
-        The log term of the round in each lane, and those of the first lanes once more, as `log_row` lays them out.
-    keys
-        Random words, [slot, lane]: as many for each arm as the rule's record asks for.
-    remembered
-        Where remembered[n, lane], the tables of arm n are those that its index was computed from in the last round,
-        with the same L: it need not be computed again.
-    """
-
-    agents: Agents
-    mu: np.ndarray
-    c: np.ndarray
-    y: np.ndarray
-    L: np.ndarray
-    keys: np.ndarray
-    remembered: np.ndarray
 
 
 class Size(NamedTuple):
@@ -151,6 +106,10 @@ class Rule(NamedTuple):
         in a "window" alone, or with a "discount" on every round since. Its kernel is `faded`.
     season
         Whether its log term is of the rounds that are left, this one included, instead of those elapsed.
+    refresh
+        The filter, if it has one: a kernel of `filtered` that makes the same decisions faster.
+    quantile
+        Whether the index is a quantile of the posterior, which ends at 1; others end at 1/s_1.
     """
 
     fill: Callable
@@ -163,65 +122,8 @@ class Rule(NamedTuple):
     calibrated: bool = False
     forgets: str = ""
     season: bool = False
-
-
-def log_row(lanes):
-    """Room for the log terms of as many lanes, and for a strip of the first ones once more.
-
-    A strip of the long row of all arms in all lanes may begin in any lane and go on with the next arm's first.
-    """
-    return np.empty(lanes + STRIP)
-
-
-@compiled
-def fill_log_row(terms, L):
-    """Lay out the log terms of the lanes."""
-    B = len(terms)
-    for lane in range(B):
-        L[lane] = terms[lane]
-    for i in range(B, len(L)):
-        L[i] = L[i - B]
-
-
-def seen(agents, pulls, successes, *, means=None, log_term=0.0, keys=None):
-    """What a rule looks at, outside of a run: nothing is known from a round before.
-
-    The log term is one for all lanes, or an array.
-    """
-    N, B = pulls.shape[1:]
-    L = log_row(B)
-    fill_log_row(np.broadcast_to(np.asarray(log_term, np.float64), B).copy(), L)
-    return Seen(
-        agents,
-        np.zeros(N) if means is None else means,
-        pulls,
-        successes,
-        L,
-        np.zeros((0, B), np.uint32) if keys is None else keys,
-        np.zeros((N, B), np.bool_),
-    )
-
-
-_AGENTS = types.NamedTuple([float64[::1]] * 2 + [int64[::1]] * 3 + [float64[::1]] * 3 + [int64[::1]] + [float64[::1]] * 5, Agents)  # fmt: skip
-
-
-def _seen(cell):
-    """The type of what is seen in tables of such cells."""
-    table = cell[:, :, ::1]
-    rest = [float64[::1], uint32[:, ::1], boolean[:, ::1]]
-    return types.NamedTuple([_AGENTS, float64[::1], table, table, *rest], Seen)
-
-
-SEEN = _seen(int32)
-DESK = typeof(desk(1, 1))
-FILL = void(SEEN, DESK, float64[:, :, ::1])
-BAND = void(SEEN, DESK, float64[:, :, ::1], float64[:, :, ::1])
-FADED = void(_seen(float64), typeof(desk(1, 1, np.float64)), float64[:, :, ::1])
-
-
-def index_kernel(fill, faded):
-    """The kernel of a rule, for tables of whole numbers or for those of a rule that forgets."""
-    return kernel(fill, FADED, " faded") if faded else kernel(fill, FILL)
+    refresh: Callable | None = None
+    quantile: bool = False
 
 
 @compiled
@@ -411,83 +313,90 @@ def given(equation):
 
 
 @compiled
-def count_by_kind(seen, n, lanes, out):
-    """What was seen of arm n in these lanes: hits and misses by kind of agent, as `likelihood` has them.
+def count_by_kind(seen, places, out):
+    """What was seen at these places, n B + lane each: hits and misses by kind of agent, as `likelihood` has them.
 
     Like `pool`, it counts agents of one kind together.
     """
     agents = seen.agents
+    A, N, B = seen.c.shape
+    c = seen.c.reshape((A, N * B))
+    y = seen.y.reshape((A, N * B))
     for j in range(len(out.r)):
-        for i in range(len(lanes)):
+        for i in range(len(places)):
             out.h[j, i] = 0.0
     for k in range(len(out.s)):
-        for i in range(len(lanes)):
+        for i in range(len(places)):
             out.f[k, i] = 0.0
-    for a in range(len(agents.kind)):
+    for a in range(A):
         k = agents.kind[a]
         hit = out.h[agents.root[k]]
         missed = out.f[k]
-        c_an = seen.c[a, n]
-        y_an = seen.y[a, n]
-        for i in range(len(lanes)):
-            missed[i] += c_an[lanes[i]] - y_an[lanes[i]]
-            hit[i] += y_an[lanes[i]]
-    for i in range(len(lanes)):
+        c_a = c[a]
+        y_a = y[a]
+        for i in range(len(places)):
+            missed[i] += c_a[places[i]] - y_a[places[i]]
+            hit[i] += y_a[places[i]]
+    for i in range(len(places)):
         out.Y[i] = out.h[0, i]
     for j in range(1, len(out.r)):
-        for i in range(len(lanes)):
+        for i in range(len(places)):
             out.Y[i] += out.h[j, i]
 
 
 def outcomes(agents, pulls, successes):
     """The same outside of a run, from tables [agent, lane] of one arm, which may have faded."""
     cell = np.float64 if pulls.dtype == np.float64 else np.int32
-    block = seen(agents, *(np.asarray(table, cell)[:, None].copy() for table in (pulls, successes)))
+    block = see(agents, *(np.asarray(table, cell)[:, None].copy() for table in (pulls, successes)))
     lanes = pulls.shape[1]
     h, f = np.empty((len(agents.r), lanes)), np.empty((len(agents.s_k), lanes))
     counted = Outcomes(agents.r, h, agents.s_k, f, np.empty(lanes))
-    count_by_kind(block, 0, np.arange(lanes), counted)
+    count_by_kind(block, np.arange(lanes), counted)
     return counted
 
 
 def likelihood(choose, faded=False):
-    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, seen, n, lanes, work, index, estimate).
+    """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, seen, places, work, index, estimate).
 
-    It fills index[i] and, for a rule that sorts by it, estimate[i] in the lanes that are not remembered.
+    It fills index[i] and, for a rule that sorts by it, estimate[i] at the places that are not remembered: whichever arms these
+    belong to, as many are worked on at a time as there are lanes.
     """
 
     def fill(seen, desk, out):
         _, N, B = seen.c.shape
         J = len(seen.agents.r)
         K = len(seen.agents.s_k)
-        for n in range(N):
+        remembered = seen.remembered.reshape(N * B)
+        row = out[0].reshape(N * B)
+        second = out[len(out) - 1].reshape(N * B)
+        place = 0
+        while place < N * B:
             todo = 0
-            for lane in range(B):
-                if not seen.remembered[n, lane]:
-                    desk.lanes[todo] = lane
+            while place < N * B and todo < B:
+                if not remembered[place]:
+                    desk.places[todo] = place
                     todo += 1
-            lanes = desk.lanes[:todo]
+                place += 1
+            places = desk.places[:todo]
             work = narrowed(desk, todo)
             h = work.floats[:J]
             f = work.floats[J : J + K]
             outcomes = Outcomes(seen.agents.r, h, seen.agents.s_k, f, work.floats[J + K])
-            count_by_kind(seen, n, lanes, outcomes)
+            count_by_kind(seen, places, outcomes)
             peak = work.floats[J + K + 1]
             index = work.floats[J + K + 2]
             estimate = work.floats[J + K + 3]
             L = work.floats[J + K + 4]
             for i in range(todo):
-                L[i] = seen.L[lanes[i]]
+                L[i] = seen.L[places[i] % B]
             rest = beyond(work, J + K + 5, 0)
             fill_likeliest(outcomes, rest, peak)
-            choose(outcomes, peak, L, seen, n, lanes, rest, index, estimate)
-            row = out[0, n]
+            choose(outcomes, peak, L, seen, places, rest, index, estimate)
             for i in range(todo):
-                row[lanes[i]] = index[i]
+                row[places[i]] = index[i]
             if len(out) > 1:
-                second = out[1, n]
                 for i in range(todo):
-                    second[lanes[i]] = estimate[i]
+                    second[places[i]] = estimate[i]
 
     return index_kernel(fill, faded)
 
@@ -644,7 +553,7 @@ def fill_upper_ends(drop, peak, greatest, outcomes, work, index):
 
 
 @inner
-def choose_likely(outcomes, peak, L, seen, n, lanes, work, index, estimate):
+def choose_likely(outcomes, peak, L, seen, places, work, index, estimate):
     """KL-UCB: the largest mean whose log-likelihood is within L of the greatest   docs/beyond.md (4)"""
     greatest = work.floats[0]
     drop = work.floats[1]
@@ -663,7 +572,7 @@ KL_UCB = Rule(likelihood(choose_likely), kl_terms)
 
 
 @inner
-def choose_not_ruled_out(outcomes, peak, L, seen, n, lanes, work, index, estimate):
+def choose_not_ruled_out(outcomes, peak, L, seen, places, work, index, estimate):
     """posterior-ratio and its kin: the largest mean within L of the evidence, and the posterior mean
     docs/beyond.md (6), (8)"""
     greatest = work.floats[0]
@@ -687,9 +596,20 @@ def decaying_terms(t, size, delta):
     return math.log(size.N) - math.log(delta) + ln_G(t, 1)
 
 
-POSTERIOR_RATIO = Rule(likelihood(choose_not_ruled_out), evidence_terms, remembers=True)
-POSTERIOR_RATIO_DECAY = Rule(POSTERIOR_RATIO.fill, decaying_terms)
-POSTERIOR_SORTED = Rule(POSTERIOR_RATIO.fill, evidence_terms, sorted_by="estimate", remembers=True)
+POSTERIOR_RATIO = Rule(
+    likelihood(choose_not_ruled_out),
+    evidence_terms,
+    remembers=True,
+    refresh=filtered(expand_ratio),
+)
+POSTERIOR_RATIO_DECAY = Rule(POSTERIOR_RATIO.fill, decaying_terms, refresh=POSTERIOR_RATIO.refresh)
+POSTERIOR_SORTED = Rule(
+    POSTERIOR_RATIO.fill,
+    evidence_terms,
+    sorted_by="estimate",
+    remembers=True,
+    refresh=POSTERIOR_RATIO.refresh,
+)
 POSTERIOR_SORTED_WINDOW = Rule(
     likelihood(choose_not_ruled_out, faded=True),
     evidence_terms,
@@ -700,22 +620,22 @@ POSTERIOR_SORTED_DISCOUNTED = POSTERIOR_SORTED_WINDOW._replace(forgets="discount
 
 
 @inner
-def choose_possible(outcomes, peak, L, seen, n, lanes, work, index, estimate):
+def choose_possible(outcomes, peak, L, seen, places, work, index, estimate):
     """calibrated-sorted: the largest mean within L of the evidence for some way to report, and the posterior mean
     docs/model.md (10)"""
     if all_known(seen.agents):  # then arms that tie on paper tie to the bit
-        choose_not_ruled_out(outcomes, peak, L, seen, n, lanes, work, index, estimate)
+        choose_not_ruled_out(outcomes, peak, L, seen, places, work, index, estimate)
     else:
         greatest, level, inside = work.floats[0], work.floats[1], work.floats[2]
         rest = beyond(work, 3, 0)
         fill_greatest(peak, outcomes, rest, greatest)
         fill_posterior(peak, greatest, outcomes, rest, level, estimate)
-        fill_constants(seen, n, lanes, greatest)
+        fill_constants(seen, places, greatest)
         for i in range(len(peak)):
             inside[i] = min(1.0, max(LEAST_MEAN, peak[i]))
             level[i] += greatest[i] - L[i]
         limit = highest_mean(seen.agents)
-        fill_profile_ends(ABOVE, limit, level, inside, seen, n, lanes, rest, index)
+        fill_profile_ends(ABOVE, limit, level, inside, seen, places, rest, index)
         for i in range(len(peak)):
             index[i] = index[i] if pulled(outcomes, i) else math.inf
 
@@ -726,25 +646,42 @@ def half_terms(t, size, delta):
 
 
 CALIBRATED_SORTED = Rule(
-    likelihood(choose_possible), half_terms, sorted_by="estimate", remembers=True, calibrated=True
+    likelihood(choose_possible),
+    half_terms,
+    sorted_by="estimate",
+    remembers=True,
+    calibrated=True,
+    refresh=POSTERIOR_RATIO.refresh,  # where nobody needed to be calibrated
 )
 
 
 @inner
-def choose_drawn(outcomes, peak, L, seen, n, lanes, work, index, estimate):
-    """thompson: a draw from the posterior   docs/beyond.md (9)"""
-    fill_draws(seen.keys[2 * n], seen.keys[2 * n + 1], peak, outcomes, work, index)
+def fill_keys(seen, places, words):
+    """The keys of the streams that draws at these places are made with."""
+    B = seen.c.shape[2]
+    for i in range(len(places)):
+        n, lane = places[i] // B, places[i] % B
+        words[KEYS, i] = seen.keys[2 * n, lane]
+        words[KEYS + 1, i] = seen.keys[2 * n + 1, lane]
 
 
 @inner
-def choose_drawn_and_sort(outcomes, peak, L, seen, n, lanes, work, index, estimate):
+def choose_drawn(outcomes, peak, L, seen, places, work, index, estimate):
+    """thompson: a draw from the posterior   docs/beyond.md (9)"""
+    fill_keys(seen, places, work.words)
+    fill_draws(peak, outcomes, work, index)
+
+
+@inner
+def choose_drawn_and_sort(outcomes, peak, L, seen, places, work, index, estimate):
     """thompson-sorted: a draw from the posterior   docs/beyond.md (9)   and the posterior mean"""
     greatest = work.floats[0]
     log_evidence = work.floats[1]
     rest = beyond(work, 2, 0)
     fill_greatest(peak, outcomes, rest, greatest)
     fill_posterior(peak, greatest, outcomes, rest, log_evidence, estimate)
-    fill_draws(seen.keys[2 * n], seen.keys[2 * n + 1], peak, outcomes, rest, index)
+    fill_keys(seen, places, work.words)
+    fill_draws(peak, outcomes, rest, index)
 
 
 def no_terms(t, size, delta):
@@ -753,11 +690,17 @@ def no_terms(t, size, delta):
 
 
 THOMPSON = Rule(likelihood(choose_drawn), no_terms, words=2)
-THOMPSON_SORTED = Rule(likelihood(choose_drawn_and_sort), no_terms, sorted_by="estimate", words=2)
+THOMPSON_SORTED = Rule(
+    likelihood(choose_drawn_and_sort),
+    no_terms,
+    sorted_by="estimate",
+    words=2,
+    refresh=filtered(expand_nothing),
+)
 
 
 @inner
-def choose_exceeded(outcomes, peak, L, seen, n, lanes, work, index, estimate):
+def choose_exceeded(outcomes, peak, L, seen, places, work, index, estimate):
     """bayes-ucb: the mean exceeded with posterior probability 1/t, and the posterior mean   docs/beyond.md (11)"""
     greatest, log_evidence = work.floats[0], work.floats[1]
     rest = beyond(work, 2, 0)
@@ -768,7 +711,13 @@ def choose_exceeded(outcomes, peak, L, seen, n, lanes, work, index, estimate):
     fill_quantiles(L, peak, greatest, log_evidence, outcomes, rest, index)
 
 
-BAYES_UCB = Rule(likelihood(choose_exceeded), kl_terms, sorted_by="estimate")
+BAYES_UCB = Rule(
+    likelihood(choose_exceeded),
+    kl_terms,
+    sorted_by="estimate",
+    refresh=filtered(expand_quantile),
+    quantile=True,
+)
 
 
 def season_terms(r, size, delta):
@@ -776,7 +725,14 @@ def season_terms(r, size, delta):
     return np.log1p(r / np.maximum(1.0, np.log(r)) ** SEASON_POWER)
 
 
-SEASON = Rule(BAYES_UCB.fill, season_terms, sorted_by="estimate", season=True)
+SEASON = Rule(
+    BAYES_UCB.fill,
+    season_terms,
+    sorted_by="estimate",
+    season=True,
+    refresh=BAYES_UCB.refresh,
+    quantile=True,
+)
 
 
 @inlined

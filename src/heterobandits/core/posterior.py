@@ -30,14 +30,14 @@ from heterobandits.core.likelihood import (
     fill_slopes,
 )
 from heterobandits.core.randomness import WORD_SIZE, fill_stream
-from heterobandits.core.work import beyond
+from heterobandits.core.work import KEYS, beyond
 
 DEPTH = 27.0
 SLACK = 3.5  # it need not be exact
 FEW = 24  # successes so few that the density reaches down to 0 on the scale of its width
 
 
-def _gauss(count):
+def gauss(count):
     """Nodes and weights of Gauss's quadrature on [0, 1], correctly rounded: the same bits on any machine.
 
     The nodes are the roots of the Legendre polynomial P of that degree, by Newton's method in 40 digits.
@@ -57,7 +57,7 @@ def _gauss(count):
     return nodes, weights
 
 
-NODES, WEIGHTS = _gauss(28)
+NODES, WEIGHTS = gauss(28)
 MOST_ATTEMPTS = 1000  # more than half of them succeed
 
 
@@ -239,8 +239,10 @@ def fill_proposals(u, low, low_scale, high, high_scale, mu, log_bound):
 
 
 @compiled
-def fill_draws(key_0, key_1, peak, seen, work, mu):
+def fill_draws(peak, seen, work, mu):
     """mu[lane] = a draw from the posterior, made with the random stream of the lane's key   docs/beyond.md (9)
+
+    The keys stand in work.words[KEYS], in two rows.
 
     Von Neumann's rejection: a proposal under the bound is accepted with probability exp(l - top) / bound,
     which leaves draws from the posterior itself.
@@ -262,7 +264,7 @@ def fill_draws(key_0, key_1, peak, seen, work, mu):
     for attempt in range(MOST_ATTEMPTS):
         first = 2 * (attempt % 2)
         if first == 0:
-            fill_stream(key_0, key_1, attempt // 2, work.words)
+            fill_stream(work.words[KEYS], work.words[KEYS + 1], attempt // 2, work.words)
         proposal = work.words[first]
         verdict = work.words[first + 1]
         for lane in range(B):

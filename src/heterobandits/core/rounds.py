@@ -20,14 +20,22 @@ import numpy as np
 
 from heterobandits.core.assignment import Table, assign
 from heterobandits.core.compiled import compiled, inlined, inner
-from heterobandits.core.indices import Agents, Seen, fill_log_row
+from heterobandits.core.filtered import (
+    Cells,
+    Few,
+    assign_again,
+    begin_cells,
+    find_doubts,
+    take_exact,
+)
 from heterobandits.core.randomness import fill_words
+from heterobandits.core.seen import Agents, Seen, fill_log_row
 from heterobandits.core.work import Desk
 
 HALF_BITS = 26  # a regret fills two halves of this many bits, so that products of halves fit in 64
 LIMB_BITS = 32  # a sum over many blocks is kept in two limbs, the lower of this many bits
 LIMB = 2**LIMB_BITS - 1
-STOP, DONE = 0, 1  # what stands where in `control`
+STOP, DONE, DOUBTS = 0, 1, 2  # what stands where in `control`
 
 
 class World(NamedTuple):
@@ -35,6 +43,7 @@ class World(NamedTuple):
 
     If by_tests, the log term is of the tests of an arm where these are more than the rounds.
     order[q] is what picks at turn q: an agent or, where whole assignments are ranked, the team as one.
+    If filtered, the rule is played by its filter, which knows few pulls by heart; sorts says whether the second index row sorts.
     """
 
     agents: Agents
@@ -53,6 +62,9 @@ class World(NamedTuple):
     fade: float
     first_tie: int
     first_key: int
+    few: Few
+    filtered: bool
+    sorts: bool
 
 
 class Block(NamedTuple):
@@ -80,6 +92,7 @@ class Block(NamedTuple):
     L: np.ndarray
     desk: Desk
     table: Table
+    cells: Cells
 
 
 @inner
@@ -184,6 +197,17 @@ def observe_assignment(world, m, block):
 
 
 @inner
+def note_hits(world, m, block):
+    """What a filter takes in."""
+    A, B = block.sent.shape
+    hits = block.cells.hits
+    for a in range(A):
+        for lane in range(B):
+            n = block.sent[a, lane]
+            hits[a, lane] = succeeded(block.words[n, lane], world.threshold[m, a, n])
+
+
+@inner
 def fade_tables(fade, C, Y):
     """Let everything count for less than a round ago."""
     A, N, B = C.shape
@@ -235,11 +259,32 @@ def fill_unvisited(sent, out):
 
 
 @inlined
-def finish_round(world, m, block):
-    """From the index rows and the words of the round: who goes where, and what they see."""
+def choose(world, block):
+    """From the index rows and the words of the round: who goes where."""
     ties = block.words[world.first_tie :]
     draws = block.words[world.first_key :]
     assign(block.index, ties, draws, world.dealt, world.order, block.table, block.sent)
+
+
+@inlined
+def settle_doubts(fill, world, seen, block):
+    """Choose again with exact numbers where those of the filter do not tell; in how many lanes."""
+    cells = block.cells
+    ties = block.words[world.first_tie :]
+    known = Seen(seen.agents, seen.mu, seen.c, seen.y, seen.L, seen.keys, cells.kept)
+    doubts = find_doubts(block.sent, world.order, world.sorts, cells)
+    settled = doubts
+    while doubts > 0:
+        fill(known, block.desk, block.index)
+        take_exact(cells)
+        assign_again(doubts, ties, world.dealt, world.order, cells, block.table, block.sent)
+        doubts = find_doubts(block.sent, world.order, world.sorts, cells)
+    return settled
+
+
+@inlined
+def finish_round(world, m, block):
+    """What they see there."""
     if len(world.arms) > 0:
         observe_assignment(world, m, block)
     else:
@@ -262,11 +307,12 @@ def stretch_of(round_, starts, m):
 def play_round(world, seed, trial, round_, block):
     """One round of a block by index rows made elsewhere (a user's own policy)."""
     fill_words(seed, trial, round_, block.words)
+    choose(world, block)
     finish_round(world, stretch_of(round_, world.starts, 0), block)
 
 
 @inner
-def begin(block):
+def begin(world, block):
     """Forget everything: the trials of the block begin."""
     block.c.fill(0)
     block.y.fill(0)
@@ -276,10 +322,14 @@ def begin(block):
     block.most.fill(0)
     block.remembered.fill(False)
     block.regret.fill(0.0)
+    block.sent.fill(-1)
+    begin_cells(world.few, block.cells)
 
 
 @compiled
-def play_trials(fill, world, seed, trial, elapsed, rounds, L, checkpoints, control, block, out):
+def play_trials(
+    fill, refresh, world, seed, trial, elapsed, rounds, L, checkpoints, control, block, out
+):
     """Play the trials from `trial` on, block by block, for so many rounds; false if it was stopped.
 
     L[i] is the log term after elapsed + i rounds or, if there are more, tests of an arm. out[k, i] = the regret of the i-th trial after checkpoints[k] rounds, for those that are reached. If rounds
@@ -293,7 +343,7 @@ def play_trials(fill, world, seed, trial, elapsed, rounds, L, checkpoints, contr
     for start in range(0, trials, B):
         first = trial + np.uint64(start)
         if elapsed == 0:
-            begin(block)
+            begin(world, block)
         m = 0
         k = 0
         while k < K and checkpoints[k] <= elapsed:
@@ -310,8 +360,24 @@ def play_trials(fill, world, seed, trial, elapsed, rounds, L, checkpoints, contr
                 block.L.fill(L[i])
             mu = world.mu[m]
             seen = Seen(world.agents, mu, block.C, block.Y, block.L, keys, block.remembered)
-            fill(seen, block.desk, block.index)
+            if world.filtered:
+                refresh(
+                    world.agents,
+                    block.L,
+                    world.few,
+                    world.tests,
+                    block.sent,
+                    world.sorts,
+                    block.cells,
+                )
+            else:
+                fill(seen, block.desk, block.index)
+            choose(world, block)
+            if world.filtered:
+                control[DOUBTS] += settle_doubts(fill, world, seen, block)
             finish_round(world, m, block)
+            if world.filtered:
+                note_hits(world, m, block)
             if world.forgets:
                 remember(world, m, round_, block)
             if world.remembers:

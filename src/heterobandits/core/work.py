@@ -15,6 +15,8 @@ FLOAT_ROWS = (
     32  # more than the deepest chain of calls takes, beside two rows for each kind of agent
 )
 FLAG_ROWS = 2
+KEYS = WORDS_PER_COUNTER  # the first of two rows of words for the keys of streams
+WORD_ROWS = KEYS + 2
 STRIP = 512  # of a long row, what is worked on at a time: it should stay in a core's first cache
 SKEW = 40  # rows a power of two apart would crowd into the same places of that cache
 
@@ -33,7 +35,7 @@ class Desk(NamedTuple):
     floats: np.ndarray
     flags: np.ndarray
     words: np.ndarray
-    lanes: np.ndarray
+    places: np.ndarray
     sums: np.ndarray
     counts: np.ndarray
 
@@ -43,8 +45,8 @@ def desk(agents, lanes, counts=np.int32):
     return Desk(
         floats=np.empty((FLOAT_ROWS + 2 * agents) * lanes),
         flags=np.empty(FLAG_ROWS * lanes, np.bool_),
-        words=np.empty(WORDS_PER_COUNTER * lanes, np.uint32),
-        lanes=np.empty(lanes, np.int64),
+        words=np.empty(WORD_ROWS * lanes, np.uint32),
+        places=np.empty(lanes, np.int64),
         sums=np.empty((2, STRIP + SKEW)),
         counts=np.empty((2, STRIP + SKEW), counts),
     )
@@ -55,18 +57,18 @@ def work(agents, lanes):
     return Work(
         floats=np.empty((FLOAT_ROWS + 2 * agents, lanes)),
         flags=np.empty((FLAG_ROWS, lanes), np.bool_),
-        words=np.empty((WORDS_PER_COUNTER, lanes), np.uint32),
+        words=np.empty((WORD_ROWS, lanes), np.uint32),
     )
 
 
 @inlined
 def narrowed(desk, lanes):
     """A `Work` for this many lanes."""
-    rows = len(desk.floats) // len(desk.lanes)
+    rows = len(desk.floats) // len(desk.places)
     return Work(
         desk.floats[: rows * lanes].reshape((rows, lanes)),
         desk.flags[: FLAG_ROWS * lanes].reshape((FLAG_ROWS, lanes)),
-        desk.words[: WORDS_PER_COUNTER * lanes].reshape((WORDS_PER_COUNTER, lanes)),
+        desk.words[: WORD_ROWS * lanes].reshape((WORD_ROWS, lanes)),
     )
 
 
