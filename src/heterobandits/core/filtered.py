@@ -168,7 +168,7 @@ def begin_cells(few, cells):
                 cells.index[row, n, lane] = few.values[row, 0]
 
 
-@inlined
+@approximate
 def height(cell, r, s, mu):
     """l(mu)   docs/beyond.md (3)"""
     J = len(r)
