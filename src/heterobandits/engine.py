@@ -300,8 +300,7 @@ class Learning:
         where = (np.uint64(self.seed), np.uint64(self.trial), self.elapsed)
         # the most tests that one arm can have before the last round
         most = (self.elapsed + rounds - 1) * max(world.problem.tests)
-        by_tests = world.problem.several_tests and not world.policy.in_season
-        count = max(rounds, most + 1 - self.elapsed) if by_tests else rounds
+        count = max(rounds, most + 1 - self.elapsed) if world.arrays.by_tests else rounds
         L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, count)
         how = (world.policy.rule.fill, world.policy.rule.refresh or NOTHING, world.arrays)
         return bool(
