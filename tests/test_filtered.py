@@ -27,6 +27,9 @@ PROBLEMS = {
     "false alarms": Problem(SPREAD, [0.7, 0.9, 0.9], false_positive_rates=[0.1, 0.0, 0.05]),
     "several tests": Problem(SPREAD, [0.4, 0.9], tests=[3, 1]),
     "many tests": Problem(SPREAD, [0.4, 0.9], tests=[90, 40]),
+    "more noise than news": Problem(
+        [0.9, 0.6, 1.0, 0.0], [0.37, 0.4], false_positive_rates=[0.26, 0.3], tests=[60, 1]
+    ),
     "means that change": Problem(SPREAD, [0.4, 0.9], drift=Changes([(80, SPREAD[::-1])])),
 }
 

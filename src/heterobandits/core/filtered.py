@@ -43,7 +43,7 @@ ROUNDED = 1e-12
 TOLERANCE = 1e-7
 REACH = 7.0  # standard deviations
 DEEP = 23.0  # the least that l falls from the mean to the window's end
-SMALLEST = 1e-250  # product of expectations
+SMALLEST = 1e-250  # a product of expectations, before its logarithm is taken; none is larger than its reciprocal
 # of an arm that are known by heart, if its index lasts or not; few where nothing is compiled, and that takes long
 MOST_STATES = {True: 2**5, False: 2**4} if config.DISABLE_JIT else {True: 2**13, False: 2**11}
 LOWEST = 600.0  # e to minus this power is as good as 0
@@ -205,7 +205,11 @@ def learn(cell, alpha, beta):
         cell[Q + j] = square
         worst += square
     cell[WORST] = worst
-    cell[EXPECTED] *= expected
+    product = cell[EXPECTED] * expected
+    if product < SMALLEST or product > 1.0 / SMALLEST:
+        cell[EVIDENCE] += ln(product)
+        product = 1.0
+    cell[EXPECTED] = product
     cell[MEAN] = low + span * moment / mass
     cell[SINCE] += 1.0
 
@@ -534,7 +538,7 @@ def take_in(cell, hits, misses, agents, k):
         for _ in range(misses):
             learn(cell, 1.0, -agents.s_k[k])
     off = error(cell)
-    if off > TOLERANCE or cell[SINCE] > LONGEST or cell[EXPECTED] < SMALLEST:
+    if off > TOLERANCE or cell[SINCE] > LONGEST:
         lay_anew(cell, agents.r, agents.s_k)
         off = error(cell)
     return off
