@@ -346,14 +346,15 @@ def test_a_terminal_shows_progress_on_stderr_only() -> None:
     assert re.search(rb"\d+%", seen)
 
 
-def test_ctrl_c_gives_what_is_complete() -> None:
+def test_ctrl_c_gives_what_is_complete(called) -> None:
     # 300,000 trials of 300 rounds take minutes with ucb; a block of them well under a second.
+    command = ("simulate", "--problem", "covid", "--policy", "ucb", "--threads", "1", "--trials")
+    assert called(*command, "2")[0] == 0  # so that nothing need be compiled
     done = subprocess.Popen(
-        [*COMMAND, "simulate", "--problem", "covid", "--policy", "ucb", "--trials", "300000",
-         "--format", "json"],
+        [*COMMAND, *command, "300000", "--format", "json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(6)
+    time.sleep(4)
     done.send_signal(signal.SIGINT)
     out, err = done.communicate(timeout=60)
     assert done.returncode == 130
@@ -375,7 +376,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "policies": ("policies",),
     "policies, json": ("policies", "--format", "json"),
     "bench": ("bench", "--policy", "min-width", "--seconds", "0.001"),
-    "reproduce": ("reproduce", "--only", "two-by-two", "--trials", "2", "--output", "made"),
+    "reproduce": ("reproduce", "--only", "synthetic-1_9-by-1_9", "--trials", "2", "--output", "made"),
     "reproduce, list": ("reproduce", "--list"),
     "compare": ("compare", "--policy", "min-width", "--only", "random", "--quick", "--trials", "2", "--output", "made"),
     "hotel-means": ("hotel-means", "ratings.dat"),
@@ -559,6 +560,26 @@ def test_an_interrupt_that_got_lost_in_the_work_is_raised_again() -> None:
         with pytest.raises(KeyboardInterrupt):
             check()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_error_that_an_interrupt_became_is_an_interrupt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that was not made of it is none."""
+
+    def strike(*_: object, **__: object) -> None:
+        with suppress(KeyboardInterrupt):
+            if struck:
+                signal.raise_signal(signal.SIGINT)
+        raise TypeError("something else")
+
+    monkeypatch.setattr("heterobandits.simulation.check_memory", strike)
+    struck = True
+    code, out, err = run_in_process(capsys, "simulate", *SMALL, "--trials", "2")
+    assert (code, out, err) == (130, "", "heterobandits: interrupted\n")
+    struck = False
+    with pytest.raises(TypeError, match="something else"):
+        run_in_process(capsys, "simulate", *SMALL, "--trials", "2")
 
 
 def test_the_folder_is_tried_before_the_work(

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numba import config
 
 import reference
 from heterobandits import (
@@ -513,6 +514,27 @@ class TestProgressAndInterrupts:
 
         with pytest.raises(KeyboardInterrupt):
             simulate(covid, "min-width", ENDLESS, 64, progress=interrupt)
+
+    @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+    def test_ctrl_c_while_numba_looks_at_a_kernel_is_an_interrupt(self, covid):
+        """It does so in Python called from C, where another error is made of it."""
+        simulate(covid, "min-width", 3, 2)  # nothing is left to compile
+        struck = []
+
+        def trace(frame, event, arg):
+            if frame.f_code.co_name == "_numba_unpickle" and not struck:
+                struck.append(frame)
+                signal.raise_signal(signal.SIGINT)
+
+        before, tracing = signal.getsignal(signal.SIGINT), sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                simulate(covid, "min-width", 3, 2)
+        finally:
+            sys.settrace(tracing)
+        assert struck
+        assert signal.getsignal(signal.SIGINT) is before
 
     @pytest.mark.usefixtures("ends")
     def test_another_error_in_the_callback_stops_the_run(self, covid):

@@ -27,6 +27,7 @@ from heterobandits.core.randomness import (
 )
 from heterobandits.core.seen import log_row, see
 from heterobandits.core.work import desk
+from heterobandits.interrupts import remembered
 from heterobandits.policies import Policy, Table, assignments
 from heterobandits.problem import Problem
 from heterobandits.results import Integers, binary_places
@@ -278,6 +279,7 @@ class Learning:
         """Play this many more rounds."""
         self.play(self.elapsed + rounds, (), new_control(), np.empty((0, self.lanes)))
 
+    @remembered()
     def play(self, horizon: int, checkpoints: Sequence[int], control: Control, out: Floats) -> bool:
         """Play on to the horizon; out[k, i] = the regret of the i-th trial after checkpoints[k] rounds.
 
@@ -325,7 +327,7 @@ class Learning:
         return True
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def few_pulls(policy: Policy, team: Team, arms: int) -> Few:
     """What the exact rule says of an arm after few pulls, whatever was seen."""
     agents = policy.agents(team)

@@ -7,15 +7,11 @@ they end.
 """
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import length_hint
-from types import FrameType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,6 +26,7 @@ from heterobandits.errors import (
     shown,
     whole_number,
 )
+from heterobandits.interrupts import held_back, remembered
 from heterobandits.policies import Policy, checked_policies
 from heterobandits.problem import Problem, checked_problem
 from heterobandits.provenance import versions
@@ -207,31 +204,6 @@ def shards(whole: Shard, most: int, threads: int) -> Iterator[Shard]:
         first += size
 
 
-@contextmanager
-def held_back() -> Iterator[Callable[[], None]]:
-    """Within, an interrupt strikes where the function that it gives is called, or at the end.
-
-    Anywhere else it might strike in the moment between the taking of a lock and the care for giving it back, and those
-    who wait for that lock would wait for ever.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield lambda: None
-        return
-    struck: list[tuple[int, FrameType | None]] = []
-
-    def strike() -> None:
-        if struck:
-            handler(*struck.pop())
-
-    signal.signal(signal.SIGINT, lambda number, frame: struck.append((number, frame)))
-    try:
-        yield strike
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        strike()
-
-
 def run(
     pieces: Iterator[Shard],
     executor: Executor,
@@ -366,8 +338,9 @@ def simulate(
     check_memory(len(worlds), count, kept_count, len(numbers), playing)
     rounds = checkpoint_rounds(checkpoints, horizon)
     engine.compile_kernels(entries)
-    for world in worlds:
-        world.make_arrays()  # here, where an interrupt strikes at once
+    with remembered():
+        for world in worlds:
+            world.make_arrays()  # here, where an interrupt strikes at once
 
     kept_rounds = {"moments": (), "final": rounds[-1:], "all": rounds}[keep]
     whole = Shard(worlds, rounds, seed, numbers, len(kept_rounds), lanes)

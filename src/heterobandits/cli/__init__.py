@@ -48,23 +48,28 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = interrupts.INTERRUPTED
-    except ValueError as error:  # imported here, for it takes a while
-        from heterobandits.errors import InvalidInput
-
-        if not isinstance(error, InvalidInput):
-            raise
-        code = _complain(str(error), BAD_INPUT)
-    except MemoryError:
-        code = _complain("there is not enough memory for this", BAD_INPUT)
-    except OSError as error:
-        _abandon(sys.stdout)
-        code = UNPRINTED
-        if not isinstance(error, BrokenPipeError):  # whoever reads it has gone and knows
-            what = error.filename or "the output cannot be printed"
-            _complain(f"{what}: {error.strerror or error}", code)
+    except Exception as error:
+        code = interrupts.INTERRUPTED if interrupts.asked() else _explain(error)
     if code == interrupts.INTERRUPTED:
         _say(interrupts.MESSAGE)
     return code
+
+
+def _explain(error: Exception) -> int:
+    """Say what went wrong, if it is nothing unforeseen, and give back the exit code."""
+    if isinstance(error, MemoryError):
+        return _complain("there is not enough memory for this", BAD_INPUT)
+    if isinstance(error, OSError):
+        _abandon(sys.stdout)
+        if isinstance(error, BrokenPipeError):  # whoever reads it has gone and knows
+            return UNPRINTED
+        what = error.filename or "the output cannot be printed"
+        return _complain(f"{what}: {error.strerror or error}", UNPRINTED)
+    from heterobandits.errors import InvalidInput  # it takes a while
+
+    if isinstance(error, InvalidInput):
+        return _complain(str(error), BAD_INPUT)
+    raise error
 
 
 def _complain(message: str, code: int) -> int:

@@ -13,6 +13,8 @@ from types import FrameType
 INTERRUPTED = 130
 MESSAGE = "heterobandits: interrupted"
 
+_asked: list[bool] = []
+
 
 def leave(number: int, frame: FrameType | None) -> None:
     """End the program at once."""
@@ -26,6 +28,7 @@ def at_once() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
+    _asked.clear()
     signal.signal(signal.SIGINT, leave)
     try:
         yield
@@ -33,17 +36,22 @@ def at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise a KeyboardInterrupt, and remember it."""
+    _asked.append(True)
+    raise KeyboardInterrupt
+
+
+def asked() -> bool:
+    """Whether there was one."""
+    return bool(_asked)
+
+
 def raised() -> Callable[[], None]:
     """From now on Ctrl-C is a KeyboardInterrupt; the function returned raises one that got lost."""
-    asked = False
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        raise KeyboardInterrupt
 
     def check() -> None:
-        if asked:
+        if asked():
             raise KeyboardInterrupt
 
     if signal.getsignal(signal.SIGINT) is leave:

@@ -21,13 +21,14 @@ from heterobandits.errors import InvalidInput, json_from, shown, whole_number
 from heterobandits.experiments.catalogue import CASES
 from heterobandits.experiments.domains import DOMAINS
 from heterobandits.experiments.runs import Kept, Report
+from heterobandits.interrupts import held_back
 from heterobandits.intervals import exactly_known, mean_threshold
 from heterobandits.policies import policy
 from heterobandits.problem import Problem
 from heterobandits.promises import promises
 from heterobandits.provenance import version, versions
 from heterobandits.ranges import DEFAULT_DELTA, MOST_ADDRESS
-from heterobandits.simulation import Progress, available_threads, held_back
+from heterobandits.simulation import Progress, available_threads
 
 Found = list[tuple[int, int]]  # of each agent: how many of how many
 
