@@ -170,20 +170,23 @@ def test_estimates_and_widths_are_the_papers(table, t, delta):
     for name in (*widths, "no-sharing", "min-ucb"):
         estimate, width = policy(name, delta=delta, horizon=t).band(Team(s), c, y)
         assert estimate.shape == width.shape == (1 if name in widths else A, N, B)
+        middle, half = np.empty((2, *estimate.shape))
         for n in range(N):
             for lane in range(B):
                 c_n, y_n = c[:, n, lane].tolist(), y[:, n, lane].tolist()
                 if name in widths:
-                    middle = [reference.muhat_shared(s.tolist(), c_n, y_n)]
-                    half = [widths[name](c_n, most[lane])]
+                    middle[:, n, lane] = reference.muhat_shared(s.tolist(), c_n, y_n)
+                    half[:, n, lane] = widths[name](c_n, most[lane])
                 else:
-                    middle = [reference.muhat_own(*cell) for cell in zip(s, c_n, y_n, strict=True)]
-                    half = [
+                    middle[:, n, lane] = [
+                        reference.muhat_own(*cell) for cell in zip(s, c_n, y_n, strict=True)
+                    ]
+                    half[:, n, lane] = [
                         reference.epsilon_own(*cell, A, N, most[lane], delta)
                         for cell in zip(s, c_n, strict=True)
                     ]
-                np.testing.assert_allclose(estimate[:, n, lane], middle, rtol=TOLERANCE, atol=0)
-                np.testing.assert_allclose(width[:, n, lane], half, rtol=TOLERANCE, atol=0)
+        np.testing.assert_allclose(estimate, middle, rtol=TOLERANCE, atol=0)
+        np.testing.assert_allclose(width, half, rtol=TOLERANCE, atol=0)
 
 
 @settings(max_examples=50)

@@ -22,7 +22,7 @@ from heterobandits.policies import checked_policies, policy
 from test_posterior import Lanes, index_rows
 from test_team import Reporting
 
-ROUNDS, TRIALS, SEED = 9, 3, 7
+ROUNDS, TRIALS, SEED = 8, 2, 7
 PROBLEMS = {
     "1 x 2": Problem([0.3, 0.6], [0.8]),
     "2 x 3, believed otherwise": Problem([0.2, 0.5, 0.9], [0.5, 0.9], believed=[0.7, 0.6]),

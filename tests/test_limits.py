@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -174,6 +174,7 @@ def test_close_means_and_tiny_numbers(means, sensitivities):
     assert lower_bound(Problem(means, sensitivities)) == pytest.approx(wanted, rel=1e-13, abs=0)
 
 
+@settings(max_examples=50)
 @given(
     means=st.lists(st.floats(0, 1 - 1e-9), min_size=1, max_size=7),
     sensitivities=st.lists(st.floats(1e-6, 1), min_size=1, max_size=4),

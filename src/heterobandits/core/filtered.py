@@ -18,6 +18,7 @@ When the bound is more than TOLERANCE, the nodes are laid anew around the mean.
 
 import itertools
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -143,6 +144,7 @@ FEW_TYPE = typeof(Few(np.empty((1, 1)), np.empty((1, 1), np.int64), True, 1.0, T
 REFRESH = void(AGENTS, float64[::1], FEW_TYPE, int64[::1], int32[:, ::1], boolean, CELLS)
 
 
+@cache
 def few_states(counts, limit):
     """At most so many that can have been seen after few pulls, [state, count] by rank, and the ranks as `Few` has them."""
     most = 0
