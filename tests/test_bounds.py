@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import reference
 from heterobandits import InvalidInput, Problem, bounds, coverage, ln_G, regret_bound, widths
 from heterobandits.intervals import mean_intervals
+from heterobandits.promises import BANDS
 from heterobandits.ranges import MOST, MOST_ROUNDS
 
 SENSITIVITY = st.floats(0.01, 1.0)
@@ -169,7 +170,7 @@ def test_promises_are_kept(seed, name, policy, delta):
     with a probability under 1e-7 (Poisson tail).
     """
     problem, horizon = PROBLEMS[name]
-    seen = coverage(problem, horizon, 1024, seed, policy=policy, delta=delta)
+    seen = coverage(problem, horizon, 1024, seed, policy=policy, delta=delta, watched=BANDS)
     assert (seen.trials, seen.horizon, seen.delta) == (1024, horizon, delta)
     assert seen.failed["min-width"] <= delta
     assert seen.failed["min-ucb"] <= delta

@@ -384,9 +384,16 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "help": ("--help",),
     "version": ("--version",),
 }  # fmt: skip
-QUICK = [
-    name for name in COMMANDS if name != "compare"
-]  # it takes seconds, and prints as others do
+# One for each way to print: tables, text, JSON, and what comes after a long run.
+WAYS = (
+    "simulate",
+    "simulate, csv",
+    "policies",
+    "policies, json",
+    "hotel-means",
+    "reproduce",
+    "help",
+)
 
 
 def in_folder(
@@ -413,7 +420,7 @@ def test_a_full_disk_behind_stdout_is_one_line(command: str, tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (1, line)
 
 
-@pytest.mark.parametrize("command", QUICK)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_closed_stdout_is_one_line(command: str, tmp_path: Path) -> None:
     arguments, environment, folder = in_folder(tmp_path, command)
     done = subprocess.run(
@@ -424,7 +431,7 @@ def test_a_closed_stdout_is_one_line(command: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, line)
 
 
-@pytest.mark.parametrize("command", QUICK)
+@pytest.mark.parametrize("command", WAYS)
 def test_a_pipe_cut_after_a_line_ends_quietly(command: str, tmp_path: Path) -> None:
     arguments, environment, folder = in_folder(tmp_path, command)
     done = subprocess.run(
@@ -441,14 +448,8 @@ NARROW = {
 
 
 @pytest.mark.parametrize(
-    (
-        "command",
-        "encoding",
-    ),  # all of them where there is nothing but ASCII, and those that print in other ways in the other
-    [
-        *((name, "C") for name in COMMANDS),
-        *((name, "cp1252") for name in ("simulate", "policies", "policies, json")),
-    ],
+    ("command", "encoding"),
+    [*((name, "C") for name in WAYS), *((name, "cp1252") for name in WAYS[:4])],
 )
 def test_letters_that_cannot_be_printed_are_escaped(
     command: str, encoding: str, tmp_path: Path

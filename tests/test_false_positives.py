@@ -131,7 +131,7 @@ class TestSimulation:
     @pytest.mark.parametrize("name", CATALOGUE)
     def test_every_trial_is_the_references(self, name, problem):
         few = name in ("bayes-ucb", "season", "posterior-sorted-discounted")
-        trials = range(5, 6 if few else 8)
+        trials = range(5, 6 if few else 7)
         horizon = 25
         results = simulate(problem, name, horizon, trials, 9, keep="all", checkpoints=horizon)
         mu, s = problem.means, problem.sensitivities

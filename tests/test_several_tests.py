@@ -117,7 +117,7 @@ class TestSimulation:
             MANY.means, MANY.sensitivities, tests=MANY.tests, false_positive_rates=phi
         )
         few = name in ("bayes-ucb", "season", "posterior-sorted-discounted")
-        trials = range(5, 6 if few else 8)
+        trials = range(5, 6 if few else 7)
         horizon = 20
         results = simulate(problem, name, horizon, trials, 9, keep="all", checkpoints=horizon)
         mu, s, worth = problem.means, problem.sensitivities, problem.team.worth.tolist()
