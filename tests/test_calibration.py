@@ -389,11 +389,11 @@ class TestAgents:
         assert likeliest(team, c, y).tolist() == pytest.approx([0.8, *found[:2]], abs=1e-4)
 
     def test_the_statements_hold(self, seed):
-        """40 seasons of agents as they were calibrated: a false verdict, or an interval without the truth, in at most
-        5 % of them; more than 12 have a chance below 1e-6."""
+        """24 seasons of agents as they were calibrated: a false verdict, or an interval without the truth, in at most
+        5 % of them; more than 9 have a chance below 1e-6."""
         random = np.random.default_rng(seed)
         s, mu = np.array([0.9, 0.5]), np.array([0.3, 0.8])
-        seasons, wrong = 40, 0
+        seasons, wrong = 24, 0
         for _ in range(seasons):
             found = random.binomial(20, s)
             c = np.full((2, 2), 60)

@@ -80,7 +80,7 @@ class TestShards:
         assert whole.kept.any(axis=-1).all()
         assert SHARD.trial_rounds == P * 23 * trials
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(cuts=st.sets(st.integers(1, 59), max_size=4), data=st.data())
     def test_its_parts_add_up_to_it(self, whole, cuts, data):
         edges = [SHARD.trials[cut] for cut in sorted(cuts)]

@@ -252,10 +252,10 @@ class TestInterrupt:
     """Ctrl-C loses nothing that was finished."""
 
     def test_resume_goes_on_from_what_was_kept(self, tmp_path):
-        # settings of 100,000 rounds; each is kept within a second or two
+        # settings of 100,000 rounds; each is kept within a second
         chosen = SYNTHETIC[:6]
         only = ",".join(e.name for e in chosen)
-        common = ("reproduce", "--only", only, "--trials", "30", "--output", tmp_path)
+        common = ("reproduce", "--only", only, "--trials", "12", "--output", tmp_path)
         runs = tmp_path / "runs"
         process = subprocess.Popen(
             [*COMMAND, *map(str, common)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -106,7 +106,7 @@ class TestExactLaws:
         )
         assert_same_bits(whole, other)
 
-    @settings(max_examples=15)
+    @settings(max_examples=8)
     @given(cuts=st.sets(st.integers(1, 149), max_size=5), data=st.data())
     def test_shards_merge_to_the_same_bits(self, covid, whole, cuts, data):
         edges = [0, *sorted(cuts), 150]
