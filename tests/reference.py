@@ -231,6 +231,11 @@ class Posterior:
         """l(0)"""
         return -INF if self.hits else 0.0
 
+    def at_one(self):
+        """l(1)"""
+        certain = any(s_k == 1 for s_k, f in self.failures if f)
+        return -INF if certain else self.log_likelihood(1.0)
+
     def prepare(self):
         """The peak up to 1, and what is needed to integrate over all that is not negligible."""
         self.peak = self.likeliest(math.nextafter(1.0, 0))
@@ -290,6 +295,11 @@ class Posterior:
             return 0.0
         return halved(0.0, self.peak, lambda mu: self.log_likelihood(mu) < level)[1]
 
+    def reaching(self, level):
+        """The largest one below 1; from there on 1 and by how much l(1) is above the level."""
+        left = self.at_one() - level
+        return 1.0 + left if left > 0 else self.highest(level, 1.0)
+
     def highest(self, level, limit):
         """The largest one up to `limit`."""
         inside = math.nextafter(limit, 0)
@@ -312,8 +322,9 @@ def posterior_of(s, c_n, y_n):
 
 @cache
 def posterior_ratio(s, hits, failures, log):
-    """docs/beyond.md (6): the largest mean whose log-likelihood is within `log` of the evidence."""
-    return highest(s, hits, failures, posterior(hits, failures).log_evidence - log)
+    """docs/beyond.md (6): the largest mean whose log-likelihood is within `log` of the evidence, or 1 and by how much 1 is."""
+    known = posterior(hits, failures)
+    return known.reaching(known.log_evidence - log)
 
 
 @cache
@@ -461,6 +472,10 @@ class Reported(Posterior):
         """l(0)"""
         return self.log_likelihood(0.0)
 
+    def at_one(self):
+        """l(1)"""
+        return self.log_likelihood(1.0)
+
     @property
     def dropped(self):
         """The constant that docs/beyond.md (3) leaves out: with it ln d for a success, ln(1 - phi) for a failure."""
@@ -479,8 +494,8 @@ class Reported(Posterior):
         return self.highest(self.log_likelihood(peak) - drop, self.limit)
 
     def ratio(self, log):
-        """docs/beyond.md (6): the largest mean up to 1/s_1 within `log` of the evidence."""
-        return self.highest(self.log_evidence - log, self.limit) if self.reports else INF
+        """docs/beyond.md (6): the largest mean within `log` of the evidence, or 1 and by how much 1 is."""
+        return self.reaching(self.log_evidence - log) if self.reports else INF
 
 
 def reported_sums(reports):

@@ -422,9 +422,6 @@ class TestIndex:
     # Closer than this to 1/s_1, relatively, the search does not look: 1/s_1 is the answer.
     AT_LIMIT = 1.1 * likelihood.CLOSE
 
-    def short_of_limit(self, index, s):
-        return np.minimum(index, (1 - self.AT_LIMIT) / max(s))
-
     @pytest.mark.parametrize("name", RATIOS)
     @settings(max_examples=200)
     @given(table=tables(), t=st.one_of(st.integers(1, 300), st.integers(1, 10**6)), delta=DELTAS)
@@ -435,6 +432,7 @@ class TestIndex:
         the index is at least D / index: an error e in l or ln Z moves the index by e/D, relatively. e is
         2e-15 |l| or less; max l >= -0.7 n, as at 1/2 no factor is less than 1/2; n < 5e6; and D is about ln(n) / 2
         > 7 for so many pulls. With fewer, e vanishes faster than D; where max l > 0, D is greater than that.
+        Beyond 1 an index is off by e itself, and the l of an arm that reaches 1 is no further below max l than D.
         """
         s, c, y = table
         N = c.shape[1]
@@ -443,13 +441,8 @@ class TestIndex:
             name, s.tolist(), c[..., 0].tolist(), y[..., 0].tolist(), t, delta
         )
         np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted))
-        np.testing.assert_allclose(
-            self.short_of_limit(got[0], s),
-            self.short_of_limit(wanted[0], s),
-            rtol=TOLERANCE,
-            atol=0,
-        )
-        assert (got[0][np.isfinite(got[0])] <= 1 / max(s)).all()
+        rounded = 2e-15 * c.sum() if max(wanted[0]) > 1 else 0.0
+        np.testing.assert_allclose(got[0], wanted[0], rtol=TOLERANCE, atol=self.AT_LIMIT + rounded)
         if name == "posterior-sorted":
             np.testing.assert_allclose(got[1], wanted[1], rtol=TOLERANCE, atol=0)
 
@@ -524,10 +517,10 @@ class TestIndex:
         by_round = [index(decay, round_, max(deltas)) for round_ in rounds]
         assert by_round[0].tobytes() == by_delta[0].tobytes()
         for rising in (by_delta, by_round):
-            for less, more in itertools.pairwise(self.short_of_limit(row, s) for row in rising):
-                assert (more >= less * (1 - 1e-12)).all()
-        # a factor of 2 in the round shows, if anything was seen and there is room
-        free = (c.sum(axis=0) > 0) & (by_round[1][0] < (1 - 1e-6) / max(s))
+            for less, more in itertools.pairwise(rising):
+                assert (more >= less * (1 - self.AT_LIMIT)).all()
+        # a factor of 2 in the round shows, if anything was seen and it is not next to a pole
+        free = (c.sum(axis=0) > 0) & (abs(by_round[1][0] - 1) > 1e-6)
         assert (by_round[1] > by_round[0])[0, free].all()
 
 

@@ -348,8 +348,8 @@ def few_pulls(policy: Policy, team: Team, arms: int) -> Few:
     rows = np.empty((policy.rows(len(team)), 1, len(states)))
     seen = see(agents, pulls, successes, log_term=L, keys=keys)
     rule.fill(seen, desk(len(team), len(states)), rows)
-    limit = 1.0 if rule.quantile else 1.0 / float(agents.s_k[0])
-    return Few(np.ascontiguousarray(rows[:, 0]), ranks, rule.remembers, limit, not rule.quantile)
+    pole = 1.0 if rule.quantile else 1.0 / float(agents.s_k[0])
+    return Few(np.ascontiguousarray(rows[:, 0]), ranks, rule.remembers, pole, not rule.quantile)
 
 
 @lru_cache(maxsize=64)

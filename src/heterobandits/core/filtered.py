@@ -27,7 +27,6 @@ from numba import boolean, config, float64, int32, int64, typeof, void
 from heterobandits.core.assignment import assign, narrowed_table
 from heterobandits.core.compiled import approximate, inlined, inner, kernel
 from heterobandits.core.elementary import exp, ln
-from heterobandits.core.likelihood import CLOSE
 from heterobandits.core.posterior import gauss
 from heterobandits.core.seen import AGENTS
 
@@ -72,14 +71,15 @@ class Few(NamedTuple):
     """What the exact rule says of an arm after few pulls: values[row, rank] by the rank of what was seen.
 
     Of D counts with the sums S_d of the first d + 1 of them the rank is sum_d ranks[d, S_d] = sum_d C(S_d + d, d + 1).
-    The first row holds only if the index lasts: until its arm is pulled again. It is sought below the limit, and may end there.
+    The first row holds only if the index lasts: until its arm is pulled again. It is sought below 1, and may reach beyond; the curve whose
+    root it is has a pole.
     """
 
     values: np.ndarray
     ranks: np.ndarray
     lasts: bool
-    limit: float
-    ends: bool
+    pole: float
+    reaches: bool
 
 
 class Cells(NamedTuple):
@@ -320,12 +320,12 @@ def rank(cell, few):
 
 
 @approximate
-def evaluate(L, limit, cells):
+def evaluate(L, pole, cells):
     """The indices by the parabolas that touch, and what they are off by at most.
 
     index = the root of g(x) = L + level + slope (x - at) - bend (x - at)^2 / 2 - ... beyond `at` or before it. No third
-    derivative nearby is larger than three times the twist. Where the step is too long for that, or leads beyond the limit, it is
-    cut, and nothing is known.
+    derivative nearby is larger than three times the twist. Where the step is too long for that, or leads beyond 1, it is cut, and
+    nothing is known.
     """
     ends = cells.ends
     _, N, B = ends.shape
@@ -343,11 +343,11 @@ def evaluate(L, limit, cells):
             size = abs(step)
             fall = step if step < 0.0 else 0.0
             steep = bend_n[i] * fall - slope_n[i]
-            room = at_n[i] if at_n[i] < limit - at_n[i] else limit - at_n[i]
+            room = at_n[i] if at_n[i] < pole - at_n[i] else pole - at_n[i]
             cubic = 0.5 * twist_n[i] * size * size * size
             reach = 1.25 * (cubic + blur_n[i]) / steep
             near = good & (size <= 0.05 * room) & (steep > 0.0) & (cubic <= COARSE)
-            far = at_n[i] + step >= limit * NEARLY
+            far = at_n[i] + step >= NEARLY
             reach = math.inf if (not near) | far else reach
             half = 0.5 * room
             step = step if step < half else half
@@ -555,7 +555,7 @@ def expand_nothing(arms, lanes, r, s, cells):
 def prepare(cell, at, L, few, r, s, cells, n, lane):
     """Whether an index should be expanded, at a place that is noted; it may be known at once, or be left in doubt.
 
-    l has a pole at 1/s_1, or would have one: where it has not fallen far enough there, the limit is the index of the exact rule.
+    Where l has not fallen far enough at 1, what is left is the index of the exact rule.
     """
     if cell[SPAN] == 0.0:
         lay_anew(cell, r, s)
@@ -564,21 +564,25 @@ def prepare(cell, at, L, few, r, s, cells, n, lane):
     cells.ends[AT, n, lane] = at
     if at <= 0.0 or error(cell) > TOLERANCE:
         return False
-    if at < few.limit * NEARLY:
+    if at < NEARLY:
         return True
-    if not few.ends:
+    if not few.reaches:
         return False
     if cell[PULLS] == 0.0:
         cells.index[0, n, lane] = math.inf
         cells.off[0, n, lane] = 0.0
         return False
-    last = (1.0 - CLOSE) / s[0]
-    left = height(cell, r, s, last) - cell[EVIDENCE] - ln(cell[EXPECTED]) + L
+    left = L - cell[EVIDENCE] - ln(cell[EXPECTED])
+    for k in range(len(s)):
+        if s[k] == 1.0 and cell[COUNTS + len(r) + k] > 0.0:  # who cannot miss at a mean of 1
+            left = -math.inf
+    if left > -math.inf:
+        left += height(cell, r, s, 1.0)
     if left > CLEARLY:
-        cells.index[0, n, lane] = few.limit
-        cells.off[0, n, lane] = 0.0
+        cells.index[0, n, lane] = 1.0 + left
+        cells.off[0, n, lane] = blur(cell)
         return False
-    cells.ends[AT, n, lane] = 0.5 * (cell[MEAN] + few.limit)
+    cells.ends[AT, n, lane] = 0.5 * (cell[MEAN] + 1.0)
     return left < -CLEARLY
 
 
@@ -658,7 +662,7 @@ def filtered(expand):
                 stop = min(listed, start + B)
                 arms, lanes = cells.arms[start:stop], cells.lanes[start:stop]
                 expand(arms, lanes, agents.r, agents.s_k, cells)
-            evaluate(L, few.limit, cells)
+            evaluate(L, few.pole, cells)
 
     return kernel(refresh, REFRESH)
 

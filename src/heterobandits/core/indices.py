@@ -34,7 +34,7 @@ from heterobandits.core.calibrated import (
     all_known,
     fill_constants,
     fill_profile_ends,
-    highest_mean,
+    fill_profiles,
 )
 from heterobandits.core.compiled import compiled, inlined, inner, kernel
 from heterobandits.core.elementary import ln
@@ -46,7 +46,9 @@ from heterobandits.core.filtered import (
 )
 from heterobandits.core.likelihood import (
     ABOVE,
+    CLOSE,
     Outcomes,
+    fill_at_one,
     fill_fallen,
     fill_greatest,
     fill_likeliest,
@@ -573,17 +575,28 @@ KL_UCB = Rule(likelihood(choose_likely), kl_terms)
 
 @inner
 def choose_not_ruled_out(outcomes, peak, L, seen, places, work, index, estimate):
-    """posterior-ratio and its kin: the largest mean within L of the evidence, and the posterior mean
-    docs/beyond.md (6), (8)"""
+    """posterior-ratio and its kin: the largest mean within L of the evidence, or how much more likely 1 is, and the posterior
+    mean   docs/beyond.md (6), (8)"""
     greatest = work.floats[0]
     log_evidence = work.floats[1]
     drop = work.floats[2]
-    rest = beyond(work, 3, 0)
+    at_one = work.floats[3]
+    rest = beyond(work, 4, 0)
     fill_greatest(peak, outcomes, rest, greatest)
     fill_posterior(peak, greatest, outcomes, rest, log_evidence, estimate)
     for i in range(len(peak)):
         drop[i] = greatest[i] - log_evidence[i] + L[i]
-    fill_upper_ends(drop, peak, greatest, outcomes, rest, index)
+    fill_fallen(ABOVE, 1.0, drop, 0.0, peak, greatest, outcomes, rest, index)
+    fill_at_one(outcomes, at_one)
+    for i in range(len(peak)):
+        left = at_one[i] - log_evidence[i] + L[i]
+        index[i] = reached(index[i], left) if pulled(outcomes, i) else math.inf
+
+
+@inlined
+def reached(end, left):
+    """The index where the interval ends, or beyond 1 if l(1) is above what is ruled out by something   docs/beyond.md (6)"""
+    return 1.0 + left if left > 0.0 else end
 
 
 def evidence_terms(t, size, delta):
@@ -634,10 +647,13 @@ def choose_possible(outcomes, peak, L, seen, places, work, index, estimate):
         for i in range(len(peak)):
             inside[i] = min(1.0, max(LEAST_MEAN, peak[i]))
             level[i] += greatest[i] - L[i]
-        limit = highest_mean(seen.agents)
-        fill_profile_ends(ABOVE, limit, level, inside, seen, places, rest, index)
+        fill_profile_ends(ABOVE, 1.0, level, inside, seen, places, rest, index)
         for i in range(len(peak)):
-            index[i] = index[i] if pulled(outcomes, i) else math.inf
+            inside[i] = 1.0 - CLOSE
+        fill_profiles(inside, seen, places, greatest, rest.floats[0])
+        for i in range(len(peak)):
+            left = greatest[i] - level[i]
+            index[i] = reached(index[i], left) if pulled(outcomes, i) else math.inf
 
 
 def half_terms(t, size, delta):

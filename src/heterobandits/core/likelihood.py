@@ -285,6 +285,25 @@ def fill_at_zero(seen, out):
             out[lane] += h_j[lane] * value if h_j[lane] > 0.0 else 0.0
 
 
+@inner
+def fill_at_one(seen, out):
+    """out[lane] = l(1)"""
+    for lane in range(len(out)):
+        out[lane] = 0.0
+    for j in range(len(seen.r)):
+        value = ln(1.0 + seen.r[j])
+        h_j = seen.h[j]
+        for lane in range(len(out)):
+            out[lane] += h_j[lane] * value
+    for k in range(len(seen.s)):
+        sure = seen.s[k] == 1.0  # who cannot miss at a mean of 1
+        value = -1.0 if sure else ln_less(seen.s[k])
+        f_k = seen.f[k]
+        for lane in range(len(out)):
+            never = sure & (f_k[lane] > 0.0)
+            out[lane] = -math.inf if never else out[lane] + f_k[lane] * value
+
+
 @compiled
 def fill_fallen(side, limit, drop, slack, peak, greatest, seen, work, mu):
     """mu[lane] = where l has fallen by drop[lane] from l(peak) = greatest, ABOVE the peak or BELOW it;
