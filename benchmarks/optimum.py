@@ -8,14 +8,11 @@ Prints the table of docs/limits.md. `thompson` and its kin draw means, and are l
 import time
 
 from heterobandits.bounds import bayes_optimal, bayes_regret
+from heterobandits.optimum import is_computable
 from heterobandits.policies import CATALOGUE
 
 WORLDS = [([0.7], 2, 15), ([0.7], 2, 40), ([0.7], 3, 14), ([0.7], 3, 20), ([0.9, 0.4], 2, 8), ([0.9, 0.4], 2, 12), ([0.9, 0.3], 3, 5)]  # fmt: skip
-NAMES = [
-    name
-    for name, entry in CATALOGUE.items()
-    if not (entry.simulated_only or entry.forgets or entry.rule is None or entry.rule.words)
-]
+NAMES = [name for name, entry in CATALOGUE.items() if is_computable(entry)]
 
 columns, head = [], []
 for s, arms, horizon in WORLDS:

@@ -29,6 +29,7 @@ from heterobandits.cli import main
 from heterobandits.experiments import comparison, figures, leaderboard
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.comparison import Comparison, Row, judged, random_problems, standing
+from heterobandits.experiments.tiny import Distance
 from heterobandits.policies import BEYOND, forgetting
 from heterobandits.provenance import machine, versions
 
@@ -234,7 +235,8 @@ class TestJudging:
             row("own", ratio=0.25, group="random", to_limit=5.0),
         ]
         speeds = {"posterior-sorted": 2.0, "own": 0.5}
-        made = Comparison(rows, speeds, 7.0, True, Path("there"), (own,))
+        near = Distance("a world", "posterior-sorted", 0.75, 0.5)
+        made = Comparison(rows, speeds, 7.0, True, Path("there"), (own,), (near,))
         easy = {
             "problems": 1,
             "ahead": 1,
@@ -276,11 +278,50 @@ class TestJudging:
                 },
             ],
             "rows": [asdict(r) for r in rows],
+            "optimum": [
+                {
+                    "world": "a world",
+                    "policy": "posterior-sorted",
+                    "regret": 0.75,
+                    "optimum": 0.5,
+                    "ratio": 1.5,
+                }
+            ],
             "level": 0.99,
             "quick": True,
             "page": str(Path("there", "leaderboard.html")),
             "seconds": 7.0,
         }
+
+
+class TestAdvice:
+    def test_says_what_each_gains(self):
+        rows = [
+            row(ratio=0.5, regret=4.0),
+            row(ratio=0.125, regret=1.0, problem="q"),
+            row("season", ratio=0.25, regret=2.0),
+            row("season", ratio=0.25, regret=2.0, problem="q"),
+        ]
+        far = [Distance(w, "season", r, 1.0) for w, r in (("a", 1.001), ("b", 1.02))]
+        made = replace(compared(rows), distances=tuple(far))
+        # the geometric means of 1/2 and 1/8, and of 1/2 and 2
+        assert leaderboard.advice(made) == [
+            (
+                "If you know how many rounds there will be: Season",
+                "regret is 0.25 of the best of the paper's five, 1.00 of Posterior-Sorted's, "
+                "1.001 to 1.020 of the least possible in 2 tiny worlds",
+            ),
+            (
+                "If you do not: Posterior-Sorted",
+                "regret is 0.25 of the best of the paper's five, 1.00 of Season's",
+            ),
+        ]
+
+    def test_is_of_those_that_were_compared(self):
+        ((case, gain),) = leaderboard.advice(compared([row()]))
+        assert case == "If you do not: Posterior-Sorted"
+        assert gain == "regret is 0.50 of the best of the paper's five"
+        assert leaderboard.advice(compared([row("kl-ucb")])) == []
 
 
 class TestLeaderboard:
@@ -342,15 +383,27 @@ class TestWriting:
             e.name: handmade(e.problem, 300, rounds, np.repeat(means[:, :, None], 1000, 2), names)
             for e in (limited, bounded)
         }
-        rows = [r for e in (limited, bounded) for r in judged(e, "domains", results[e.name])]
+        # 0.455 ln 300 is 2.6, and one policy is below
+        short = replace(limited, name="short", title="a start")
+        results["short"] = handmade(
+            ALONE, 300, rounds, np.repeat(means[:, :, None] / 8, 1000, 2), names
+        )
+        every = [limited, short, bounded]
+        rows = [r for e in every for r in judged(e, "domains", results[e.name])]
         folder = tmp_path / "not" / "yet"
-        made = Comparison(rows, dict.fromkeys(names, 1.0), 0.0, True, folder)
-        chosen = {"domains": [limited, bounded], "random": [long, replace(long, trials=7)]}
+        far = [
+            Distance(world, policy, regret, 0.5)
+            for world, regret in (("a <world>", 1.0), ("another", 0.75))
+            for policy in ("min-width", "kl-ucb")
+        ]
+        far[1] = replace(far[1], regret=0.6)
+        made = Comparison(rows, dict.fromkeys(names, 1.0), 0.0, True, folder, distances=tuple(far))
+        chosen = {"domains": every, "random": [long, replace(long, trials=7)]}
         comparison.write_everything(made, chosen, results, 11)
 
         assert {path.name for path in (folder / "figures").iterdir()} == {
-            f"{name}-limit.{kind}"
-            for name in ("limited", "bounded")
+            f"{name}.{kind}"
+            for name in ("optimum", "limited-limit", "bounded-limit")
             for kind in ("svg", "png", "pdf")
         }
         again = figures.save_figure(
@@ -358,8 +411,16 @@ class TestWriting:
         )
         assert (folder / "figures" / "limited-limit.svg").read_text("utf-8") == again
         page = html.unescape((folder / "leaderboard.html").read_text("utf-8"))
-        assert re.findall(r'alt="(.*?)"', page) == ["more <arms>", "none over"]
+        assert re.findall(r'alt="(.*?)"', page) == [
+            "The best possible in tiny worlds",
+            "more <arms>",
+            "none over",
+        ]
+        lines = re.findall(r"<tr><td><b>(.*?)</b></td>(.*?)</tr>", page)
+        cells = [(name, re.findall(r">([0-9.]+)<", cells)) for name, cells in lines]
+        assert cells == [("KL-UCB", ["1.200", "1.500"]), ("Min-Width", ["2.000", "1.500"])]
         assert re.findall("<figcaption>(.*?)</figcaption>", page) == [
+            "Bayes regret over the least possible, exactly, all means being equally likely",
             "Regret over 0.455 ln t, the least possible in the long run; 1,000 trials",
             "As many agents as arms: regret can stay bounded; 1,000 trials",
         ]
@@ -369,7 +430,7 @@ class TestWriting:
             "versions": versions(),
             "machine": machine(),
             "runs": {
-                "domains": {"problems": 2, "horizons": [300], "trials": [1000]},
+                "domains": {"problems": 3, "horizons": [300], "trials": [1000]},
                 "random": {"problems": 2, "horizons": [700], "trials": [7, 9]},
             },
         }
@@ -469,7 +530,11 @@ class TestCommand:
         assert len(made.rows) == 5 * 6
         page = (folder / "leaderboard.html").read_text("utf-8")
         assert "Quick run" in page
-        assert page.count("<figure>") == 5
+        # the best possible, and the two domains with as many agents as arms: two trials are no long run of the others
+        assert page.count("<figure>") >= 3
+        drawn = {p.stem for p in (folder / "figures").iterdir()}
+        assert len(drawn) == page.count("<figure>")
+        assert {"optimum", "hotel-limit", "poaching-5-limit"} <= drawn
         with (folder / "leaderboard.csv").open(newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
         assert [(r.problem, r.policy) for r in made.rows] == [
@@ -534,7 +599,8 @@ class TestCommand:
         drawn = comparison.contests(["mixture-width"], quick=True)["random"]
         assert shown[0] == (drawn[0].title, 0.0)
         assert shown[-1] == ("drawing", 1.0)
-        assert list(dict.fromkeys(title for title, _ in shown[:-1])) == [e.title for e in drawn]
+        assert shown[-2] == ("the best possible in tiny worlds", 1.0)
+        assert list(dict.fromkeys(title for title, _ in shown[:-2])) == [e.title for e in drawn]
         (note,) = notes
         assert note.startswith(f"{broken} cannot be used and is run again: ")
         alone = simulate(drawn[0].problem, drawn[0].policies, drawn[0].horizon, 3, seed=5)

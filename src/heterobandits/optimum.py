@@ -68,12 +68,17 @@ def bayes_regret(policy: str | Policy, sensitivities: Any, arms: int, horizon: i
     Ties and random turns count with their chances. Not for policies that draw means, rank whole assignments or forget.
     """
     entry = catalogued(policy)
-    draws = entry.rule is None or entry.rule.words > 0
-    if draws or entry.simulated_only or entry.forgets:
+    if not is_computable(entry):
         raise InvalidInput(
             f"{entry.name} is not a function of the two tables: its regret can be simulated, not computed"
         )
     return _solved(sensitivities, arms, horizon, entry)
+
+
+def is_computable(policy: Policy) -> bool:
+    """Whether what a policy does is a function of the two tables, but for ties and turns."""
+    draws = policy.rule is None or policy.rule.words > 0
+    return not (draws or policy.simulated_only or policy.forgets)
 
 
 def _solved(sensitivities: Any, arms: Any, horizon: Any, entry: Policy | None) -> Optimum:

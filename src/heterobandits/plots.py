@@ -79,13 +79,15 @@ def limit_label(limit: float) -> str:
     return "limit for t → ∞: " + (f"{limit:.3g} ln t" if limit > 0 else "bounded")
 
 
-def draw_limit(ax: "Axes", limit: float, results: "Results") -> "list[Line2D]":
-    """The least regret possible in the long run, limit times ln t, if the run is long enough for that law.
-
-    It is if no policy ends below: the curve would lie above those it is a limit of.
-    """
+def is_long(limit: float, results: "Results") -> bool:
+    """Whether limit times ln t is a law for this run: no policy ends below, or its curve would lie above those it is a limit of."""
     least = min(results.mean(label)[-1] for label in results.policies)
-    if limit * np.log(results.horizon) > least:
+    return bool(limit * np.log(results.horizon) <= least)
+
+
+def draw_limit(ax: "Axes", limit: float, results: "Results") -> "list[Line2D]":
+    """The least regret possible in the long run, limit times ln t, if the run is long enough for that law."""
+    if not is_long(limit, results):
         return []
     rounds = np.unique(np.geomspace(1, max(2, results.horizon), 200))
     return ax.plot(rounds, limit * np.log(rounds), label=limit_label(limit), **LIMIT_STYLE)

@@ -52,6 +52,12 @@ def _total(units: Floats) -> Integers:
     return np.asarray(high * 2**half + low)
 
 
+def geometric_mean(values: Iterable[float]) -> float:
+    """The mean of ratios: that of their logarithms, which treats 1/2 and 2 alike."""
+    logs = [math.log(value) for value in values if value > 0]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
+
+
 def joined_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The same trials in as few spans as possible, in ascending order; no trial may be in two."""
     joined: list[tuple[int, int]] = []

@@ -77,7 +77,7 @@ def print_standings(made: "Comparison") -> None:
     from rich.table import Table
 
     from heterobandits.cli.terminal import show
-    from heterobandits.experiments.leaderboard import headline
+    from heterobandits.experiments.leaderboard import advice, headline
 
     table = Table(
         caption="regret over that of the best of the paper's five on the same problem; "
@@ -106,3 +106,5 @@ def print_standings(made: "Comparison") -> None:
         )
     show(table)
     print(headline(made))
+    for case, gain in advice(made):
+        print(f"{case}: {gain}.")

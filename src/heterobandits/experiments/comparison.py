@@ -1,4 +1,4 @@
-"""The verdict: chosen policies against the paper's five on the paper's problems and on random ones.
+"""The verdict: chosen policies against the paper's five on the paper's problems and on random ones, and against the best possible.
 
 For every problem the yardstick is the best of the paper's five there. It is picked by the same
 trials it is judged by, which favours it a little: a policy that comes out ahead is ahead.
@@ -20,11 +20,13 @@ from heterobandits.errors import InvalidInput, choice, listed, path_from, whole_
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
 from heterobandits.experiments.runs import Kept, Report, run_all, write_table
+from heterobandits.experiments.tiny import QUICK_WORLDS, WORLDS, Distance, distances
 from heterobandits.files import writable, write_aside, writing_to
+from heterobandits.plots import is_long
 from heterobandits.policies import BEYOND, CATALOGUE, PAPER, Policy, checked_policies, policy
 from heterobandits.problem import Problem
 from heterobandits.provenance import machine, versions
-from heterobandits.results import Results
+from heterobandits.results import Results, geometric_mean
 
 Group = Literal["settings", "domains", "random"]
 
@@ -88,6 +90,7 @@ class Comparison:
     quick: bool
     folder: Path
     entered: tuple[Policy, ...] = ()  # beside those of the catalogue
+    distances: tuple[Distance, ...] = ()  # from the best possible, in tiny worlds
 
     def policy_of(self, label: str) -> Policy:
         """The policy of a label in the rows."""
@@ -128,17 +131,12 @@ class Comparison:
         return {
             "standings": self.standings(),
             "rows": [asdict(row) for row in self.rows],
+            "optimum": [asdict(one) | {"ratio": one.ratio} for one in self.distances],
             "level": LEVEL,
             "quick": self.quick,
             "page": str(self.page),
             "seconds": self.seconds,
         }
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """The mean of ratios: that of their logarithms, which treats 1/2 and 2 alike."""
-    logs = [math.log(value) for value in values if value > 0]
-    return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
 
 def standing(rows: Sequence[Row]) -> dict[str, Any]:
@@ -289,6 +287,9 @@ def compare(
     writable(folder)
     every = [experiment for experiments in chosen.values() for experiment in experiments]
     results = run_all(every, seed, Kept(folder / "runs", resume), show, note)
+    show("the best possible in tiny worlds", 1.0)
+    played = [policy(name) for name in PAPER] + [e for e in entered if e.label not in PAPER]
+    found = distances(played, QUICK_WORLDS if quick else WORLDS)
     show("drawing", 1.0)
     rows = [
         row
@@ -296,7 +297,9 @@ def compare(
         for experiment in experiments
         for row in judged(experiment, group, results[experiment.name])
     ]
-    made = Comparison(rows, speeds(results.values()), 0.0, quick, folder, entered)
+    made = Comparison(
+        rows, speeds(results.values()), 0.0, quick, folder, entered, distances=tuple(found)
+    )
     with writing_to(folder):
         write_everything(made, chosen, results, seed)
     return replace(made, seconds=time.perf_counter() - start)
@@ -323,9 +326,16 @@ def write_everything(
     drawings = made.folder / "figures"
     drawings.mkdir(parents=True, exist_ok=True)
     shown = []
+    if made.distances:
+        draw = partial(figures.optimum_figure, made.distances, made.quick)
+        svg = figures.save_figure(draw, drawings, "optimum")
+        caption = "Bayes regret over the least possible, exactly, all means being equally likely"
+        shown.append(("The best possible in tiny worlds", caption, svg))
     for experiment in chosen.get("domains", []):
         run = results[experiment.name]
         limit = lower_bound(experiment.problem)
+        if not is_long(limit, run):
+            continue  # the law of the long run says nothing of it
         draw = partial(figures.limit_figure, experiment, run, made.quick)
         svg = figures.save_figure(draw, drawings, f"{experiment.name}-limit")
         caption = (
@@ -335,6 +345,7 @@ def write_everything(
         )
         shown.append((experiment.title, caption, svg))
     write_table(made.folder / "leaderboard.csv", [asdict(row) for row in made.rows])
+    write_table(made.folder / "optimum.csv", made.summary()["optimum"])
     provenance = json.dumps(
         {
             "seed": seed,

@@ -1,6 +1,6 @@
 """Figures people would show: regret curves in the paper's style, and regret beside its bound."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ from heterobandits.results import Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from heterobandits.experiments.tiny import Distance
 
 FORMATS = ("svg", "png", "pdf")
 COLUMN = (4.4, 3.1)  # inches: readable at the width of a column
@@ -78,6 +80,37 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
     return figure
 
 
+def optimum_figure(distances: Sequence["Distance"], quick: bool) -> "Figure":
+    """Regret over the least possible in tiny worlds: a line for each policy, the best first, a mark for each world."""
+    ratios: dict[str, dict[str, float]] = {}
+    for one in distances:
+        ratios.setdefault(one.policy, {})[one.world] = one.ratio
+    order = sorted(ratios, key=lambda label: sum(ratios[label].values()), reverse=True)
+    figure = new_figure(height=max(COLUMN[1], 0.9 + 0.21 * len(order)))
+    axes = figure.subplots()
+    worlds = list(dict.fromkeys(one.world for one in distances))
+    for world, marker, colour in zip(worlds, "osD^v<>ph*", OTHER_COLOURS * 3, strict=False):
+        axes.plot(
+            [ratios[label][world] for label in order],
+            range(len(order)),
+            marker,
+            markersize=4.5,
+            color=colour,
+            alpha=0.85,
+            label=world,
+        )
+    lines = list(axes.lines)
+    axes.axvline(1.0, **LIMIT_STYLE)
+    axes.set_yticks(range(len(order)))
+    for text in axes.set_yticklabels([style_of(label).title for label in order]):
+        text.set_parse_math(False)
+    axes.set(xlabel="regret / the least possible", xlim=(0.97, None))
+    axes.set_title(marked("the best possible in tiny worlds", quick))
+    axes.grid(alpha=0.25)
+    add_legend(axes, lines, loc="upper right", fontsize=6.5)
+    return figure
+
+
 def theory_figure(experiment: Experiment, results: Results, quick: bool) -> "Figure":
     """The theorem's bound and the regret measured, on logarithmic axes."""
     figure = new_figure()
@@ -121,11 +154,11 @@ def heighten(axes: "Axes", share: float) -> None:
     axes.set_ylim(low, high * (high / low) ** share)
 
 
-def new_figure() -> "Figure":
+def new_figure(height: float = COLUMN[1]) -> "Figure":
     """An empty figure of a column's width."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=COLUMN, layout="constrained")
+    return Figure(figsize=(COLUMN[0], height), layout="constrained")
 
 
 def marked(title: str, quick: bool) -> str:

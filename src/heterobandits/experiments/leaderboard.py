@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from heterobandits.experiments.pages import rendered
 from heterobandits.plots import style_of
-from heterobandits.policies import PAPER
+from heterobandits.policies import PAPER, RECOMMENDED, RECOMMENDED_FOR_HORIZON
+from heterobandits.results import geometric_mean
 
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison, Row
+    from heterobandits.experiments.tiny import Distance
 
 GROUPS = {
     "settings": "the paper's 36 settings",
@@ -36,6 +38,8 @@ def render(made: "Comparison", figures: Sequence[tuple[str, str, str]], provenan
             leader(entry, made.policy_of(entry["policy"]).proven, groups) for entry in standings
         ],
         losses=losses(made),
+        advice=advice(made),
+        tiny=tiny(made.distances),
         problems=[
             {"title": GROUPS[group][0].upper() + GROUPS[group][1:], **problems(rows)}
             for group in ("settings", "domains")  # the random problems are too many to list
@@ -67,6 +71,35 @@ def headline(made: "Comparison") -> str:
         least = style_of(first).title
         answer += f" {least} has less regret on the whole, but no bound on it is proven."
     return answer
+
+
+def advice(made: "Comparison") -> list[tuple[str, str]]:
+    """What to take if the number of rounds is known and if it is not, of those compared: the case, and what there is to gain."""
+    cases = {
+        "If you know how many rounds there will be": RECOMMENDED_FOR_HORIZON,
+        "If you do not": RECOMMENDED,
+    }
+    found = {case: name for case, name in cases.items() if made.of(name)}
+    return [
+        (f"{case}: {style_of(name).title}", gains(made, name, set(found.values()) - {name}))
+        for case, name in found.items()
+    ]
+
+
+def gains(made: "Comparison", name: str, others: set[str]) -> str:
+    """The regret of a policy over the best of the five, over that of others, and over the least possible."""
+    rows = made.of(name)
+    said = [f"{geometric_mean(row.ratio for row in rows):.2f} of the best of the paper's five"]
+    for other in others:
+        theirs = {row.problem: row.regret for row in made.of(other)}
+        ratios = [row.regret / regret for row in rows if (regret := theirs[row.problem]) > 0]
+        said.append(f"{geometric_mean(ratios):.2f} of {style_of(other).title}'s")
+    exact = [one.ratio for one in made.distances if one.policy == name]
+    if exact:
+        said.append(
+            f"{min(exact):.3f} to {max(exact):.3f} of the least possible in {len(exact)} tiny worlds"
+        )
+    return f"regret is {', '.join(said)}"
 
 
 def numbers(made: "Comparison") -> list[tuple[str, str]]:
@@ -118,6 +151,26 @@ def losses(made: "Comparison") -> list[tuple[str, str]]:
             said.append(f"and {len(behind) - MOST_LOSSES} more")
         found.append((style_of(name).title, "; ".join(said) or "nowhere"))
     return found
+
+
+def tiny(distances: "Sequence[Distance]") -> dict[str, Any]:
+    """A line for each policy, the best first, and a cell for each tiny world, as texts."""
+    found = {(one.policy, one.world): one.ratio for one in distances}
+    worlds = list(dict.fromkeys(one.world for one in distances))
+    policies = sorted(
+        dict.fromkeys(one.policy for one in distances),
+        key=lambda name: sum(found[name, world] for world in worlds),
+    )
+    return {
+        "worlds": worlds,
+        "rows": [
+            {
+                "policy": style_of(name).title,
+                "ratios": [f"{found[name, world]:.3f}" for world in worlds],
+            }
+            for name in policies
+        ],
+    }
 
 
 def problems(rows: "Sequence[Row]") -> dict[str, Any]:
