@@ -339,7 +339,7 @@ class TestLeaderboard:
         assert leaderboard.headline(made) == (
             "Posterior-Sorted is ahead of the best of the paper's five on "
             "1 of 1 settings of the paper and 0 of 1 random problems. "
-            "Thompson has less regret on the whole, but no bound on it is proven."
+            "Thompson has less regret on the whole, but no bound on it is proven that holds for every problem."
         )
         assert leaderboard.headline(compared(rows[1:])).endswith("random problems.")
 

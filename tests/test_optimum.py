@@ -176,6 +176,17 @@ class TestSeason:
         as_long_again = policy("season").log_terms(Team([0.5]), 3, 0, 30)
         assert as_long_again[17] == pytest.approx(math.log(1 + 17 / math.log(17) ** 1.25))
 
+    @pytest.mark.parametrize(("s", "arms", "T"), [((0.7,), 2, 20), ((0.9, 0.4), 2, 8), ((0.9, 0.3), 3, 4)])  # fmt: skip
+    def test_its_bayes_regret_is_below_its_bound(self, s, arms, T):
+        """docs/beyond.md (13)"""
+        r = np.arange(1, T + 1)
+        p = 1 / (1 + r / np.maximum(1, np.log(r)) ** 1.25)
+        term = 2 * (2 * math.sqrt(math.log(T + 1)) + 1) * math.sqrt(len(s) * arms * T)
+        wide = term * max(s) / min(s)
+        for name, missed in (("season", p.sum()), ("bayes-ucb", 2 + math.log(T))):
+            bound = max(s) * arms * (0.5 + missed) + wide
+            assert 0 < bayes_regret(name, s, arms, T).regret < bound
+
     def test_several_tests_do_not_shorten_it(self):
         one = Problem([0.2, 0.5, 0.6], [0.9, 0.5], tests=[3, 1])
         whole = simulate(one, "season", 30, 20, seed=3, keep="all", checkpoints=30).kept

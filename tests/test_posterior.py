@@ -446,6 +446,19 @@ class TestIndex:
         if name == "posterior-sorted":
             np.testing.assert_allclose(got[1], wanted[1], rtol=TOLERANCE, atol=0)
 
+    @settings(max_examples=200)
+    @given(table=tables(), level=st.floats(1.0, 1e6))
+    def test_a_quantile_is_no_further_from_the_mean_than_is_proven(self, table, level):
+        """docs/beyond.md (14), with p = 1/level; the rounding of the numbers is a millionth of it."""
+        s, c, y = table
+        quantile, mean = index_rows("season", s, c, y, math.log(level))
+        n = c.sum(axis=0)
+        V = np.tensordot(s**2, c, axes=1)
+        pulled = n > 0
+        assert (quantile - mean)[~pulled].max(initial=-1.0) <= 0.5
+        reach = (np.sqrt(2 * np.log((n + 1) * level)) + 1)[pulled] / np.sqrt(V[pulled])
+        assert ((quantile - mean)[pulled] <= reach * (1 + 1e-6)).all()
+
     @pytest.mark.parametrize("s", [(0.6, 0.4), (0.5, 1.0)])
     def test_in_every_small_table(self, s):
         """All outcomes of up to four pulls by each of two agents, side by side."""

@@ -616,7 +616,7 @@ CATALOGUE |= {
             source="docs/beyond.md (11); Kaufmann, Cappé and Garivier 2012",
             summary="the mean exceeded with posterior probability 1/t chooses the arms, the posterior mean sorts",
             equation="x with ∫_x^1 exp l / ∫exp l = 1/t; on these arms ∫μ·exp l / ∫exp l",
-            guarantee="none proven here",
+            guarantee="on the average over all means, equally likely, regret is O(sqrt(T ln T))",
         ),
         Policy(
             "season",
@@ -627,7 +627,7 @@ CATALOGUE |= {
             source="docs/beyond.md (12); after Kaufmann 2018 and Russo 2019",
             summary="explores less as the end comes near: the mean exceeded with a probability that grows as few rounds are left",
             equation="x with ∫_x^1 exp l / ∫exp l = 1/(1 + r/ln^1.25 r), r rounds left; on these arms ∫μ·exp l / ∫exp l",
-            guarantee="none proven here",
+            guarantee="on the average over all means, equally likely, regret is O(sqrt(T ln T))",
         ),
         Policy(
             "min-width-window",

@@ -69,7 +69,7 @@ def headline(made: "Comparison") -> str:
     first = made.policies[0]
     if first != name:
         least = style_of(first).title
-        answer += f" {least} has less regret on the whole, but no bound on it is proven."
+        answer += f" {least} has less regret on the whole, but no bound on it is proven that holds for every problem."
     return answer
 
 
