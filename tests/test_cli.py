@@ -409,7 +409,7 @@ def in_folder(
     )
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*WAYS, "bounds", "bench", "compare"])
 def test_a_full_disk_behind_stdout_is_one_line(command: str, tmp_path: Path) -> None:
     arguments, environment, folder = in_folder(tmp_path, command)
     with open("/dev/full", "w") as full:

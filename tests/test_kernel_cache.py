@@ -228,11 +228,12 @@ class TestFamilies:
         wanted = cold[1]["regrets"]
         cache = tmp_path / "cache"
         shutil.copytree(alone[0], cache)
-        for name in ALIKE:
+        some = ALIKE[:2] + ALIKE[-1:]
+        for name in some:
             assert play(cache, name)["regrets"] == {name: wanted[name]}
-        for names in (ALIKE, ALIKE[::-1]):
+        for names in (some, some[::-1]):
             played = play(cache, *names)
-            assert played["regrets"] == wanted
+            assert played["regrets"] == {name: wanted[name] for name in names}
             assert {misses for _, _, misses in played["made"].values()} == {0}
 
 
