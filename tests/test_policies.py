@@ -202,6 +202,14 @@ class TestParameters:
         assert (both.delta, both.horizon) == (0.01, 300)
         assert CATALOGUE["min-ucb"].delta == 0.05
 
+    def test_it_is_shown_as_it_is_made(self):
+        for entry in (policy("season", horizon=40), policy("min-width", delta=0.1), policy("ucb")):
+            again = eval(repr(entry), {"policy": policy})
+            assert again == entry
+        assert repr(policy("season", horizon=40)) == "policy('season', horizon=40)"
+        own = Policy("own", index=np.zeros_like, delta=0.1)
+        assert repr(own) == "Policy('own', index=zeros_like, delta=0.1)"
+
     def test_a_policy_may_be_given_again_to_change_it(self):
         once = policy("min-width", delta=0.1)
         assert policy(once) is once

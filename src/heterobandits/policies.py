@@ -221,6 +221,18 @@ class Policy:
     @property
     def label(self) -> str:
         """The name, with the parameters that are not the default ones."""
+        changed = self._changed()
+        return self.name + (f"({', '.join(changed)})" if changed else "")
+
+    def __repr__(self) -> str:
+        """How it is made: by its name in the catalogue, or with a function of one's own."""
+        if self.rule is not None:
+            return f"policy({', '.join([repr(self.name), *self._changed()])})"
+        index = f"index={getattr(self.index, '__qualname__', shown(self.index))}"
+        return f"Policy({', '.join([repr(self.name), index, *self._changed()])})"
+
+    def _changed(self) -> list[str]:
+        """The parameters that are not the default ones."""
         changed = []
         if self.delta != DEFAULT_DELTA:
             changed.append(f"delta={self.delta:g}")
@@ -228,7 +240,7 @@ class Policy:
             changed.append(f"horizon={self.horizon}")
         if self.memory not in (None, DEFAULT_MEMORY):
             changed.append(f"memory={self.memory}")
-        return self.name + (f"({', '.join(changed)})" if changed else "")
+        return changed
 
     @property
     def proven(self) -> Proven:
