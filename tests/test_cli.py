@@ -595,6 +595,32 @@ def test_the_folder_is_tried_before_the_work(
     assert err == f"heterobandits: cannot write to {tmp_path / 'file'}: File exists\n"
 
 
+def test_what_is_refused_leaves_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, before = tmp_path / "not" / "yet", tmp_path / "before"
+    before.mkdir()
+    for folder in (made, before):
+        code, _, err = run_in_process(
+            capsys, "simulate", *SMALL, "--trials", "0", "--output", str(folder)
+        )
+        assert code == 2
+        assert err.startswith("heterobandits: trials is 0: ")
+    assert list(tmp_path.iterdir()) == [before]
+    assert (
+        run_in_process(capsys, "simulate", *SMALL, "--trials", "2", "--output", str(made))[0] == 0
+    )
+    assert (made / "results.json").exists()
+
+
+def test_one_trial_has_no_error_to_show(capsys: pytest.CaptureFixture[str]) -> None:
+    both = ("--policy", "min-width", "--policy", "oracle")
+    code, out, _ = run_in_process(capsys, "simulate", *SMALL, *both, "--trials", "1")
+    assert code == 0
+    assert "nan" not in out
+    assert "9 rounds, 1 trial, on the same luck" in " ".join(out.split())
+
+
 @pytest.mark.parametrize("command", ["reproduce", "compare"])
 def test_trials_that_cannot_be_kept_are_refused_at_once(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

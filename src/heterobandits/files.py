@@ -5,7 +5,7 @@ import math
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -137,11 +137,15 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def writable(folder: Path) -> None:
-    """Make the folder, or say before any work is done that it cannot be written to."""
+    """Say before any work is done if a folder cannot be made or written to. Nothing is left of the try."""
     with writing_to(folder):
+        made = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+    for place in made:
+        with suppress(OSError):  # somebody else uses it already
+            place.rmdir()
 
 
 def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:

@@ -199,9 +199,12 @@ def print_table(results: "Results", title: str) -> None:
     from heterobandits.cli.terminal import show
 
     ranked = sorted(results.policies, key=lambda label: float(results.mean(label)[-1]))
+    one = results.trials == 1  # which says nothing of its error
     table = Table(
         title=title or None,
-        caption=f"after {results.horizon:,} rounds, {results.trials:,} trials; SE: standard error; "
+        caption=f"after {results.horizon:,} rounds, 1 trial, on the same luck"
+        if one
+        else f"after {results.horizon:,} rounds, {results.trials:,} trials; SE: standard error; "
         "differences by pairs on the same luck, with 95 % intervals",
     )
     table.add_column("policy")
@@ -209,15 +212,12 @@ def print_table(results: "Results", title: str) -> None:
         table.add_column(heading, justify="right")
     for label in ranked:
         pair = results.difference(label, ranked[0])
-        more = (
-            ""
-            if label == ranked[0]
-            else f"{pair.mean[-1]:.2f} [{pair.lower[-1]:.2f}, {pair.upper[-1]:.2f}]"
-        )
+        within = "" if one else f" [{pair.lower[-1]:.2f}, {pair.upper[-1]:.2f}]"
+        more = "" if label == ranked[0] else f"{pair.mean[-1]:.2f}{within}"
         table.add_row(
             label,
             f"{results.mean(label)[-1]:.2f}",
-            f"{results.se(label)[-1]:.2f}",
+            "" if one else f"{results.se(label)[-1]:.2f}",
             more,
             f"{results.rounds_per_second(label) / 1e6:.1f}",
         )
