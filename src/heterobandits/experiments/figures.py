@@ -8,6 +8,7 @@ import numpy as np
 
 from heterobandits.bounds import lower_bound, regret_bound
 from heterobandits.experiments.catalogue import Experiment
+from heterobandits.experiments.tiny import Distance, by_policy
 from heterobandits.files import write_aside
 from heterobandits.plots import (
     LIMIT_STYLE,
@@ -23,8 +24,6 @@ from heterobandits.results import Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from heterobandits.experiments.tiny import Distance
 
 FORMATS = ("svg", "png", "pdf")
 COLUMN = (4.4, 3.1)  # inches: readable at the width of a column
@@ -80,16 +79,15 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
     return figure
 
 
-def optimum_figure(distances: Sequence["Distance"], quick: bool) -> "Figure":
+def optimum_figure(distances: Sequence[Distance], quick: bool) -> "Figure":
     """Regret over the least possible in tiny worlds: a line for each policy, the best first, a mark for each world."""
-    ratios: dict[str, dict[str, float]] = {}
-    for one in distances:
-        ratios.setdefault(one.policy, {})[one.world] = one.ratio
-    order = sorted(ratios, key=lambda label: sum(ratios[label].values()), reverse=True)
+    ratios = by_policy(distances)
+    order = list(reversed(ratios))  # from below
     figure = new_figure(height=max(COLUMN[1], 0.9 + 0.21 * len(order)))
     axes = figure.subplots()
-    worlds = list(dict.fromkeys(one.world for one in distances))
-    for world, marker, colour in zip(worlds, "osD^v<>ph*", OTHER_COLOURS * 3, strict=False):
+    for world, marker, colour in zip(
+        ratios[order[0]], "osD^v<>ph*", OTHER_COLOURS * 3, strict=False
+    ):
         axes.plot(
             [ratios[label][world] for label in order],
             range(len(order)),

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from heterobandits.experiments.pages import rendered
+from heterobandits.experiments.tiny import Distance, by_policy
 from heterobandits.plots import style_of
 from heterobandits.policies import PAPER, RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.results import geometric_mean
 
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison, Row
-    from heterobandits.experiments.tiny import Distance
 
 GROUPS = {
     "settings": "the paper's 36 settings",
@@ -153,22 +153,16 @@ def losses(made: "Comparison") -> list[tuple[str, str]]:
     return found
 
 
-def tiny(distances: "Sequence[Distance]") -> dict[str, Any]:
+def tiny(distances: Sequence[Distance]) -> dict[str, Any]:
     """A line for each policy, the best first, and a cell for each tiny world, as texts."""
-    found = {(one.policy, one.world): one.ratio for one in distances}
-    worlds = list(dict.fromkeys(one.world for one in distances))
-    policies = sorted(
-        dict.fromkeys(one.policy for one in distances),
-        key=lambda name: sum(found[name, world] for world in worlds),
-    )
     return {
-        "worlds": worlds,
+        "worlds": list(dict.fromkeys(one.world for one in distances)),
         "rows": [
             {
                 "policy": style_of(name).title,
-                "ratios": [f"{found[name, world]:.3f}" for world in worlds],
+                "ratios": [f"{ratio:.3f}" for ratio in ratios.values()],
             }
-            for name in policies
+            for name, ratios in by_policy(distances).items()
         ],
     }
 

@@ -55,6 +55,14 @@ def regret(policy: Policy, world: World) -> float:
     return bayes_regret(policy, *world).regret
 
 
+def by_policy(found: Iterable[Distance]) -> dict[str, dict[str, float]]:
+    """The ratios of each policy by world, the least on the average first."""
+    ratios: dict[str, dict[str, float]] = {}
+    for one in found:
+        ratios.setdefault(one.policy, {})[one.world] = one.ratio
+    return dict(sorted(ratios.items(), key=lambda item: sum(item[1].values())))
+
+
 def distances(policies: Iterable[Policy], worlds: Iterable[World]) -> list[Distance]:
     """Of all policies whose regret can be computed; the others draw means, or are not of the catalogue."""
     computable = [policy for policy in policies if is_computable(policy)]
