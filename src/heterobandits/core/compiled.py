@@ -13,6 +13,7 @@ divides by zero without a warning, as the compiled one does in lanes whose resul
 """
 
 import hashlib
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +21,8 @@ import numpy as np
 from numba import config, njit
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
-from numba.core.types import WrapperAddressProtocol
+from numba.core.types import FunctionType, WrapperAddressProtocol
+from numba.core.typing.typeof import typeof_impl
 from numba.experimental import function_type  # noqa: F401, so that numba knows the type of a Kernel
 
 
@@ -33,6 +35,7 @@ def source_digest():
 
 
 SOURCE_DIGEST = source_digest()
+ONE_AT_A_TIME = threading.RLock()
 
 
 class KernelCache(FunctionCache):
@@ -138,6 +141,7 @@ class Kernel(WrapperAddressProtocol):
 
     def __init__(self, dispatcher, signature):
         self.dispatcher = dispatcher
+        self.type = FunctionType(signature)
         self._signature = signature
         self._address = None
 
@@ -152,9 +156,10 @@ class Kernel(WrapperAddressProtocol):
 
     def compile(self):
         """Compile it, or load it from this machine's cache; for its signature and no other."""
-        if not self.dispatcher.signatures:
-            self.dispatcher.compile(self._signature.args)
-            self.dispatcher.disable_compile()
+        with ONE_AT_A_TIME:  # or a second thread would find it neither compiled nor to be compiled
+            if not self.dispatcher.signatures:
+                self.dispatcher.compile(self._signature.args)
+                self.dispatcher.disable_compile()
 
     def __wrapper_address__(self):
         """Where the compiled code lies; part of numba's protocol."""
@@ -164,6 +169,12 @@ class Kernel(WrapperAddressProtocol):
             name = code.fndesc.llvm_cfunc_wrapper_name
             self._address = code.library.get_pointer_to_function(name)
         return self._address
+
+
+@typeof_impl.register(Kernel)
+def type_of_kernel(one, context):
+    """Its numba type, as it was made once: numba would make it anew in every call."""
+    return one.type
 
 
 def kernel(function, signature, note=""):
