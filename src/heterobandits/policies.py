@@ -250,9 +250,17 @@ class Policy:
     @property
     def parameters(self) -> dict[str, Any]:
         """Name and parameters, as they stand in files, and for one's own a fingerprint of its index."""
-        own = {} if self.index is None else {"index": fingerprint(self.index)}
+        own = {} if self.index is None else self._own_parameters()
         forgets = {} if self.memory is None else {"memory": self.memory}
         return {"name": self.name, "delta": self.delta, "horizon": self.horizon, **own, **forgets}
+
+    def _own_parameters(self) -> dict[str, Any]:
+        assert self.index is not None
+        return {
+            "index": fingerprint(self.index),
+            "index_per": self.index_per,
+            "first": self.first,
+        }
 
     @property
     def forgets(self) -> str:

@@ -3,11 +3,12 @@
 import hashlib
 import os
 import platform
+import sysconfig
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 
@@ -26,9 +27,10 @@ def versions() -> dict[str, str]:
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """A short text that tells functions apart by their code and by the values bound to it.
+    """A short text that tells functions apart by their code, the values bound to it and the module variables it reads.
 
-    Module variables that the code reads, and functions it calls by name, are not looked into.
+    Functions that it calls by name are followed, and modules of one's own are told apart by their sources; what is
+    installed, such as numpy, is known by its name alone.
     """
     return hashlib.sha256(repr(_traits(function, ())).encode()).hexdigest()[:16]
 
@@ -43,8 +45,20 @@ def _traits(value: Any, within: tuple[int, ...]) -> Any:
 
     match value:
         case FunctionType():
+            if is_installed(getattr(value.__code__, "co_filename", "")) and within:
+                return [value.__module__, value.__qualname__]
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            return parts(value.__code__, value.__defaults__, value.__kwdefaults__, *cells)
+            read = {
+                n: value.__globals__[n] for n in named(value.__code__) if n in value.__globals__
+            }
+            return parts(value.__code__, value.__defaults__, value.__kwdefaults__, *cells, read)
+        case ModuleType():
+            file = getattr(value, "__file__", None)
+            if file is None or is_installed(file):
+                return value.__name__
+            return [value.__name__, hashlib.sha256(Path(file).read_bytes()).hexdigest()]
+        case type():
+            return [value.__module__, value.__qualname__]
         case CodeType():
             return parts(value.co_code, value.co_names, value.co_varnames, *value.co_consts)
         case MethodType():
@@ -57,6 +71,8 @@ def _traits(value: Any, within: tuple[int, ...]) -> Any:
             return parts(*value.items())
         case set() | frozenset():
             return sorted(map(repr, value))
+    if isinstance(getattr(value, "py_func", None), FunctionType):  # compiled by numba
+        return parts(value.py_func)
     if hasattr(value, "tobytes"):  # an array, whose text leaves out its middle
         return parts(value.tobytes())
     if getattr(type(value), "__repr__", None) is object.__repr__:  # its text is its place in memory
@@ -64,6 +80,20 @@ def _traits(value: Any, within: tuple[int, ...]) -> Any:
             type(value).__call__ if callable(value) else None, getattr(value, "__dict__", None)
         )
     return repr(value)
+
+
+def named(code: CodeType) -> list[str]:
+    """The names that code looks up, and the code within it."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return sorted({*code.co_names, *(name for part in inner for name in named(part))})
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to Python or to a package that is installed."""
+    folders = {str(Path(path).resolve()) for path in sysconfig.get_paths().values()}
+    own = str(Path(__file__).parent)
+    path = str(Path(file).resolve())
+    return file.startswith("<frozen") or any(path.startswith(f + os.sep) for f in (*folders, own))
 
 
 def machine() -> dict[str, Any]:
