@@ -9,7 +9,7 @@ of trials in which an interval for a mean fails, by the specificities of antigen
 import sys
 
 from heterobandits import Problem, simulate
-from heterobandits.experiments.domains import domain
+from heterobandits.domains import domain
 from heterobandits.promises import coverage
 
 SPECIFICITIES = ((1.0, 1.0), (0.99, 0.99), (0.97, 0.97), (0.9, 0.9), (0.9, 0.99))

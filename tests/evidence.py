@@ -1,16 +1,17 @@
 """Results made by hand, as published and as simulated, that tables and claims are judged from."""
 
+import json
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from heterobandits import Problem, Results
 from heterobandits.engine import tally
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.experiments.runs import Kept, run_all
+from heterobandits.experiments.runs import run_all
 from heterobandits.results import binary_places
+from heterobandits.sweeps.points import squared, whole
+from heterobandits.sweeps.store import Store
 from reference import PAPER
 
 SMALL = Experiment("small", "a small one", Problem([0.1, 0.5], [0.1, 0.9]), 40, 20, "no figure")
@@ -60,9 +61,33 @@ def exchanged(results, one, other):
 
 
 def run_fresh(experiments, seed):
-    """The results of these experiments, without anything kept of earlier runs."""
-    with TemporaryDirectory() as folder:
-        return run_all(experiments, seed, Kept(Path(folder), resume=False))
+    """The results of experiments, run here and now."""
+    return run_all(experiments, seed, Store(None))[0]
+
+
+def exchange(folder, experiment, one, other):
+    """Exchange two policies' numbers of an experiment in what is kept in a folder."""
+    store = Store(folder)
+    rows = [store.row(place) for place in store]
+    store.clear()
+    for row in rows:
+        what = json.loads(row.definition)
+        if what["problem"] == experiment.problem.to_dict() and "policies" in what:
+            names = [entry["name"] for entry in what["policies"]]
+            order = list(range(len(names)))
+            p, q = names.index(one), names.index(other)
+            order[p], order[q] = q, p
+            P, K = len(names), len(what["rounds"])
+            sums = whole(row.sums, (P, K))[order]
+            products = squared(row.products, P, K)[np.ix_(order, order)][np.triu_indices(P)]
+            kept = np.reshape(row.kept, (P, -1))[order]
+            row = row._replace(  # noqa: PLW2901
+                sums=sums.ravel().tolist(),
+                products=products.ravel().tolist(),
+                kept=kept.ravel().tolist(),
+            )
+        store.add(row)
+    store.write()
 
 
 def as_published(experiment):

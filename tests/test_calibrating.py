@@ -1,6 +1,5 @@
 """Our own table beside the paper's robustness: agents that are only calibrated."""
 
-import json
 import math
 import signal
 import threading
@@ -20,17 +19,19 @@ from heterobandits.experiments.calibrating import (
     calibrations,
     play_season,
     play_study,
-    run_study,
+    rows_of,
     season_seed,
     summed_up,
+    work,
 )
 from heterobandits.experiments.catalogue import CASES, SYNTHETIC
 from heterobandits.experiments.claims import CLAIMS, Judged
 from heterobandits.experiments.reproduce import Reproduction, chosen_policies, reproduce
-from heterobandits.experiments.runs import Kept
+from heterobandits.experiments.runs import run_works
 from heterobandits.experiments.tables import Cell, Percent, Ranking
 from heterobandits.intervals import mean_intervals
 from heterobandits.policies import policy
+from heterobandits.sweeps.store import Store
 from markup import Page
 from reference import PAPER
 
@@ -195,123 +196,57 @@ class TestStudy:
         with pytest.raises(InvalidInput, match=culprit):
             Study(*given)
 
-    def test_an_interrupt_ends_it(self):
+    def test_an_interrupt_ends_it_and_keeps_what_is_finished(self, rows, tmp_path):
         before = threading.active_count()
-        seen = []
 
-        def progress(done, total):
-            seen.append((done, total))
-            if done == 3:
+        def report(title, share):
+            assert title == "COVID tests, sensitivities only calibrated"
+            if share > 0:
                 signal.raise_signal(signal.SIGINT)
 
+        store = Store(tmp_path)
         with pytest.raises(KeyboardInterrupt):
-            play_study(SMALL, threads=2, progress=progress)
-        assert seen == [(1, 46), (2, 46), (3, 46)]
+            run_works([work(SMALL)], store, report, threads=2)
+        assert 0 < len(list(Store(tmp_path))) < 46
         assert threading.active_count() == before
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-class TestKept:
-    """A finished study is kept beside the runs, and used again only if nothing has changed."""
+        (played,) = run_works([work(SMALL)], Store(tmp_path), threads=2)
+        assert rows_of(SMALL, played) == rows
 
     @pytest.fixture
     def played(self, monkeypatch):
-        """The studies that were played: quickly, and always with the same outcome."""
-        studies = []
+        """The seasons that were played: quickly, and all alike."""
+        seasons = []
 
-        def play(study, progress):
-            studies.append(study)
-            progress(1, 2)
-            return handmade(study.draws, study.trials)
+        def play(*season):
+            seasons.append(season)
+            return Season(5.0, 0.0, 0.25)
 
-        monkeypatch.setattr(calibrating, "play_study", play)
-        return studies
+        monkeypatch.setattr(calibrating, "play_season", play)
+        return seasons
 
-    def test_resume(self, tmp_path, played):
-        kept = Kept(tmp_path / "runs", resume=True)
-        assert run_study(Study(), kept) == handmade()
-        path = tmp_path / "runs" / "calibration.json"
-        assert [p.name for p in path.parent.iterdir()] == [path.name]
-        payload = json.loads(path.read_text("utf-8"))
-        payload["rows"][0]["regret"] = 123.5
-        path.write_text(json.dumps(payload), "utf-8")
-        again = run_study(Study(), kept)
-        assert again == [replace(handmade()[0], regret=123.5), *handmade()[1:]]
-        assert played == [Study()]
-        assert run_study(Study(), replace(kept, resume=False)) == handmade()
-        assert played == [Study()] * 2
-        assert json.loads(path.read_text("utf-8"))["rows"][0]["regret"] == 5
+    def test_what_is_kept_is_not_played_again(self, played):
+        store = Store(None)
+        (first,) = run_works([work(SMALL)], store)
+        assert len(played) == 46
+        (again,) = run_works([work(SMALL)], store)
+        assert len(played) == 46
+        assert rows_of(SMALL, again) == rows_of(SMALL, first)
+        # one calibration more: what was drawn before is the same
+        run_works([work(replace(SMALL, draws=3))], store)
+        assert len(played) == 46 + 23
 
-    @pytest.mark.parametrize("other", [Study(seed=1), Study(draws=23), Study(trials=9)])
-    def test_another_study_is_played(self, tmp_path, played, other):
-        kept = Kept(tmp_path, resume=True)
-        notes = []
-        run_study(Study(), kept)
-        assert run_study(other, kept, note=notes.append) == handmade(other.draws, other.trials)
-        assert played == [Study(), other]
-        assert notes == []
-
-    @pytest.mark.parametrize("changed", ["versions", "problem", "stated", "horizon", "every"])
-    def test_another_definition_is_played(self, tmp_path, played, changed):
-        kept = Kept(tmp_path, resume=True)
-        run_study(Study(), kept)
-        path = tmp_path / "calibration.json"
-        payload = json.loads(path.read_text("utf-8"))
-        assert payload["definition"][changed]
-        payload["definition"][changed] = "other"
-        path.write_text(json.dumps(payload), "utf-8")
-        run_study(Study(), kept)
-        assert played == [Study()] * 2
-
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            lambda data: b"",
-            lambda data: data[: len(data) // 2],
-            lambda data: b"\xff\xfe" + data,
-            lambda data: b"[1, 2]",
-            lambda data: b"[" * 100_000,
-            lambda data: data.replace(b'"rows": [', b'"rows": [7, ', 1),
-            lambda data: data.replace(b'"plugged in"', b'"plugged out"', 1),
-            lambda data: data.replace(b'"tests": 20', b'"tests": 21', 1),
-            lambda data: data.replace(b'"regret": 5.0,', b'"regret": "5.0",', 1),
-            lambda data: data.replace(b'"regret": 5.0,', b'"regret": NaN,', 1),
-            lambda data: data.replace(b'"regret": 5.0,', b'"regret": Infinity,', 1),
-            lambda data: data.replace(b'"regret": 5.0,', b'"regret": -5,', 1),
-            lambda data: data.replace(b'"failed": 0.0,', b'"failed": 1.5,', 1),
-            lambda data: data.replace(b'"regret": 5.0,', b'"regrets": 5,', 1),
-            lambda data: data.replace(b'"trials": 8', b'"trials": 7', 2),
-            lambda data: data.replace(b'_calibration": 1', b'_calibration": 2'),
-        ],
-        ids=[
-            "empty", "half", "not text", "a list", "deep", "a row", "a planner", "tests", "a text",
-            "no number", "endless", "negative", "a share", "a key", "trials", "newer format",
-        ],
-    )  # fmt: skip
-    def test_a_damaged_file_is_played_again_with_a_note(self, tmp_path, played, damage):
-        kept = Kept(tmp_path, resume=True)
-        run_study(Study(), kept)
-        path = tmp_path / "calibration.json"
-        whole = path.read_bytes()
-        path.write_bytes(damage(whole))
-        assert path.read_bytes() != whole
-        notes = []
-        assert run_study(Study(), kept, note=notes.append) == handmade()
-        (note,) = notes
-        assert f"{path} cannot be used and is run again: " in note
-        assert "\n" not in note
-        assert path.read_bytes() == whole
-        assert played == [Study()] * 2
-
-    def test_an_interrupt_keeps_nothing(self, tmp_path):
-        def interrupt(title, share):
-            assert title == "COVID tests, sensitivities only calibrated"
-            if share > 0:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            run_study(SMALL, Kept(tmp_path, resume=True), interrupt)
-        assert list(tmp_path.iterdir()) == []
+    @pytest.mark.parametrize("name", ["EVERY", "DEFAULT_DELTA", "made_with", "seed", "trials"])
+    def test_another_definition_is_played(self, played, monkeypatch, name):
+        store = Store(None)
+        run_works([work(SMALL)], store)
+        others = {"EVERY": 20, "DEFAULT_DELTA": 0.1, "made_with": lambda: {"numpy": "1.0"}}
+        if name in others:
+            monkeypatch.setattr(calibrating, name, others[name])
+            run_works([work(SMALL)], store)
+        else:
+            run_works([work(replace(SMALL, **{name: 5}))], store)
+        assert len(played) == 2 * 46
 
 
 class TestReproduction:
@@ -322,30 +257,32 @@ class TestReproduction:
         """The study and the drawing cost nothing; whether the study was played is noted."""
         calls = []
 
-        def play(study, progress):
-            calls.append(study)
-            for done in (1, 2):
-                progress(done, 2)
-            return handmade(study.draws, study.trials)
+        def play(problem, seed, trials, control):
+            calls.append(trials)
+            return Season(5.0, 0.0, 0.25)
 
-        monkeypatch.setattr(calibrating, "play_study", play)
+        monkeypatch.setattr(calibrating, "play_season", play)
         monkeypatch.setattr(figures, "save_figure", lambda draw, folder, name: "<svg></svg>")
         return calls
 
-    def test_the_share_of_the_work_goes_on_from_the_papers(self, tmp_path, quickly):
+    def test_it_is_played_beside_the_papers(self, tmp_path, quickly):
         seen = []
         options = {"trials": 6, "seed": 3, "quick": True}
         made = reproduce(
             tmp_path, only=["robustness"], **options, show=lambda *what: seen.append(what)
         )
-        assert quickly == [Study(2, 3, 3)]
-        assert made.calibrated == handmade(2, 3)
-        titles = list(dict(seen))
-        assert titles[4:] == [calibrating.TITLE, "checking the theory", "drawing"]
+        assert quickly == [3] * 46
+        assert [(row.planner, row.tests) for row in made.calibrated] == CELLS
+        assert {(row.regret, row.regret_se, row.draws, row.trials) for row in made.calibrated} == {
+            (5.0, 0.0, 2, 3)
+        }
+        assert list(dict(seen))[-2:] == ["checking the theory", "drawing"]
         shares = [share for _, share in seen]
         assert shares == sorted(shares)
-        of_study = [share for title, share in seen if title == calibrating.TITLE]
-        assert 0 < of_study[0] < of_study[1] < of_study[2] == 1
+        quickly.clear()
+        again = reproduce(tmp_path, only=["robustness"], **options, resume=True)
+        assert again.calibrated == made.calibrated
+        assert quickly == []
 
     def test_only_other_parts_do_without_it(self, tmp_path, quickly):
         reproduce(tmp_path, only=["robustness"], trials=2, quick=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from evidence import OTHER, SMALL, run_fresh
-from heterobandits import InvalidInput, Problem, Results, simulate
+from heterobandits import InvalidInput, Policy, Problem, simulate
 from heterobandits.experiments import runs
 from heterobandits.experiments.catalogue import (
     CASES,
@@ -20,7 +20,10 @@ from heterobandits.experiments.catalogue import (
 )
 from heterobandits.experiments.claims import RANGERS
 from heterobandits.experiments.reproduce import GROUPS, chosen_experiments
-from heterobandits.experiments.runs import Kept, run_all, with_trials
+from heterobandits.experiments.runs import run_all, with_trials
+from heterobandits.simulation import available_threads
+from heterobandits.sweeps import points
+from heterobandits.sweeps.store import Store
 from reference import PAPER
 
 AWARE = PAPER[:3]
@@ -108,33 +111,58 @@ class TestCatalogue:
 
 
 class TestRuns:
-    """Finished runs are kept, and used again only if nothing has changed."""
+    """Finished pieces are kept, and used again only if nothing has changed."""
 
-    MARK = (123.0,) * 5
+    MARK = 123.0
 
     def kept(self, tmp_path, experiment=SMALL, seed=3):
         """A folder with a finished run whose time is marked, so that one can see it was used."""
-        kept = Kept(tmp_path / "runs", resume=True)
-        (results,) = run_all([experiment], seed, kept).values()
-        assert results.seconds != self.MARK
-        kept.save(experiment, replace(results, seconds=self.MARK))
-        return kept
+        store = Store(tmp_path / "runs")
+        run_all([experiment], seed, store)
+        rows = [store.row(place) for place in store]
+        assert len(rows) == 1
+        store.clear()
+        for row in rows:
+            assert self.MARK not in row.seconds
+            store.add(row._replace(seconds=[self.MARK] * len(row.seconds)))
+        store.write()
+        return tmp_path / "runs"
+
+    def was_used(self, results):
+        """Whether these are the marked ones; the time is that of all threads, divided by their number."""
+        return set(results.seconds) == {self.MARK / available_threads()}
+
+    def again(self, folder, experiment=SMALL, seed=3, notes=None):
+        note = [].append if notes is None else notes.append
+        return run_all([experiment], seed, Store(folder, note))[0][experiment.name]
 
     def test_a_finished_run_is_used(self, tmp_path):
-        kept = self.kept(tmp_path)
-        before = kept.path(SMALL).read_bytes()
+        folder = self.kept(tmp_path)
+        (path,) = folder.iterdir()
+        before = path.read_bytes()
         fresh = run_fresh([SMALL], 3)["small"]
-        again = run_all([SMALL], 3, kept)["small"]
-        assert again.seconds == self.MARK
+        again = self.again(folder)
+        assert self.was_used(again)
         assert bits(again) == bits(fresh)
-        assert kept.path(SMALL).read_bytes() == before
+        assert [(p, p.read_bytes()) for p in folder.iterdir()] == [(path, before)]
+
+    def test_its_results_are_those_of_simulate(self):
+        rounds = runs.checkpoints(40)
+        options = {"seed": 3, "checkpoints": rounds, "keep": "final"}
+        results = simulate(SMALL.problem, PAPER, 40, 20, **options)
+        again = run_fresh([SMALL], 3)["small"]
+        assert bits(again) == bits(results)
+        for field in ("problem", "policies", "parameters", "horizon", "seed", "partial"):
+            assert getattr(again, field) == getattr(results, field)
+        assert again.kept_rounds == results.kept_rounds
+        assert again.versions == results.versions
 
     def test_not_without_resume(self, tmp_path):
-        kept = self.kept(tmp_path)
-        again = run_all([SMALL], 3, replace(kept, resume=False))["small"]
-        assert again.seconds != self.MARK
-        stored = Results.from_json(kept.path(SMALL).read_text("utf-8"))
-        assert stored.seconds == again.seconds
+        self.kept(tmp_path)
+        store = runs.store_in(tmp_path, False, print)
+        assert list(store) == []
+        assert list((tmp_path / "runs").iterdir()) == []
+        assert not self.was_used(run_all([SMALL], 3, store)[0]["small"])
 
     @pytest.mark.parametrize(
         "changed",
@@ -145,123 +173,94 @@ class TestRuns:
             replace(SMALL, problem=Problem([0.1, 0.5], [0.1, 0.9], [0.2, 0.9])),
             replace(SMALL, policies=PAPER[:4]),
             replace(SMALL, policies=PAPER[::-1]),
+            replace(SMALL, ranking=PAPER),
         ],
-        ids=["trials", "horizon", "means", "believed", "policies", "order of policies"],
+        ids=["trials", "horizon", "means", "believed", "policies", "their order", "what is kept"],
     )
     def test_another_definition_is_run_again(self, tmp_path, changed):
         notes = []
-        again = run_all([changed], 3, self.kept(tmp_path), note=notes.append)["small"]
+        again = self.again(self.kept(tmp_path), changed, notes=notes)
         assert len(again.seconds) == len(changed.policies)
-        assert self.MARK[0] not in again.seconds
+        assert not self.was_used(again)
         assert bits(again) == bits(run_fresh([changed], 3)["small"])
         assert notes == []
 
     def test_another_seed_is_run_again(self, tmp_path):
-        again = run_all([SMALL], 4, self.kept(tmp_path))["small"]
+        again = self.again(self.kept(tmp_path), seed=4)
         assert again.seed == 4
-        assert again.seconds != self.MARK
+        assert not self.was_used(again)
         assert bits(again) == bits(run_fresh([SMALL], 4)["small"])
 
-    @pytest.mark.parametrize("change", ["version", "partial"])
-    def test_other_versions_and_partial_runs_are_run_again(self, tmp_path, change):
-        kept = self.kept(tmp_path)
-        stored = Results.from_json(kept.path(SMALL).read_text("utf-8"))
-        changes = {
-            "version": {"versions": {**stored.versions, "numpy": "1.0"}},
-            "partial": {"partial": True},
-        }
-        kept.save(SMALL, replace(stored, **changes[change]))
-        again = run_all([SMALL], 3, kept)["small"]
-        assert again.seconds != self.MARK
-        assert not again.partial
+    @pytest.mark.parametrize("changed", ["numpy", "python", "kernels"])
+    def test_what_other_versions_made_is_run_again(self, tmp_path, changed, monkeypatch):
+        others = {**points.made_with(), changed: "1.0"}
+        monkeypatch.setattr(points, "made_with", lambda: others)
+        folder = self.kept(tmp_path)
+        assert self.was_used(self.again(folder))
+        monkeypatch.undo()
+        assert not self.was_used(self.again(folder))
 
-    @pytest.mark.parametrize("change", ["other trials", "other checkpoints", "nothing kept"])
-    def test_a_run_that_is_not_ours_is_run_again(self, tmp_path, change):
-        """As many trials of the same problem, but not what the experiment would have made."""
-        kept = self.kept(tmp_path)
-        options = {"trials": 20, "checkpoints": runs.checkpoints(40), "keep": "final"}
-        options |= {
-            "other trials": {"trials": range(20, 40)},
-            "other checkpoints": {"checkpoints": 4},
-            "nothing kept": {"keep": "moments"},
-        }[change]
-        results = simulate(SMALL.problem, PAPER, 40, seed=3, **options)
-        kept.save(SMALL, replace(results, seconds=self.MARK))
-        again = run_all([SMALL], 3, kept)["small"]
-        assert again.seconds != self.MARK
-        assert bits(again) == bits(run_fresh([SMALL], 3)["small"])
+    def test_a_policy_that_raises_is_named_with_its_experiment(self, tmp_path):
+        def index(known):
+            raise ZeroDivisionError("no such luck")
 
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            lambda data: b"",
-            lambda data: data[: len(data) // 2],
-            lambda data: b"\xff\xfe" + data,
-            lambda data: b"[1, 2]",
-            lambda data: data.replace(b'"sums": [', b'"sums": ["x", ', 1),
-            lambda data: data.replace(
-                b'"heterobandits_results": 1', b'"heterobandits_results": 99'
-            ),
-        ],
-        ids=["empty", "half", "not text", "a list", "sums", "newer format"],
-    )
-    def test_a_damaged_file_is_run_again_with_a_note(self, tmp_path, damage):
-        kept = self.kept(tmp_path)
-        path = kept.path(SMALL)
-        path.write_bytes(damage(path.read_bytes()))
-        notes = []
-        fresh = run_fresh([SMALL], 3)["small"]
-        again = run_all([SMALL], 3, kept, note=notes.append)["small"]
-        assert bits(again) == bits(fresh)
-        assert len(notes) == 1
-        assert str(path) in notes[0]
-        assert "run again" in notes[0]
-        # what is kept now is whole
-        assert bits(Results.from_json(path.read_text("utf-8"))) == bits(fresh)
-
-    def test_nothing_but_the_runs_is_left(self, tmp_path):
-        kept = Kept(tmp_path / "deep" / "runs", resume=False)
-        run_all([SMALL, OTHER], 0, kept)
-        run_all([SMALL, OTHER], 1, kept)
-        names = sorted(path.name for path in kept.folder.iterdir())
-        assert names == ["other.json", "small.json"]
+        bad = replace(SMALL, policies=(*PAPER, Policy("bad", index=index)))
+        with pytest.raises(
+            InvalidInput, match=r"a small one: ZeroDivisionError: no such luck \(.*line"
+        ):
+            run_all([OTHER, bad], 0, Store(tmp_path))
+        # what is finished by then is kept, and goes on
+        assert len(list(tmp_path.iterdir())) <= 1
 
     def test_an_interrupt_leaves_the_finished_ones(self, tmp_path):
-        kept = Kept(tmp_path / "runs", resume=True)
-
         def interrupt(title, share):
-            if title == OTHER.title and share > 0.5:
+            if share > 0:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            run_all([SMALL, OTHER], 3, kept, interrupt)
-        assert [path.name for path in kept.folder.iterdir()] == ["small.json"]
-        before = kept.path(SMALL).stat().st_mtime_ns
-        found = run_all([SMALL, OTHER], 3, kept)
-        assert list(found) == ["small", "other"]
-        assert kept.path(SMALL).stat().st_mtime_ns == before
-        fresh = run_fresh([SMALL, OTHER], 3)
+            run_all([SMALL, OTHER], 3, Store(tmp_path), interrupt)
+        assert len(list(tmp_path.iterdir())) == 1
+        store = Store(tmp_path)
+        assert 1 <= len(list(store)) <= 2
+        found, _ = run_all([OTHER, SMALL], 3, store)
+        assert list(found) == ["other", "small"]
+        fresh = run_fresh([OTHER, SMALL], 3)
         assert [bits(r) for r in found.values()] == [bits(r) for r in fresh.values()]
+
+    def test_no_more_trials_than_are_enough(self):
+        """Played in parts of 5, 10 and 20 trials: until somebody says so, and each part once."""
+        asked = []
+
+        def enough(experiment, results):
+            asked.append((experiment.name, results.trials))
+            return results.trials >= 10
+
+        parts = replace(SMALL, at_first=5)
+        store = Store(None)
+        found, _ = run_all([parts, OTHER], 3, store, enough=enough)
+        assert asked == [("small", 5), ("small", 10)]
+        assert (found["small"].trials, found["other"].trials) == (10, 20)
+        ten = run_fresh([replace(SMALL, trials=10)], 3)["small"]
+        assert bits(found["small"])[1:] == bits(ten)[1:]
+        all_, _ = run_all([parts], 3, store, enough=lambda *what: False)
+        assert bits(all_["small"]) == bits(run_fresh([SMALL], 3)["small"])
+        assert with_trials([parts], 7)[0].at_first is None
 
     def test_a_folder_that_cannot_be_written_to(self, tmp_path):
         (tmp_path / "file").write_text("")
-        with pytest.raises(InvalidInput, match=r"cannot write to .*file.*: "):
-            run_all([SMALL], 0, Kept(tmp_path / "file" / "runs", resume=True))
-        with pytest.raises(InvalidInput, match="cannot write to"):
-            run_all([SMALL], 0, Kept(tmp_path / "file", resume=False))
+        for folder in (tmp_path / "file" / "runs", tmp_path / "file"):
+            with pytest.raises(InvalidInput, match=r"cannot write to .*file.*: "):
+                run_all([SMALL], 0, Store(folder))
 
     def test_the_share_of_the_work_grows_to_all_of_it(self, tmp_path):
         seen = []
-        kept = Kept(tmp_path, resume=False)
-        run_all([SMALL, OTHER], 0, kept, lambda title, share: seen.append((title, share)))
+        run_all([OTHER, SMALL], 0, Store(tmp_path), lambda *what: seen.append(what))
         shares = [share for _, share in seen]
-        assert list(dict(seen)) == [SMALL.title, OTHER.title]
+        assert set(dict(seen)) <= {SMALL.title, OTHER.title}
+        assert seen[0][0] == SMALL.title  # the longer one first
         assert shares == sorted(shares)
         assert shares[0] == 0
-        assert shares[-1] <= 1
-        # two agents and two arms in both, so that their rounds, 40 and 30, say how long they take
-        starts = dict(reversed(seen))
-        assert starts[OTHER.title] == pytest.approx(40 / 70)
+        assert shares[-1] == 1
 
     @pytest.mark.parametrize("horizon", [1, 2, 7, 40, 300, 100_000])
     def test_checkpoints_end_at_the_horizon(self, horizon):

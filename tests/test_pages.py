@@ -12,8 +12,8 @@ from heterobandits.experiments import leaderboard, report
 from heterobandits.experiments.catalogue import SYNTHETIC, Experiment
 from heterobandits.experiments.claims import CLAIMS, Judged
 from heterobandits.experiments.comparison import Comparison, judged
-from heterobandits.experiments.pages import rendered
 from heterobandits.experiments.tables import Cell, Percent, Ranking
+from heterobandits.pages import rendered
 from heterobandits.simulation import simulate
 from markup import Page
 from reference import PAPER

@@ -11,13 +11,14 @@ from html import unescape
 import pandas as pd
 import pytest
 
-from evidence import exchanged
-from heterobandits import InvalidInput, Results, simulate
+from evidence import exchange
+from heterobandits import InvalidInput, simulate
 from heterobandits.experiments import report, runs
 from heterobandits.experiments.catalogue import CASES, FIGURES, SYNTHETIC
 from heterobandits.experiments.claims import CLAIMS, Judged
 from heterobandits.experiments.reproduce import Reproduction, reproduce
 from heterobandits.experiments.tables import Cell, Percent, Ranking
+from heterobandits.sweeps.store import Store
 from markup import Page
 from reference import PAPER
 
@@ -53,9 +54,11 @@ class TestReproduce:
             f"tables/{name}.csv"
             for name in ("claims", "coverage", "robustness_regret", "robustness_percent", "synthetic_rankings", "calibration")
         }  # fmt: skip
-        wanted |= {f"runs/{name}.json" for name in ("covid", *CASES, *ONLY[1:], "calibration")}
         found = files(folders[0][1])
-        assert set(found) == wanted
+        kept = {name for name in found if name.startswith("runs/")}
+        assert kept
+        assert {name[-8:] for name in kept} == {".parquet"}
+        assert set(found) - kept == wanted
         for name, data in found.items():
             start = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".parquet": b"PAR1"}
             assert data.startswith(start.get(name[name.rindex(".") :], b""))
@@ -212,15 +215,16 @@ class TestReproduce:
         assert set(provenance["trials"].values()) == {64}
         assert pd.read_parquet(tmp_path / "numbers.parquet")["quick"].all()
         assert pd.read_csv(tmp_path / "tables" / "synthetic_rankings.csv")["quick"].all()
-        stored = (tmp_path / "runs" / "synthetic-1_9-by-1_9.json").read_text("utf-8")
-        assert Results.from_json(stored).horizon == 20_000
+        kept = Store(tmp_path / "runs")
+        stored = [json.loads(kept.row(place).definition) for place in kept]
+        assert sorted(what["horizon"] for what in stored) == [500, 20_000]
 
     def test_resume_in_the_same_folder(self, tmp_path):
         reproduce(tmp_path, only=["two-by-two"], trials=5, seed=2)
-        path = tmp_path / "runs" / "two-by-two.json"
-        stored = Results.from_json(path.read_text("utf-8"))
-        marked = exchanged(stored, "min-width", "ucb")
-        path.write_text(marked.to_json(), "utf-8")
+        (two,) = (e for e in FIGURES if e.name == "two-by-two")
+        rounds = runs.checkpoints(500)
+        stored = simulate(two.problem, PAPER, 500, 5, 2, checkpoints=rounds)
+        exchange(tmp_path / "runs", two, "min-width", "ucb")
         numbers = []
         for resume in (True, False):
             reproduce(tmp_path, only=["two-by-two"], trials=5, seed=2, resume=resume)

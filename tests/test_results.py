@@ -237,7 +237,7 @@ class TestMerge:
 
     def test_a_function_is_known_again_in_another_process(self):
         code = (
-            "from functools import partial\nimport numpy as np\n"
+            "from functools import partial\nimport numpy as np\nfrom numba import njit\n"
             "from heterobandits.provenance import fingerprint\n"
             "def make(weights, names=frozenset({'a', 'b', 'c'})):\n"
             "    def index(known):\n"
@@ -247,7 +247,8 @@ class TestMerge:
             "    def __call__(self, known):\n        return known.pulls * self.c\n"
             "print(fingerprint(make(np.arange(5000))), fingerprint(make(np.arange(5000) + 0.5)),\n"
             "      fingerprint(Rule(1)), fingerprint(Rule(2)), fingerprint(Rule(1).__call__),\n"
-            "      fingerprint(partial(make, [1])), fingerprint(partial(make, [2])))"
+            "      fingerprint(partial(make, [1])), fingerprint(partial(make, [2])),\n"
+            "      fingerprint(njit(lambda known: known)), fingerprint(njit(lambda known: 2 * known)))"
         )
         seen = {
             subprocess.run(
@@ -257,7 +258,7 @@ class TestMerge:
             for seed in ("1", "2")
         }  # fmt: skip
         (prints,) = (text.split() for text in seen)
-        assert len(set(prints)) == 7
+        assert len(set(prints)) == 9
 
     def test_a_partial_part_makes_a_partial_whole(self, results):
         cut = replace(run(range(100, 110)), partial=True)

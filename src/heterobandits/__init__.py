@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from heterobandits.promises import Coverage, coverage
     from heterobandits.results import Results
     from heterobandits.simulation import simulate
+    from heterobandits.sweeps.reading import read_sweep
 
 _HOME = {
     "bounds": ("ln_G", "lower_bound", "regret_bound", "widths"),
@@ -32,6 +33,7 @@ _HOME = {
     "results": ("Results",),
     "promises": ("Coverage", "coverage"),
     "simulation": ("simulate",),
+    "sweeps.reading": ("read_sweep",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -56,6 +58,7 @@ __all__ = [
     "ln_G",
     "lower_bound",
     "policy",
+    "read_sweep",
     "regret_bound",
     "simulate",
     "widths",

@@ -60,6 +60,11 @@ def stop(control: Control) -> None:
     control[kernels.STOP] = 1
 
 
+def is_stopped(control: Control) -> bool:
+    """Whether somebody asked to stop."""
+    return bool(control[kernels.STOP])
+
+
 def done(control: Control) -> int:
     """The trial-rounds played under this control."""
     return int(control[kernels.DONE])

@@ -4,6 +4,7 @@ import json
 import math
 import secrets
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,9 +25,21 @@ from heterobandits.problem import Problem
 from heterobandits.ranges import MOST
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from heterobandits.results import Floats, Integers, Results
 
 FORMAT = 1
+FIGURE_FORMATS: dict[str, dict[str, None]] = {  # and what is not to be noted in them
+    "svg": {"Date": None},
+    "png": {},
+    "pdf": {"CreationDate": None},
+}
+PRINTED: dict[Any, Any] = {
+    "svg.hashsalt": "heterobandits",  # the same figure gives the same bytes
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+}
 
 Made = TypeVar("Made")
 
@@ -125,6 +138,25 @@ def save(
         write_parquet(results, written[2])
         write_aside(written[3], lambda aside: figure.savefig(aside, dpi=200, format="png"))
     return written
+
+
+def save_figure(
+    draw: "Callable[[], Figure]", folder: Path, name: str, fonts: dict[Any, Any]
+) -> str:
+    """Draw a figure with these fonts and write it in all formats; its SVG text is returned for a page."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({**PRINTED, **fonts}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name may have any letters
+        figure = draw()
+        for kind, note in FIGURE_FORMATS.items():
+
+            def write(aside: Path, kind: str = kind, note: dict[str, None] = note) -> None:
+                figure.savefig(aside, format=kind, dpi=300, metadata=note)
+
+            write_aside(folder / f"{name}.{kind}", write)
+            figure.set_layout_engine("none")  # it is laid out once, and alike in all formats
+    return (folder / f"{name}.svg").read_text(encoding="utf-8")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits import files, plots
+from heterobandits import files, moments, plots
 from heterobandits.errors import (
     InvalidInput,
     fraction,
@@ -155,28 +155,21 @@ class Results:
 
     def mean(self, policy: str) -> Floats:
         """Mean regret at each checkpoint."""
-        unit = self.trials << self.places
-        return np.array([total / unit for total in self.sums[self.position(policy)]], np.float64)
+        return moments.mean(self.trials, self.places, self.sums[self.position(policy)])
 
     def se(self, policy: str) -> Floats:
         """Standard error of the mean at each checkpoint; NaN for a single trial."""
         p = self.position(policy)
-        return self._standard_error(self.sums[p], self.products[p, p])
+        return moments.standard_error(self.trials, self.places, self.sums[p], self.products[p, p])
 
     def difference(self, policy: str, other: str, level: float = 0.95) -> Difference:
         """Mean of (regret of `policy` - regret of `other`), trial by trial on the same luck.
 
         The interval is Student's, at this confidence level, for each checkpoint alone.
         """
-        from scipy.special import stdtrit
-
-        p, q = self.position(policy), self.position(other)
         level = fraction(level, "level")
-        sums = self.sums[p] - self.sums[q]
-        unit = self.trials << self.places
-        mean = np.array([total / unit for total in sums], np.float64)
-        se = self._standard_error(sums, self._squared_differences(p, q))
-        reach = float(stdtrit(max(1, self.trials - 1), 0.5 + level / 2)) * se
+        mean, se = moments.difference(*self._pair(policy, other))
+        reach = moments.reach(level, self.trials) * se
         return Difference(np.array(self.rounds), mean, se, mean - reach, mean + reach)
 
     def ratio(self, policy: str, other: str, level: float = 0.95) -> Ratio:
@@ -185,36 +178,19 @@ class Results:
         The interval is Student's for the logarithm of the ratio, whose variance is that of
         x / mean x - y / mean y over the pairs (x, y) of regrets.
         """
-        from scipy.special import stdtrit
-
-        p, q = self.position(policy), self.position(other)
         level = fraction(level, "level")
-        n = self.trials
-        x, y = self.mean(policy), self.mean(other)
-        scale = n * max(1, n - 1) << 2 * self.places
+        value, error = moments.log_ratio(*self._pair(policy, other))
+        factor = np.exp(moments.reach(level, self.trials) * error)
+        return Ratio(np.array(self.rounds), value, value / factor, value * factor)
 
-        def covariance(a: int, b: int) -> Floats:
-            spread = n * self.products[a, b] - self.sums[a] * self.sums[b]
-            return np.array([value / scale for value in spread], np.float64)
-
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.where(y > 0, x / y, np.nan)
-            spread = (
-                covariance(p, p) / x**2 - 2 * covariance(p, q) / (x * y) + covariance(q, q) / y**2
-            )
-            reach = float(stdtrit(max(1, n - 1), 0.5 + level / 2)) * np.sqrt(
-                np.maximum(spread, 0.0) / (n if n > 1 else math.nan)
-            )
-            rounds = np.array(self.rounds)
-            return Ratio(rounds, value, value * np.exp(-reach), value * np.exp(reach))
-
-    def _standard_error(self, sums: Integers, squares: Integers) -> Floats:
-        n = self.trials
-        if n < 2:
-            return np.full(len(self.rounds), math.nan)
-        unit = n * n * (n - 1) << 2 * self.places
-        spread = (n * square - total * total for total, square in zip(sums, squares, strict=True))
-        return np.array([math.sqrt(value / unit) for value in spread], np.float64)
+    def _pair(self, policy: str, other: str) -> tuple[Any, ...]:
+        """Two policies, as `moments` takes them."""
+        p, q = self.position(policy), self.position(other)
+        squares = self.products
+        return (
+            *(self.trials, self.places, self.sums[p], self.sums[q]),
+            *(squares[p, p], squares[p, q], squares[q, q]),
+        )
 
     def regrets(self, policy: str) -> Floats:
         """The regret of every trial at the horizon; needs keep="final" or keep="all"."""

@@ -94,7 +94,7 @@ def bench(
 
 def instances(threads: int) -> list[tuple[str, Any, int, int, int]]:
     """What is measured: (name, problem, horizon, threads, checkpoints) of three of the paper's problems and a larger one."""
-    from heterobandits.experiments.domains import DOMAINS
+    from heterobandits.domains import DOMAINS
     from heterobandits.problem import Problem
 
     large = Problem([(n + 1) / 51 for n in range(50)], [(a + 5) / 25 for a in range(20)])
@@ -106,7 +106,7 @@ def instances(threads: int) -> list[tuple[str, Any, int, int, int]]:
 
 def scaled(threads: int) -> list[tuple[str, Any, int, int, int]]:
     """The same for the scaling: threads doubled up to all of them, few and many checkpoints."""
-    from heterobandits.experiments.domains import DOMAINS
+    from heterobandits.domains import DOMAINS
 
     domain = DOMAINS["covid"]
     crews = sorted({threads, *(2**i for i in range(threads.bit_length()))})

@@ -10,6 +10,8 @@ from heterobandits.cli.compare import compare
 from heterobandits.cli.policies import policies
 from heterobandits.cli.reproduce import hotel_means, reproduce
 from heterobandits.cli.simulate import simulate
+from heterobandits.cli.sweep import sweep
+from heterobandits.cli.sweep_report import sweep_report
 from heterobandits.errors import InvalidInput
 
 app = typer.Typer(
@@ -18,7 +20,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (simulate, reproduce, compare, policies, bounds, bench, hotel_means):
+for command in (
+    simulate,
+    sweep,
+    sweep_report,
+    reproduce,
+    compare,
+    policies,
+    bounds,
+    bench,
+    hotel_means,
+):
     app.command()(command)
 
 

@@ -182,7 +182,7 @@ def stated_problem(
 
     Beside a problem that has a name or a file, they stand in place of what it says.
     """
-    from heterobandits.experiments.domains import domain
+    from heterobandits.domains import domain
     from heterobandits.problem import Problem
 
     title = ""

@@ -5,36 +5,34 @@ cases state of the agents, or both: their regret, how often an interval for a me
 Nothing of it was published, so no claim is judged by it.
 """
 
-import json
-import math
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from heterobandits.calibration import estimate
-from heterobandits.engine import Learning, World, compile_kernels
-from heterobandits.errors import InvalidInput, json_from, shown, whole_number
+from heterobandits.domains import DOMAINS
+from heterobandits.engine import Control, Learning, World, compile_kernels, is_stopped
+from heterobandits.errors import whole_number
 from heterobandits.experiments.catalogue import CASES
-from heterobandits.experiments.domains import DOMAINS
-from heterobandits.experiments.runs import Kept, Report
-from heterobandits.interrupts import held_back
+from heterobandits.experiments.runs import Work, all_of, run_works
 from heterobandits.intervals import exactly_known, mean_threshold
 from heterobandits.policies import policy
 from heterobandits.problem import Problem
 from heterobandits.promises import promises
-from heterobandits.provenance import version, versions
+from heterobandits.provenance import version
 from heterobandits.ranges import DEFAULT_DELTA, MOST_ADDRESS
-from heterobandits.simulation import Progress, available_threads
+from heterobandits.sweeps.points import Row as Kept
+from heterobandits.sweeps.points import canonical, digest, made_with
+from heterobandits.sweeps.store import Store
 
 Found = list[tuple[int, int]]  # of each agent: how many of how many
 
 NAME = "calibration"
 TITLE = "COVID tests, sensitivities only calibrated"
-FORMAT = 1
 
 DRAWS = 24
 TRIALS = (
@@ -70,6 +68,10 @@ TRIED: dict[str, Callable[[Found], Problem]] = {  # planners that know a calibra
     },
 }
 UNTRIED = {f"stated {case.removeprefix('covid-')}": DOMAINS[case].problem for case in CASES}
+CELLS = [  # of the table: a planner, and how many tests of each agent it knows
+    *((planner, tests) for planner in TRIED for tests in SIZES),
+    *((planner, 0) for planner in UNTRIED),
+]
 
 
 @dataclass(frozen=True)
@@ -92,24 +94,6 @@ class Study:
             return cls(seed=seed)
         each = min(TRIALS, trials // 2)
         return cls(min(DRAWS, -(-trials // each)), each, seed)
-
-    @property
-    def seasons(self) -> int:
-        """How many times the trials of a calibration are played."""
-        return self.draws * (len(TRIED) * len(SIZES) + len(UNTRIED))
-
-    @property
-    def definition(self) -> dict[str, Any]:
-        """All that its figures follow from, as it stands in JSON."""
-        return {
-            **asdict(self),
-            "problem": COVID.problem.to_dict(),
-            "stated": {case: list(stated) for case, stated in STATED.items()},
-            "horizon": COVID.horizon,
-            "every": EVERY,
-            "delta": DEFAULT_DELTA,
-            "versions": {**versions(), "scipy": version("scipy")},  # which finds the ends of sets
-        }
 
 
 @dataclass(frozen=True)
@@ -146,11 +130,6 @@ class Season(NamedTuple):
     width: float
 
 
-def cost(study: Study) -> float:
-    """About how long it takes, in the units in which `runs` counts experiments."""
-    return SEASON_COST * study.seasons
-
-
 def calibrations(tests: int, draws: int, seed: int) -> list[Found]:
     """What each agent finds in so many tests, drawn so many times."""
     random = np.random.default_rng([tests, seed])
@@ -165,8 +144,10 @@ def season_seed(seed: int, draw: int) -> int:
     return (seed * SPREAD + draw) % (MOST_ADDRESS + 1)
 
 
-def play_season(problem: Problem, seed: int, trials: int) -> Season:
-    """Play the trials of one calibration, and look at the intervals every now and then.
+def play_season(
+    problem: Problem, seed: int, trials: int, control: Control | None = None
+) -> Season | None:
+    """Play the trials of one calibration, and look at the intervals every now and then; None if stopped before the end.
 
     The agents are sent by calibrated-sorted if they are only calibrated, by posterior-sorted if they count as known.
     """
@@ -176,6 +157,8 @@ def play_season(problem: Problem, seed: int, trials: int) -> Season:
     (look,) = promises(learning, COVID.horizon, DEFAULT_DELTA, ("posterior-ratio",))
     failed = np.zeros(trials, bool)
     for _ in range(0, COVID.horizon, EVERY):
+        if control is not None and is_stopped(control):
+            return None
         learning.advance(EVERY)
         failed |= look()["posterior-ratio"]
     c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
@@ -186,38 +169,80 @@ def play_season(problem: Problem, seed: int, trials: int) -> Season:
     )
 
 
-def play_study(
-    study: Study, *, threads: int | None = None, progress: Progress = lambda done, total: None
-) -> list[Row]:
-    """The figures of all planners after all numbers of tests, the same for any number of threads.
+@dataclass(frozen=True)
+class Seasoned:
+    """The trials of one calibration, as a piece for the runner; they are as many as the study has."""
 
-    `progress` is called in the calling thread with the seasons played and in all.
-    """
+    problem: Problem
+    seed: int
+    trials: int
+
+    @cached_property
+    def definition(self) -> str:
+        """All that its figures follow from; scipy finds the ends of sets."""
+        return canonical(
+            {
+                "study": NAME,
+                "problem": self.problem.to_dict(),
+                "seed": self.seed,
+                "trials": self.trials,
+                "horizon": COVID.horizon,
+                "every": EVERY,
+                "delta": DEFAULT_DELTA,
+                "made_with": {**made_with(), "scipy": version("scipy")},
+            }
+        )
+
+    @cached_property
+    def place(self) -> tuple[str, int, int]:
+        """Its digest, and all its trials."""
+        return digest(self.definition), 0, self.trials
+
+    @property
+    def rounds(self) -> int:
+        """Of all trials."""
+        return self.trials * COVID.horizon
+
+    @property
+    def cost(self) -> float:
+        """Beside the trials times rounds times cells of an experiment."""
+        return SEASON_COST
+
+    def play(self, control: Control) -> Kept | None:
+        """Play them."""
+        begin = time.perf_counter()
+        season = play_season(self.problem, self.seed, self.trials, control)
+        if season is None:
+            return None
+        return Kept(*self.place, self.definition, [], [], [time.perf_counter() - begin], [*season])
+
+
+def seasons(study: Study) -> list[Seasoned]:
+    """All that is to be played: a season for each planner, number of tests and calibration drawn."""
     drawn = {tests: calibrations(tests, study.draws, study.seed) for tests in SIZES}
-    cells = {
-        (planner, tests): [view(found) for found in drawn[tests]]
-        for planner, view in TRIED.items()
-        for tests in SIZES
-    }
-    cells |= {(planner, 0): [problem] * study.draws for planner, problem in UNTRIED.items()}
-    seeds = [season_seed(study.seed, draw) for draw in range(study.draws)]
+    problems = [view(found) for view in TRIED.values() for tests in SIZES for found in drawn[tests]]
+    problems += [problem for problem in UNTRIED.values() for _ in range(study.draws)]
+    seeds = [season_seed(study.seed, draw) for draw in range(study.draws)] * len(CELLS)
+    return [Seasoned(*one, study.trials) for one in zip(problems, seeds, strict=True)]
+
+
+def work(study: Study) -> Work:
+    """The study for the runner."""
+    return all_of(TITLE, seasons(study))
+
+
+def rows_of(study: Study, played: list[Kept]) -> list[Row]:
+    """The figures of all planners after all numbers of tests."""
+    found = {row.place: Season(*row.kept) for row in played}
+    each = iter([found[season.place] for season in seasons(study)])
+    return [summed_up(study, *cell, [next(each) for _ in range(study.draws)]) for cell in CELLS]
+
+
+def play_study(study: Study, *, threads: int | None = None) -> list[Row]:
+    """The same, played now: whatever the number of threads."""
     compile_kernels(policy(name) for name in POLICIES)
-    pool = ThreadPoolExecutor(available_threads() if threads is None else threads)
-    seasons: list[Season] = []
-    with held_back() as strike:
-        try:
-            for season in pool.map(
-                partial(play_season, trials=study.trials),
-                [problem for problems in cells.values() for problem in problems],
-                seeds * len(cells),
-            ):
-                seasons.append(season)
-                progress(len(seasons), study.seasons)
-                strike()
-        finally:
-            pool.shutdown(cancel_futures=True)
-    each = iter(seasons)
-    return [summed_up(study, *cell, [next(each) for _ in seeds]) for cell in cells]
+    (played,) = run_works([work(study)], Store(None), threads=threads)
+    return rows_of(study, played)
 
 
 def summed_up(study: Study, planner: str, tests: int, seasons: list[Season]) -> Row:
@@ -226,65 +251,3 @@ def summed_up(study: Study, planner: str, tests: int, seasons: list[Season]) -> 
     regret, failed, width = table.mean(axis=0).tolist()
     error = float(table[:, 0].std(ddof=1)) / len(table) ** 0.5
     return Row(planner, tests, regret, error, failed, width, study.draws, study.trials)
-
-
-def run_study(
-    study: Study,
-    kept: Kept,
-    report: Report = lambda title, share: None,
-    note: Callable[[str], None] = lambda text: None,
-) -> list[Row]:
-    """The rows of the study, played or read; `report` is told the share of the study that is done."""
-    report(TITLE, 0.0)
-    known = kept.read(NAME, rows_from)
-    if isinstance(known, str):
-        note(known)
-    elif known is not None and known[0] == study.definition:
-        return known[1]
-    rows = play_study(study, progress=lambda done, total: report(TITLE, done / total))
-    kept.write(NAME, to_json(study, rows))
-    return rows
-
-
-def to_json(study: Study, rows: list[Row]) -> str:
-    """The rows, and what they follow from."""
-    payload = {
-        "heterobandits_calibration": FORMAT,
-        "definition": study.definition,
-        "rows": [asdict(row) for row in rows],
-    }
-    return json.dumps(payload, indent=1, ensure_ascii=False)
-
-
-def rows_from(text: str) -> tuple[dict[str, Any], list[Row]]:
-    """What rows follow from, and the rows, as `to_json` wrote them; anything else is refused."""
-    try:
-        payload = json_from(text)
-        format_, definition, rows = (
-            payload[key] for key in ("heterobandits_calibration", "definition", "rows")
-        )
-        found = list(_read(rows, definition))
-    except InvalidInput as error:
-        raise InvalidInput(f"a study that is damaged: {error}") from None
-    except (AttributeError, ValueError, TypeError, KeyError, RecursionError):
-        raise InvalidInput(f"not a study of calibrated agents: {shown(text)}") from None
-    if format_ != FORMAT:
-        raise InvalidInput(f"a study of format {shown(format_)}: this version reads {FORMAT}")
-    return definition, found
-
-
-def _read(rows: list[dict[str, Any]], definition: dict[str, Any]) -> Iterator[Row]:
-    """The rows, if all of them are there with numbers that they can have."""
-    wanted = [*((p, tests) for p in TRIED for tests in SIZES), *((p, 0) for p in UNTRIED)]
-    if [(row["planner"], row["tests"]) for row in rows] != wanted:
-        raise InvalidInput("its rows are not those of the planners and their tests")
-    for given in rows:
-        row = Row(**given)
-        for name in ("draws", "trials"):
-            if given[name] != definition[name]:
-                raise InvalidInput(f"{name} is {shown(given[name])} with {row.planner!r}")
-        for name in ("regret", "regret_se", "failed", "width"):
-            number, most = given[name], 1.0 if name in ("failed", "width") else math.inf
-            if type(number) is not float or not 0.0 <= number <= most or math.isinf(number):
-                raise InvalidInput(f"{name} is {shown(number)} with {row.planner!r}")
-        yield row

@@ -6,7 +6,7 @@ table:robustness and table:robustness-regret, rankings its table:synthetic-resul
 
 from dataclasses import dataclass
 
-from heterobandits.experiments.domains import DOMAINS
+from heterobandits.domains import DOMAINS
 from heterobandits.policies import PAPER, Policy
 from heterobandits.problem import Problem
 
@@ -19,7 +19,8 @@ RANKING_TRIALS = 256
 class Experiment:
     """Policies on a problem, and where the paper shows them.
 
-    `published_trials` is how many trials the paper used; `trials` how many we run by default.
+    `published_trials` is how many trials the paper used; `trials` how many we run by default. With `at_first`, these
+    are played first, and more, up to `trials`, only where they are needed.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Experiment:
     published_trials: int = 90
     policies: tuple[str | Policy, ...] = PAPER
     ranking: tuple[str, ...] = ()
+    at_first: int | None = None
 
 
 def _of_domain(name: str, shown_in: str, published_trials: int = 90) -> Experiment:

@@ -19,7 +19,14 @@ from heterobandits.bounds import lower_bound
 from heterobandits.errors import InvalidInput, choice, listed, path_from, whole_number
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
-from heterobandits.experiments.runs import Kept, Report, run_all, write_table
+from heterobandits.experiments.runs import (
+    Report,
+    numbers_of_trials,
+    run_all,
+    store_in,
+    with_trials,
+    write_table,
+)
 from heterobandits.experiments.tiny import QUICK_WORLDS, WORLDS, Distance, distances
 from heterobandits.files import writable, write_aside, writing_to
 from heterobandits.plots import is_long
@@ -31,7 +38,10 @@ from heterobandits.results import Results, geometric_mean
 Group = Literal["settings", "domains", "random"]
 
 GROUPS: tuple[Group, ...] = ("settings", "domains", "random")
-LEVEL = 0.99
+LEVEL = 0.99  # of a verdict, and of an interval, however often a problem is looked at
+NARROW = 0.05  # a ratio whose interval reaches no further to each side is known well enough
+SETTING_TRIALS = 32  # to begin with; where that is not enough, more
+DOMAIN_TRIALS = 125
 DOMAINS = ("covid", "hotel", "poaching-2", "poaching-3", "poaching-5")
 
 RANDOM_PROBLEMS = 200
@@ -174,8 +184,10 @@ def contests(policies: Sequence[str | Policy], quick: bool) -> dict[Group, list[
     """The experiments of the comparison by group, each with these policies beside the paper's five."""
     entries = {policy(p).label: policy(p) for p in (*PAPER, *policies)}
     names = tuple(label if label in CATALOGUE else entry for label, entry in entries.items())
-    settings = [replace(e, policies=names) for e in SYNTHETIC]
-    domains = [replace(e, policies=names) for e in FIGURES if e.name in DOMAINS]
+    settings = [replace(e, policies=names, at_first=SETTING_TRIALS) for e in SYNTHETIC]
+    domains = [
+        replace(e, policies=names, at_first=DOMAIN_TRIALS) for e in FIGURES if e.name in DOMAINS
+    ]
     count = QUICK_PROBLEMS if quick else RANDOM_PROBLEMS
     drawn = [
         Experiment(
@@ -195,9 +207,10 @@ def contests(policies: Sequence[str | Policy], quick: bool) -> dict[Group, list[
     ]
     if quick:
         settings = [
-            replace(e, horizon=e.horizon // QUICK_SHARE, trials=QUICK_TRIALS) for e in settings
+            replace(e, horizon=e.horizon // QUICK_SHARE, trials=QUICK_TRIALS, at_first=None)
+            for e in settings
         ]
-        domains = [replace(e, trials=QUICK_TRIALS) for e in domains]
+        domains = with_trials(domains, QUICK_TRIALS)
         drawn = [replace(e, trials=QUICK_TRIALS, horizon=e.horizon // 4) for e in drawn]
     return {"settings": settings, "domains": domains, "random": drawn}
 
@@ -208,14 +221,15 @@ def assignments(problem: Problem) -> int:
 
 
 def judged(experiment: Experiment, group: Group, results: Results) -> list[Row]:
-    """Every policy on one problem."""
+    """Every policy on one problem. The error that is allowed is shared by all the looks at it there may be."""
+    level = 1.0 - (1.0 - LEVEL) / len(numbers_of_trials(experiment))
     means = {name: float(results.mean(name)[-1]) for name in results.policies}
     best = min((name for name in PAPER if name in means), key=lambda name: means[name])
     limit = lower_bound(experiment.problem) * math.log(experiment.horizon)
     rows = []
     for name, regret in means.items():
-        pair = results.difference(name, best, LEVEL)
-        ratio = results.ratio(name, best, LEVEL)
+        pair = results.difference(name, best, level)
+        ratio = results.ratio(name, best, level)
         ahead, behind = pair.upper[-1] < 0, pair.lower[-1] > 0
         rows.append(
             Row(
@@ -235,6 +249,15 @@ def judged(experiment: Experiment, group: Group, results: Results) -> list[Row]:
             )
         )
     return rows
+
+
+def is_known(experiment: Experiment, results: Results) -> bool:
+    """Whether all others are told apart from the best of the paper's five, or known to be nearly as good."""
+    return all(
+        row.verdict != "unclear" or row.upper <= (1 + NARROW) ** 2 * row.lower
+        for row in judged(experiment, "settings", results)
+        if row.policy not in PAPER
+    )
 
 
 def compare(
@@ -276,7 +299,7 @@ def compare(
     chosen = contests(entered, quick)
     if trials is not None:
         trials = whole_number(trials, "trials", 2)
-        chosen = {g: [replace(e, trials=trials) for e in es] for g, es in chosen.items()}
+        chosen = {group: with_trials(experiments, trials) for group, experiments in chosen.items()}
     wanted = [
         choice(group, "a group of problems", GROUPS)
         for group in listed(groups, "groups", "groups of problems")
@@ -286,7 +309,7 @@ def compare(
     chosen = {group: chosen[group] for group in GROUPS if group in wanted}
     writable(folder)
     every = [experiment for experiments in chosen.values() for experiment in experiments]
-    results = run_all(every, seed, Kept(folder / "runs", resume), show, note)
+    results, _ = run_all(every, seed, store_in(folder, resume, note), show, enough=is_known)
     show("the best possible in tiny worlds", 1.0)
     played = [policy(name) for name in PAPER] + [e for e in entered if e.label not in PAPER]
     found = distances(played, QUICK_WORLDS if quick else WORLDS)
@@ -356,7 +379,7 @@ def write_everything(
                 group: {
                     "problems": len(experiments),
                     "horizons": sorted({e.horizon for e in experiments}),
-                    "trials": sorted({e.trials for e in experiments}),
+                    "trials": sorted({results[e.name].trials for e in experiments}),
                 }
                 for group, experiments in chosen.items()
             },

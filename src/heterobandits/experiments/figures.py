@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heterobandits import files
 from heterobandits.bounds import lower_bound, regret_bound
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.tiny import Distance, by_policy
-from heterobandits.files import write_aside
 from heterobandits.plots import (
     LIMIT_STYLE,
     OTHER_COLOURS,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = ("svg", "png", "pdf")
 COLUMN = (4.4, 3.1)  # inches: readable at the width of a column
 FONTS: dict[Any, Any] = {
     "font.size": 9,
@@ -33,9 +32,6 @@ FONTS: dict[Any, Any] = {
     "legend.fontsize": 7.5,
     "legend.title_fontsize": 7,
     "lines.linewidth": 1.4,
-    "svg.hashsalt": "heterobandits",  # the same figure gives the same bytes
-    "svg.fonttype": "path",
-    "pdf.fonttype": 42,
 }
 
 
@@ -166,16 +162,4 @@ def marked(title: str, quick: bool) -> str:
 
 def save_figure(draw: Callable[[], "Figure"], folder: Path, name: str) -> str:
     """Draw a figure and write it in all formats; its SVG text is returned for the report."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(FONTS):
-        figure = draw()
-        for kind in FORMATS:
-            note = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
-
-            def write(aside: Path, kind: str = kind, note: dict[str, None] = note) -> None:
-                figure.savefig(aside, format=kind, dpi=300, metadata=note)
-
-            write_aside(folder / f"{name}.{kind}", write)
-            figure.set_layout_engine("none")  # it is laid out once, and alike in all formats
-    return (folder / f"{name}.svg").read_text(encoding="utf-8")
+    return files.save_figure(draw, folder, name, FONTS)

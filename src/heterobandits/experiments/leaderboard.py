@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from heterobandits.experiments.pages import rendered
 from heterobandits.experiments.tiny import Distance, by_policy
+from heterobandits.pages import rendered
 from heterobandits.plots import style_of
 from heterobandits.policies import PAPER, RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.results import geometric_mean

@@ -9,8 +9,8 @@ from typing import Any
 
 from heterobandits.experiments import calibrating
 from heterobandits.experiments.claims import Judged
-from heterobandits.experiments.pages import rendered
 from heterobandits.experiments.tables import Cell, Percent, Ranking
+from heterobandits.pages import rendered
 from heterobandits.plots import style_of
 from heterobandits.ranges import DEFAULT_DELTA
 

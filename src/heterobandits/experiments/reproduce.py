@@ -15,14 +15,7 @@ from heterobandits.errors import listed, path_from, unknown, whole_number
 from heterobandits.experiments import calibrating, figures, report
 from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
 from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
-from heterobandits.experiments.runs import (
-    Kept,
-    Report,
-    cost,
-    run_all,
-    with_trials,
-    write_table,
-)
+from heterobandits.experiments.runs import Report, run_all, store_in, with_trials, write_table
 from heterobandits.experiments.tables import (
     Cell,
     Percent,
@@ -32,7 +25,7 @@ from heterobandits.experiments.tables import (
     robustness_regret,
 )
 from heterobandits.experiments.theory import COVERAGE_TRIALS, Theory, check_theory
-from heterobandits.files import writable, write_aside, writing_to
+from heterobandits.files import FIGURE_FORMATS, writable, write_aside, writing_to
 from heterobandits.policies import PAPER
 from heterobandits.provenance import machine, versions
 from heterobandits.results import Results
@@ -124,11 +117,6 @@ def chosen_policies(only: Sequence[str], long: bool) -> tuple[str, ...]:
     return (*PAPER, *calibrating.POLICIES) if robust else PAPER
 
 
-def part_of(show: Report, start: float, share: float) -> Report:
-    """The same report for a part of the work, which begins at `start` and is such a share of it all."""
-    return lambda title, done: show(title, start + share * min(1.0, done))
-
-
 def reproduce(
     folder: str | Path,
     *,
@@ -170,15 +158,11 @@ def reproduce(
             replace(e, horizon=e.horizon // QUICK_SHARE) if e.ranking else e for e in experiments
         ]
     writable(folder)
-    kept = Kept(folder / "runs", resume)
+    store = store_in(folder, resume, note)
     study = calibrating.Study.of(trials, seed) if has_robustness(experiments) else None
-    works = (sum(map(cost, experiments)), 0.0 if study is None else calibrating.cost(study))
-    paper = works[0] / sum(works)
-    results = run_all(experiments, seed, kept, part_of(show, 0.0, paper), note)
-    calibrated = []
-    if study is not None:
-        how = (part_of(show, paper, 1.0 - paper), note)
-        calibrated = calibrating.run_study(study, kept, *how)
+    others = [] if study is None else [calibrating.work(study)]
+    results, rest = run_all(experiments, seed, store, show, others)
+    calibrated = [] if study is None else calibrating.rows_of(study, rest[0])
     show("checking the theory", 1.0)
     theory = {
         e.name: check_theory(
@@ -294,7 +278,7 @@ def write_everything(
 def forget_earlier(drawings: Path, tables: Path) -> None:
     """Remove what an earlier run may have drawn and tabled that this one might not."""
     names = [e.name + kind for e in (*FIGURES, *LONG) for kind in ("", "-theory")]
-    for path in (drawings / f"{name}.{kind}" for name in names for kind in figures.FORMATS):
+    for path in (drawings / f"{name}.{kind}" for name in names for kind in FIGURE_FORMATS):
         path.unlink(missing_ok=True)
     for name in ("claims", "coverage", *TABLES, *BEYOND):
         (tables / f"{name}.csv").unlink(missing_ok=True)

@@ -1,85 +1,54 @@
-"""Running experiments and keeping what is finished: the result files are also the restart log.
+"""Running experiments: the trials of all of them in one pool, kept piece by piece in the folder `runs`."""
 
-A finished experiment lies in `runs/NAME.json`. It is used again if its definition, its seed and
-the versions behind its numbers are the same, and run anew otherwise. What is no experiment of the
-paper may be kept beside them.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from heterobandits.errors import InvalidInput
+from heterobandits.engine import compile_kernels
+from heterobandits.errors import InvalidInput, whole_number
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.files import write_aside, writing_to
-from heterobandits.policies import policy
-from heterobandits.provenance import versions
+from heterobandits.files import write_aside
+from heterobandits.policies import checked_policies
+from heterobandits.ranges import MOST_ADDRESS
 from heterobandits.results import Results
-from heterobandits.simulation import check_memory, simulate
+from heterobandits.simulation import available_threads, check_memory
+from heterobandits.sweeps.engines import Failure, Threads
+from heterobandits.sweeps.looks import doubled
+from heterobandits.sweeps.points import Piece, Point, Row, Trials
+from heterobandits.sweeps.runner import Fixed, Job, Progress, Runner
+from heterobandits.sweeps.store import Store
 
 EVEN_CHECKPOINTS = 50
 EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axis too
 
 Report = Callable[[str, float], None]  # what is running, and the share of all work done
-Parsed = TypeVar("Parsed")
 
 
-@dataclass(frozen=True)
-class Kept:
-    """Where finished experiments are kept, and whether to use those that are there."""
+class Work(NamedTuple):
+    """A job of the runner with its title, and what it costs at most."""
 
-    folder: Path
-    resume: bool
+    title: str
+    job: Job
+    cost: float
 
-    def path(self, experiment: Experiment) -> Path:
-        """The file of one experiment."""
-        return self._file(experiment.name)
 
-    def _file(self, name: str) -> Path:
-        return self.folder / f"{name}.json"
+def all_of(title: str, pieces: Sequence[Piece]) -> Work:
+    """The work to play all of these."""
+    return Work(title, Fixed(list(pieces)), sum(piece.cost for piece in pieces))
 
-    def read(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | str | None:
-        """What is kept under a name, as `parse` reads it; None if there is none to use; a note if it cannot be read."""
-        path = self._file(name)
-        if not self.resume or not path.exists():
-            return None
-        try:
-            return parse(path.read_text(encoding="utf-8"))
-        except (InvalidInput, OSError, UnicodeDecodeError) as error:
-            return f"{path} cannot be used and is run again: {error}"
 
-    def write(self, name: str, text: str) -> None:
-        """Keep a text under a name."""
-        with writing_to(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_aside(self._file(name), lambda aside: aside.write_text(text, "utf-8"))
+Enough = Callable[[Experiment, Results], bool]
 
-    def load(self, experiment: Experiment, seed: int) -> Results | str | None:
-        """The finished run; None if there is none to use; a note if the file cannot be read."""
-        results = self.read(experiment.name, Results.from_json)
-        if not isinstance(results, Results):
-            return results
-        entries = [policy(given) for given in experiment.policies]
-        same = (
-            results.problem == experiment.problem
-            and results.policies == tuple(entry.label for entry in entries)
-            and results.parameters == tuple(entry.parameters for entry in entries)
-            and results.horizon == experiment.horizon
-            and results.rounds == tuple(checkpoints(experiment.horizon))
-            and results.kept_rounds == (() if experiment.ranking else results.rounds[-1:])
-            and results.spans == ((0, experiment.trials),)
-            and results.seed == seed
-            and results.versions == versions()
-            and not results.partial
-        )
-        return results if same else None
 
-    def save(self, experiment: Experiment, results: Results) -> None:
-        """Keep a finished run."""
-        self.write(experiment.name, results.to_json())
+def store_in(folder: Path, resume: bool, note: Callable[[str], None]) -> Store:
+    """Where the pieces of a run are kept; without `resume` there are none yet."""
+    store = Store(folder / "runs", note)
+    if not resume:
+        store.clear()
+    return store
 
 
 def checkpoints(horizon: int) -> list[int]:
@@ -89,60 +58,113 @@ def checkpoints(horizon: int) -> list[int]:
     return sorted({max(1, round(t)) for t in (*even, *early)})
 
 
-def cost(experiment: Experiment) -> float:
-    """About how long an experiment takes, in arbitrary units: rounds times cells of the tables."""
-    problem = experiment.problem
-    return experiment.trials * experiment.horizon * (10 + problem.agents * problem.arms)
+def point_of(experiment: Experiment, seed: int) -> Point:
+    """The experiment for the runner: single trials are kept where more than a ranking is made of them."""
+    e = experiment
+    rounds = tuple(checkpoints(e.horizon))
+    check_memory(len(e.policies), len(rounds), int(not e.ranking), e.trials)
+    kept = 0 if e.ranking else 1
+    return Point(e.problem, checked_policies(e.policies), e.horizon, rounds, seed, kept)
+
+
+def run_works(
+    works: Sequence[Work],
+    store: Store,
+    report: Report = lambda title, share: None,
+    threads: int | None = None,
+) -> list[list[Row]]:
+    """What comes of each work, played or read; an interrupt leaves the finished pieces kept.
+
+    The longest pieces come first, so that in the end no thread is alone with one of them.
+    """
+    longest = sorted(range(len(works)), key=lambda i: -works[i].cost)
+    total = sum(work.cost for work in works) or 1.0
+    found: dict[int, list[Row]] = {}
+    title = works[longest[0]].title if works else ""
+
+    def finished(number: int, rows: list[Row], failures: list[Failure]) -> None:
+        nonlocal title
+        i = longest[number]
+        title = works[i].title
+        if failures:
+            raise InvalidInput(f"{title}: {failures[0].error}")
+        found[i] = rows
+
+    def tell(progress: Progress) -> None:
+        # what is over may have cost less than it might have
+        over = sum(works[i].cost for i in found)
+        report(title, min(1.0, max(progress.cost, over) / total))
+
+    jobs = (works[i].job for i in longest)
+    engine = Threads(available_threads() if threads is None else threads)
+    Runner(jobs, len(works), store, engine).run(finished, tell)
+    return [found[i] for i in range(len(works))]
+
+
+def numbers_of_trials(experiment: Experiment) -> list[int]:
+    """After how many trials an experiment is looked at: doubled from the first number on."""
+    first = experiment.trials if experiment.at_first is None else experiment.at_first
+    return doubled(min(first, experiment.trials), experiment.trials)
+
+
+@dataclass(frozen=True)
+class InParts:
+    """An experiment as a job of the runner: twice as many trials until there are enough."""
+
+    experiment: Experiment
+    point: Point
+    enough: Enough
+
+    def wants(self, rows: list[Row]) -> list[Trials]:
+        """The trials up to the next look."""
+        done = sum(row.last - row.first for row in rows)
+        if done and self.enough(self.experiment, self.point.results(rows)):
+            return []
+        more = next((n for n in numbers_of_trials(self.experiment) if n > done), done)
+        return self.point.pieces(range(done, more)) if more > done else []
+
+
+def work_of(experiment: Experiment, point: Point, enough: Enough) -> Work:
+    """The work of an experiment: all its trials, or as many as are enough."""
+    pieces = point.pieces(range(experiment.trials))
+    if len(numbers_of_trials(experiment)) == 1:
+        return all_of(experiment.title, pieces)
+    cost = sum(piece.cost for piece in pieces)
+    return Work(experiment.title, InParts(experiment, point, enough), cost)
 
 
 def run_all(
     experiments: Iterable[Experiment],
     seed: int,
-    kept: Kept,
+    store: Store,
     report: Report = lambda title, share: None,
-    note: Callable[[str], None] = lambda text: None,
-) -> dict[str, Results]:
-    """The results of every experiment, run or read; an interrupt leaves the finished ones kept."""
+    others: Sequence[Work] = (),
+    enough: Enough = lambda experiment, results: True,
+) -> tuple[dict[str, Results], list[list[Row]]]:
+    """The results of every experiment, and what comes of other works in the same pool.
+
+    Where an experiment is to be played in parts, `enough` says whether its results so far are.
+    """
     experiments = list(experiments)
-    for e in experiments:
-        check_memory(len(e.policies), len(checkpoints(e.horizon)), int(not e.ranking), e.trials)
-    total = sum(cost(experiment) for experiment in experiments)
-    before = 0.0
-    found: dict[str, Results] = {}
-    for experiment in experiments:
-        share = cost(experiment) / total
-        report(experiment.title, before)
-        known = kept.load(experiment, seed)
-        if isinstance(known, str):
-            note(known)
-        if isinstance(known, Results):
-            found[experiment.name] = known
-        else:
-
-            def progress(done: int, whole: int, start: float = before, part: float = share) -> None:
-                report(experiment.title, start + part * done / whole)  # noqa: B023
-
-            results = simulate(
-                experiment.problem,
-                experiment.policies,
-                experiment.horizon,
-                experiment.trials,
-                seed,
-                checkpoints=checkpoints(experiment.horizon),
-                keep="moments" if experiment.ranking else "final",
-                progress=progress,
-            )
-            if results.partial:
-                raise KeyboardInterrupt
-            kept.save(experiment, results)
-            found[experiment.name] = results
-        before += share
-    return found
+    seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
+    points = [point_of(experiment, seed) for experiment in experiments]
+    compile_kernels({entry.label: entry for point in points for entry in point.policies}.values())
+    works = [
+        work_of(experiment, point, enough)
+        for experiment, point in zip(experiments, points, strict=True)
+    ]
+    rows = run_works([*works, *others], store, report)
+    threads = available_threads()
+    results = {
+        experiment.name: point.results(part, threads)
+        for experiment, point, part in zip(experiments, points, rows, strict=False)
+    }
+    return results, rows[len(works) :]
 
 
 def with_trials(experiments: Iterable[Experiment], trials: int | None) -> list[Experiment]:
     """The same experiments with another number of trials, if one is given."""
-    return [e if trials is None else replace(e, trials=trials) for e in experiments]
+    return [e if trials is None else replace(e, trials=trials, at_first=None) for e in experiments]
 
 
 def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:

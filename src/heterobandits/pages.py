@@ -9,7 +9,7 @@ import base64
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 ENVIRONMENT = Environment(
-    loader=PackageLoader("heterobandits.experiments"),
+    loader=PackageLoader("heterobandits"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -1,0 +1,327 @@
+"""`heterobandits sweep`: a study of many points, which can be killed at any time."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption, a_folder
+
+if TYPE_CHECKING:
+    from heterobandits.sweeps.engines import Engine
+    from heterobandits.sweeps.estimate import Estimate
+    from heterobandits.sweeps.runner import Progress
+    from heterobandits.sweeps.running import Swept
+    from heterobandits.sweeps.spec import Spec
+
+FAILED = 1
+LINE_SECONDS = 60  # between lines of progress where there is no terminal
+MOST_FAILURES = 5  # that are shown
+
+
+def sweep(
+    spec: Annotated[
+        str,
+        typer.Argument(
+            help="A .toml file, or an example that comes with heterobandits: closing-question, misbelief, drift.",
+            metavar="SPEC",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for the tables and shards; what is there is not run again.",
+            metavar="DIR",
+            parser=a_folder,
+        ),
+    ] = Path("sweep"),
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Say how large it is and about how long it takes, and run nothing."
+        ),
+    ] = False,
+    threads: ThreadsOption = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Run on the Dask cluster of this scheduler.", metavar="tcp://HOST:PORT"),
+    ] = None,
+    scheduler_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run on the Dask cluster whose scheduler has written FILE.", metavar="FILE"
+        ),
+    ] = None,
+    local_workers: Annotated[
+        int | None,
+        typer.Option(help="Run on a Dask cluster of N processes on this machine.", metavar="N"),
+    ] = None,
+    format: TableOrJson = "table",
+    quiet: QuietOption = False,
+) -> int:
+    """Run a grid or a random design of problems, as a TOML file says; killed, it goes on when run again.
+
+    Example: heterobandits sweep closing-question --output closing
+    """
+    from heterobandits.errors import InvalidInput, whole_number
+    from heterobandits.sweeps.running import sweep as run
+
+    places = {
+        "--threads": threads,
+        "--scheduler": scheduler,
+        "--scheduler-file": scheduler_file,
+        "--local-workers": local_workers,
+    }
+    given = [option for option, value in places.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidInput(f"{given[0]} and {given[1]}: one or the other")
+    if threads is not None:
+        whole_number(threads, "threads", 1, 1024)
+    loaded = specified(spec)
+    if dry_run:
+        print_estimate(loaded, threads, format)
+        return 0
+    with shown_points(loaded, quiet) as (tell, note):
+        note(size(loaded))
+        engine = engine_of(threads, scheduler, scheduler_file, local_workers, note)
+        note(f"on {engine.where}")
+        made = run(loaded, output, engine=engine, tell=tell, note=note)
+    if format == "json":
+        print(json.dumps(summary(made)))
+    else:
+        print_standings(made)
+    for failed in made.failed[:MOST_FAILURES]:
+        axes = ", ".join(f"{path} = {value}" for path, value in failed.axes.items())
+        place = f" ({axes})" if axes else ""
+        print(f"heterobandits: point {failed.point}{place}: {failed.error}", file=sys.stderr)
+    if made.failed:
+        where = made.folder / "failures.json"
+        print(
+            f"heterobandits: {len(made.failed):,} of {len(loaded):,} points failed: {where}",
+            file=sys.stderr,
+        )
+    return FAILED if made.failed else 0
+
+
+def specified(text: str) -> "Spec":
+    """The specification in a file, or an example by its name."""
+    from heterobandits.sweeps.spec import Spec, examples
+
+    known = examples()
+    return Spec.load(known[text] if text in known and not Path(text).is_file() else text)
+
+
+def engine_of(
+    threads: int | None,
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    local_workers: int | None,
+    note: Callable[[str], None],
+) -> "Engine":
+    """What the options ask to run on."""
+    from heterobandits.simulation import available_threads
+    from heterobandits.sweeps.engines import Threads
+
+    if scheduler is None and scheduler_file is None and local_workers is None:
+        return Threads(available_threads() if threads is None else threads)
+    from heterobandits.sweeps.cluster import connect
+
+    return connect(scheduler, scheduler_file, local_workers, note=note)
+
+
+@contextmanager
+def shown_points(
+    spec: "Spec", quiet: bool
+) -> Iterator[tuple[Callable[["Progress"], None], Callable[[str], None]]]:
+    """Two callbacks: how far it is, on a bar or, where there is no terminal, on a line a minute; and notes."""
+    from heterobandits.cli.progress import shown_share
+
+    lines = not quiet and not sys.stderr.isatty()
+    told = time.monotonic()
+    with shown_share(spec.policies, quiet) as (show, note):
+
+        def tell(progress: "Progress") -> None:
+            nonlocal told
+            text = progress_line(progress)
+            show(text, progress.jobs / progress.of)
+            if lines and time.monotonic() - told >= LINE_SECONDS:
+                told = time.monotonic()
+                left = "" if progress.left is None else f", about {duration(progress.left)} left"
+                note(text + left)
+
+        yield tell, note
+
+
+def progress_line(progress: "Progress") -> str:
+    """How far a sweep is, in words."""
+    speed = progress.rounds / progress.seconds if progress.seconds > 0 else 0.0
+    return (
+        f"{progress.jobs:,} of {progress.of:,} points, {amount(progress.rounds)} rounds, "
+        f"{amount(speed)} a second"
+    )
+
+
+def amount(number: float) -> str:
+    """A large number as a person reads it.
+
+    >>> amount(950), amount(12_300_000), amount(4.2e9)
+    ('950', '12 million', '4.2 billion')
+    """
+    for size, word in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
+        if number >= size:
+            return f"{number / size:.{1 if number < 10 * size else 0}f}{word}"
+    return f"{number:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """A time as a person reads it.
+
+    >>> duration(0.4), duration(42), duration(600), duration(86_400)
+    ('1 s', '42 s', '10 min', '24 h')
+    """
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.0f} h"
+
+
+def size(spec: "Spec") -> str:
+    """What a specification comes to, in a line."""
+    stopping = spec.stopping
+    trials = f"{stopping.trials:,}"
+    if stopping.most_trials > stopping.trials:
+        trials += f" to {stopping.most_trials:,}"
+    one = len(spec.policies) == 1
+    return (
+        f"{len(spec):,} point{'s' * (len(spec) != 1)}, {len(spec.policies)} "
+        f"polic{'y' if one else 'ies'}, {trials} trials each"
+    )
+
+
+def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
+    """What a sweep would come to."""
+    from dataclasses import asdict
+
+    from heterobandits.simulation import available_threads
+    from heterobandits.sweeps.estimate import estimate
+
+    cores = threads or available_threads()
+    found = estimate(spec)
+    if format == "json":
+        print(json.dumps({**asdict(found), "threads": cores, "spec": spec.to_dict()}))
+        return
+    if spec.title:
+        print(spec.title)
+    print(size(spec))
+    for path, values in spec.grid.items():
+        shown = ", ".join(map(str, values[:12])) + (", ..." if len(values) > 12 else "")
+        print(f"  {path}: {shown}")
+    for path in spec.random:
+        print(f"  {path}: drawn")
+    if spec.draws > 1:
+        print(f"  {spec.draws:,} draws")
+    print(
+        f"policies: {', '.join(entry.label for entry in spec.policies)}; reference: {spec.reference}"
+    )
+    for line in estimate_lines(found, cores):
+        print(line)
+
+
+def estimate_lines(found: "Estimate", cores: int) -> Iterator[str]:
+    """An estimate in words."""
+    from heterobandits.simulation import in_words
+
+    def span(values: tuple[Any, ...], shown: Callable[[float], str]) -> str:
+        least, most = (shown(value) for value in values)
+        return least if least == most else f"{least} to {most}"
+
+    seconds = tuple(found.serial + part / cores for part in found.seconds)
+    yield f"rounds: {span(found.rounds, amount)}"
+    yield (
+        f"time: about {span(seconds, duration)} on {cores} core{'s' * (cores > 1)}, "
+        f"from {found.sampled} point{'s' * (found.sampled > 1)}"
+    )
+    yield f"disk: about {in_words(max(1, found.size))}"
+
+
+def standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Of every policy, at how many points it is ahead or not, at the horizon; and how many trials points took."""
+    from heterobandits.results import geometric_mean
+    from heterobandits.sweeps.looks import VERDICTS
+    from heterobandits.sweeps.reading import read_sweep
+    from heterobandits.sweeps.words import finite
+
+    columns = ["point", "policy", "round", "horizon", "verdict", "ratio", "trials"]
+    frame = read_sweep(made.folder, columns=columns)
+    frame = frame[frame["round"] == frame["horizon"]]
+    rows = []
+    for label in (entry.label for entry in made.spec.policies):
+        part = frame[frame["policy"] == label]
+        counts = part["verdict"].value_counts()
+        rows.append(
+            {
+                "policy": label,
+                **{verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS},
+                "ratio": finite(geometric_mean(part["ratio"].dropna())),
+            }
+        )
+    trials = frame.drop_duplicates("point")["trials"]
+    spread = {"least": trials.min(), "median": trials.median(), "most": trials.max()}
+    return rows, {name: int(value) for name, value in spread.items()} if len(trials) else {}
+
+
+def summary(made: "Swept") -> dict[str, Any]:
+    """What `--format json` prints."""
+    from dataclasses import asdict
+
+    rows, trials = standings(made)
+    return {
+        "title": made.spec.title,
+        "points": len(made.spec),
+        "reference": made.spec.reference,
+        "policies": rows,
+        "trials": trials,
+        "failed": [asdict(one) | {"definition": json.loads(one.definition)} for one in made.failed],
+        "rounds": made.rounds,
+        "results": str(made.results),
+        "seconds": made.seconds,
+    }
+
+
+def print_standings(made: "Swept") -> None:
+    """How often each policy is ahead, for a terminal."""
+    from rich.table import Table
+
+    from heterobandits.cli.terminal import show
+    from heterobandits.sweeps.words import times
+
+    rows, trials = standings(made)
+    table = Table(
+        title=made.spec.title or None,
+        caption=f"points where a policy has certainly the least regret, where that is unclear, where another has "
+        f"certainly less, and where several have the same; regret over {made.spec.reference}'s, geometric mean",
+    )
+    table.add_column("policy", no_wrap=True)
+    verdicts = ("ahead", "unclear", "behind", "same")
+    for heading in (*verdicts, "ratio"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row["policy"], *(f"{row[verdict]:,}" for verdict in verdicts), times(row["ratio"])
+        )
+    show(table)
+    if trials:
+        print(
+            "trials a point: {least:,} at least, {median:,} in the median, {most:,} at most".format(
+                **trials
+            )
+        )
+    print(
+        f"{made.results} after {made.seconds:.0f} s; heterobandits sweep-report {made.folder} draws it"
+    )

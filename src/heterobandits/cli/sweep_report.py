@@ -1,0 +1,85 @@
+"""`heterobandits sweep-report`: which policy has the least regret where, as a page with maps."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from heterobandits.cli.options import QuietOption, TableOrJson, a_folder
+
+if TYPE_CHECKING:
+    from heterobandits.sweeps.report import Report
+
+
+def sweep_report(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="The folder of a finished sweep.", metavar="DIR", parser=a_folder),
+    ],
+    x: Annotated[
+        str | None,
+        typer.Option(
+            help="The horizontal axis of the maps; that with the most values by default.",
+            metavar="AXIS",
+            show_default=False,
+        ),
+    ] = None,
+    y: Annotated[
+        str | None,
+        typer.Option(
+            help="The vertical one; that with the most values but one by default.",
+            metavar="AXIS",
+            show_default=False,
+        ),
+    ] = None,
+    format: TableOrJson = "table",
+    quiet: QuietOption = False,
+) -> None:
+    """Report a sweep: maps of the winner and of regret ratios, and a page around them, in its folder.
+
+    Example: heterobandits sweep-report plane --x sensitivities.spread --y arms_per_agent
+    """
+    from heterobandits.sweeps.report import report
+
+    def note(text: str) -> None:
+        if not quiet:
+            print(f"heterobandits: {text}", file=sys.stderr)
+
+    made = report(folder, x=x, y=y, note=note)
+    if format == "json":
+        print(json.dumps(made.summary()))
+        return
+    print_standings(made)
+    print(made.headline)
+    print(made.page)
+
+
+def print_standings(made: "Report") -> None:
+    """The policies for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from heterobandits.cli.terminal import show
+    from heterobandits.sweeps.words import times
+
+    told = made.data
+    table = Table(
+        caption=Text(
+            f"cells won clearly, won but unclear, and equal; regret over that of {told['reference']} and of the best of "
+            "each point, geometric means; points ahead/same/unclear/behind"
+        )
+    )
+    table.add_column("policy", no_wrap=True)
+    for heading in ("won", "unclear", "equal", "ratio", "over best", "points"):
+        table.add_column(heading, justify="right")
+    for row in told["policies"]:
+        table.add_row(
+            Text(row["policy"]),
+            *(f"{row[key]:,}" for key in ("won", "won_unclear", "tied")),
+            times(row["ratio"]),
+            times(row["over_best"]),
+            "/".join(f"{row[key]:,}" for key in ("ahead", "same", "unclear", "behind")),
+        )
+    show(table)

@@ -1,0 +1,102 @@
+"""How large a sweep is, and about how long it takes and how much it writes, from playing a little of it."""
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from heterobandits import engine
+from heterobandits.engine import compile_kernels
+from heterobandits.sweeps.looks import looks, totals
+from heterobandits.sweeps.points import Trials
+from heterobandits.sweeps.running import SHARDS, point_of
+from heterobandits.sweeps.spec import Spec
+from heterobandits.sweeps.store import Store
+from heterobandits.sweeps.tables import Known, Tables
+
+SAMPLED = 24  # points at most
+SAMPLE_SECONDS = 3.0
+MOST_SECONDS = 5.0  # for one of them
+SAMPLE_TRIALS = 64  # of each at most: they say how long the others take
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The least and the most there may be of a sweep: with the fewest trials, and with all that are allowed.
+
+    Attributes
+    ----------
+    rounds
+        Trial-rounds of all policies.
+    seconds
+        On one core, which several share; `serial` are those of gathering and writing, which they do not.
+    size
+        Bytes on the disk.
+    sampled
+        How many points it was estimated from.
+    """
+
+    points: int
+    trials: tuple[int, int]
+    rounds: tuple[int, int]
+    seconds: tuple[float, float]
+    serial: float
+    size: int
+    sampled: int
+
+
+def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> Estimate:
+    """What a sweep comes to, from some of its points, evenly spread, that are played for a few seconds."""
+    spec.check()
+    compile_kernels(spec.policies)
+    count = min(SAMPLED, len(spec))
+    numbers = [len(spec) * i // count for i in range(count)]
+    # in an order in which any number of them are spread
+    numbers.sort(key=lambda number: (number * 0x9E3779B1) % 2**32)
+    trials = min(SAMPLE_TRIALS, spec.stopping.trials)
+    begin = time.perf_counter()
+    taken = serial = 0.0
+    rounds = played = pieces = sampled = written = 0
+    with TemporaryDirectory() as folder:
+        store, tables = Store(Path(folder) / SHARDS), Tables(spec)
+        for number in numbers:
+            point = point_of(spec, chosen := spec[number])
+            control = engine.new_control()
+            limit = threading.Timer(MOST_SECONDS, engine.stop, [control])
+            start = time.perf_counter()
+            limit.start()
+            row = Trials(point, range(trials)).play(control)
+            limit.cancel()
+            taken += time.perf_counter() - start
+            played += engine.done(control)
+            rounds += point.horizon * len(point.policies)
+            pieces += point.piece_count(spec.stopping.trials)
+            sampled += 1
+            if row is not None:
+                store.add(row)
+                tables.add(Known(number, chosen, totals(point, [row]), "fixed"))
+            if time.perf_counter() - begin > seconds:
+                break
+        start = time.perf_counter()
+        store.write()
+        tables.write(Path(folder), 0)
+        serial = time.perf_counter() - start
+        empty = Path(folder) / "empty"
+        empty.mkdir()
+        Tables(spec).write(empty, 0)
+        fixed = sum(path.stat().st_size for path in empty.iterdir())
+        written = sum(path.stat().st_size for path in Path(folder).rglob("*.parquet")) - 2 * fixed
+    ends = (looks(spec.stopping)[0], looks(spec.stopping)[-1])
+    scale = len(spec) / sampled
+    pace = taken / max(1, played)  # seconds of a trial-round
+    least, most = (round(scale * n * rounds) for n in ends)
+    return Estimate(
+        points=len(spec),
+        trials=ends,
+        rounds=(least, most),
+        seconds=(least * pace, most * pace),
+        serial=scale * serial,
+        size=fixed + round(scale * max(0, written) * max(1, pieces / sampled)),
+        sampled=sampled,
+    )
