@@ -212,6 +212,16 @@ class TestRunning:
         assert again.rounds == 0
         assert tables(tmp_path) == tables(swept)
 
+    @pytest.mark.parametrize(("draws", "stays"), [(2, True), (3, False)])
+    def test_a_table_goes_only_for_that_of_another_sweep(self, draws, stays, tmp_path):
+        """Who has finished beside another coordinator reads its table while that one writes the same."""
+        sweep(spec(), tmp_path)
+        (tmp_path / "pairs.parquet").unlink()
+        (tmp_path / "pairs.parquet").mkdir()  # which no file can replace: writing ends there
+        with pytest.raises(InvalidInput, match="cannot write"):
+            sweep(spec(SPEC.replace("draws = 2", f"draws = {draws}")), tmp_path)
+        assert (tmp_path / "results.parquet").exists() == stays
+
     def test_a_damaged_shard_is_redone(self, swept, tmp_path):
         sweep(spec(), tmp_path)
         for path in (tmp_path / "shards").iterdir():

@@ -81,8 +81,9 @@ class Tables:
     def write(self, folder: Path, failed: int) -> None:
         """Put both in place, sorted."""
         self._make()
-        (folder / RESULTS).unlink(missing_ok=True)  # so that the two never are of different sweeps
         note = {MARK: json.dumps(about(self.spec, failed), sort_keys=True).encode()}
+        if not _says(folder / RESULTS, note):  # or the two would be of different sweeps for a while
+            (folder / RESULTS).unlink(missing_ok=True)
         empty = self._tables([], 1)
         for name, parts, none in zip((PAIRS, RESULTS), self._parts[::-1], empty[::-1], strict=True):
             table = pa.concat_tables([none, *parts])
@@ -211,6 +212,15 @@ def _table(columns: dict[str, Any]) -> Any:
         for name, values in columns.items()
     }
     return pa.table(arrays)
+
+
+def _says(path: Path, note: dict[bytes, bytes]) -> bool:
+    """Whether a table says this of itself."""
+    try:
+        with path.open("rb") as file:
+            return bool(pq.read_schema(file).metadata == note)
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def _write(table: Any, path: Path) -> None:
