@@ -37,12 +37,13 @@ def trials_from(values: Any, name: str, agents: Sequence[str]) -> tuple[Trial, .
     return tuple(
         None
         if item is None or (isinstance(item, (list, tuple)) and not item)
-        else _pair(item, f"{name} of {agent!r}")
+        else trial_from(item, f"{name} of {agent!r}")
         for agent, item in zip(agents, items, strict=True)
     )
 
 
-def _pair(item: Any, name: str) -> tuple[int, int]:
+def trial_from(item: Any, name: str) -> tuple[int, int]:
+    """`item` as what one agent reported of how many tests."""
     pair = listed(item, name, "two numbers") if not isinstance(item, str) else []
     if len(pair) != 2:
         raise InvalidInput(f"{name} is {shown(item)}: how many of how many, such as (17, 20)")

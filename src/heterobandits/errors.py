@@ -118,14 +118,16 @@ def probabilities(values: Any, name: str, what: str, interval: str) -> tuple[flo
     items = listed(values, name, "numbers")
     if not items:
         raise InvalidInput(f"{name} is empty: at least one {what}")
+    return tuple(probability(item, f"{name}[{i}]", what, interval) for i, item in enumerate(items))
+
+
+def probability(value: Any, name: str, what: str, interval: str) -> float:
+    """`value` as a probability in the interval '[0, 1]' or '(0, 1]'."""
     allowed = f"a {what} is a probability in {interval}"
-    checked = []
-    for i, item in enumerate(items):
-        number = real_number(item, f"{name}[{i}]", allowed)
-        if number > 1.0 or number < 0.0 or (number == 0.0 and interval == "(0, 1]"):
-            raise InvalidInput(f"{name}[{i}] is {number:g}: {allowed}")
-        checked.append(number)
-    return tuple(checked)
+    number = real_number(value, name, allowed)
+    if number > 1.0 or number < 0.0 or (number == 0.0 and interval == "(0, 1]"):
+        raise InvalidInput(f"{name} is {number:g}: {allowed}")
+    return number
 
 
 def means_from(values: Any, name: str = "means") -> tuple[float, ...]:
@@ -134,14 +136,19 @@ def means_from(values: Any, name: str = "means") -> tuple[float, ...]:
 
 
 def sensitivities_from(values: Any, name: str = "sensitivities") -> tuple[float, ...]:
-    """`values` as sensitivities of agents, none so small that its square is no number to divide by."""
+    """`values` as sensitivities of agents."""
     checked = probabilities(values, name, "sensitivity", "(0, 1]")
-    for i, number in enumerate(checked):
-        if number < LEAST_SENSITIVITY:
-            raise InvalidInput(
-                f"{name}[{i}] is {number:g}: at least {LEAST_SENSITIVITY:g}, to be computed with"
-            )
-    return checked
+    return tuple(sensitivity_from(number, f"{name}[{i}]") for i, number in enumerate(checked))
+
+
+def sensitivity_from(value: Any, name: str = "sensitivity") -> float:
+    """`value` as the sensitivity of an agent, not so small that its square is no number to divide by."""
+    number = probability(value, name, "sensitivity", "(0, 1]")
+    if number < LEAST_SENSITIVITY:
+        raise InvalidInput(
+            f"{name} is {number:g}: at least {LEAST_SENSITIVITY:g}, to be computed with"
+        )
+    return number
 
 
 def rates_from(
@@ -156,12 +163,19 @@ def rates_from(
     checked = probabilities(values, name, "false positive rate", "[0, 1]")
     each_agent(checked, name, len(sensitivities))
     for agent, rate, s in zip(agents, checked, sensitivities, strict=True):
-        if s - rate < LEAST_SENSITIVITY:
-            raise InvalidInput(
-                f"{name} of {agent!r} is {rate:g}, its sensitivity {s:g}: who reports as often where "
-                "there is nothing as where there is something tells nothing"
-            )
+        rate_from(rate, s, f"{name} of {agent!r}")
     return checked
+
+
+def rate_from(value: Any, sensitivity: float, name: str = "false_positive_rate") -> float:
+    """`value` as the false positive rate of an agent of this sensitivity, which is above it."""
+    rate = probability(value, name, "false positive rate", "[0, 1]")
+    if sensitivity - rate < LEAST_SENSITIVITY:
+        raise InvalidInput(
+            f"{name} is {rate:g}, its sensitivity {sensitivity:g}: who reports as often where "
+            "there is nothing as where there is something tells nothing"
+        )
+    return rate
 
 
 def tests_from(values: Any, agents: Sequence[str]) -> tuple[int, ...]:
