@@ -64,7 +64,7 @@ def plan(
     return Plan(
         round=address.round,
         assignment=assignment,
-        index=tuple(map(tuple, index.tolist())),
+        index=in_tuples(team, policy, rows),
         reasons=tuple(
             reason(policy, knowledge, rows, index, circumstances, assignment, a)
             for a in range(len(team))
@@ -87,7 +87,7 @@ def explain(
     check(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
-    if plan.index != tuple(map(tuple, index_table(team, policy, rows).tolist())):
+    if plan.index != in_tuples(team, policy, rows):
         raise InvalidInput(
             f"the plan for round {plan.round} was made with other outcomes than count now, or for another length of the "
             "season: explain a plan before outcomes of earlier rounds are told, corrected or forgotten"
@@ -173,6 +173,13 @@ def index_table(team: Team, policy: Policy, rows: Floats) -> Floats:
     return np.broadcast_to(index, (len(team), rows.shape[1]))
 
 
+def in_tuples(team: Team, policy: Policy, rows: Floats) -> tuple[tuple[float, ...], ...]:
+    """The same for a plan; where all agents have one index, they share it."""
+    shared = policy.sorted_by == "estimate" or len(rows) == 1
+    own = tuple(map(tuple, (rows[:1] if shared else rows).tolist()))
+    return own * len(team) if shared else own
+
+
 def reason(
     policy: Policy,
     knowledge: Knowledge,
@@ -191,7 +198,6 @@ def reason(
     by_estimate = policy.sorted_by == "estimate"
     visited = sum(n is not None for n in assignment)
     own = policy.index_per == "agent"
-    open_arms = [n for n in range(index.shape[1]) if n not in circumstances.closed]
     code: Code
     if (agent, arm) in circumstances.forced:
         code = "forced"
@@ -202,7 +208,9 @@ def reason(
     elif not policy.learns:
         code = "random"
     elif by_estimate:
-        high = sum(index[agent, n] > here for n in open_arms) < visited
+        higher = index[agent] > here
+        higher[list(circumstances.closed)] = False
+        high = int(higher.sum()) < visited
         code = "best to be had" if not high else "highest" if visited == 1 else "among the highest"
     else:
         code = "best allowed" if circumstances.paired else "highest left"
