@@ -1,0 +1,72 @@
+"""Whether the service holds: `python benchmarks/campaign_load.py [load | kills] [--database URL] [--seconds 60] [--kills 100]`.
+
+    load    50 reporters and 5 planners over 100 campaigns, each asking again as soon as it is answered
+    kills   the same crowd, and `kill -9` at a random moment, again and again
+
+The database is an SQLite file in a temporary folder unless one is named; the last figures stand in docs/campaigns.md.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from loading import Crowd, Server, lost
+
+
+def load(database: str, seconds: float, kills: int) -> None:
+    """Print how long requests took, and whether everything is there."""
+    server = Server(database)
+    crowd = Crowd(server)
+    crowd.run(planners=5, reporters=50, seconds=seconds)
+    server.stop()
+    for what, times in crowd.times.items():
+        quantiles = ", ".join(
+            f"p{100 * q:.0f} {1000 * crowd.quantile(what, q):.0f} ms" for q in (0.5, 0.95, 0.99)
+        )
+        print(
+            f"{what}: {len(times):,} in {seconds:g} s ({len(times) / seconds:.0f} a second), {quantiles}"
+        )
+    print(f"answers: {dict(crowd.statuses)}")
+    print(f"unexpected: {crowd.unexpected[:3]} ({len(crowd.unexpected)})")
+    begin = time.perf_counter()
+    print(f"lost: {lost(crowd, database)}; all replayed in {time.perf_counter() - begin:.1f} s")
+
+
+def kill(database: str, seconds: float, kills: int) -> None:
+    """Print how many acknowledged writes there were, and which are not there."""
+    server = Server(database)
+    crowd = Crowd(server, campaigns=20)
+    for number in range(kills):
+        crowd.run(planners=2, reporters=8, seconds=random.uniform(0.05, 1.5), end=server.kill)
+        server.start()
+        if (number + 1) % 10 == 0:
+            print(
+                f"{number + 1} kills: {len(crowd.rounds):,} rounds and {len(crowd.outcomes):,} outcomes acknowledged, "
+                f"lost: {lost(crowd, database)}",
+                flush=True,
+            )
+    server.stop()
+
+
+def main() -> None:
+    """Run a part."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("part", choices=["load", "kills"])
+    parser.add_argument("--database")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--kills", type=int, default=100)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        database = given.database or str(Path(folder) / "load.db")
+        {"load": load, "kills": kill}[given.part](database, given.seconds, given.kills)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Events: what happened in a campaign, in order, each sealed with a hash of itself and of the one before.
+
+    hash = SHA-256 of the canonical JSON of [previous, campaign, number, time, who, kind, version, body, key]
+
+Canonical JSON has sorted keys, no blanks, no escapes but those that JSON needs, and no numbers that are not finite. So the
+same events have the same hashes in any database and in any file, and nobody can change one without changing all that follow.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from heterobandits.errors import InvalidInput, UnsupportedVersion, json_from, shown, whole_number
+
+VERSION = 1
+NOTHING = "0" * 64  # what the first event has for the hash of the one before
+KINDS = (
+    "created",
+    "agents added",
+    "arms added",
+    "renamed",
+    "retired",
+    "returned",
+    "agent revised",
+    "policy changed",
+    "season changed",
+    "round planned",
+    "overridden",
+    "reported",
+    "corrected",
+    "withdrawn",
+    "round closed",
+    "note",
+    "link issued",
+    "link revoked",
+)
+
+
+class Draft(NamedTuple):
+    """An event that is not in the log yet."""
+
+    kind: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened: number in its campaign from 1 on, time in UTC, who did it, and what it was.
+
+    `key` is what the one who wrote it called the request, so that the same request again does nothing twice.
+    """
+
+    campaign: str
+    number: int
+    time: str
+    who: str
+    kind: str
+    body: dict[str, Any]
+    key: str | None
+    previous: str
+    hash: str
+    version: int = VERSION
+
+
+class NotInOrder(InvalidInput):
+    """An event that does not follow on the one before, or is not what its hash says."""
+
+
+def canonical(value: Any) -> str:
+    """The JSON text of a value, the same for equal values.
+
+    >>> canonical({"b": [1, 0.5], "a": "ü"})
+    '{"a":"ü","b":[1,0.5]}'
+    """
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
+
+
+def now() -> str:
+    """The time in UTC, to the microsecond, as it stands in events: 2026-03-01T09:30:00.000000Z."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def sealed(
+    drafts: Iterable[Draft],
+    campaign: str,
+    *,
+    after: int,
+    previous: str,
+    time: str,
+    who: str,
+    key: str | None = None,
+) -> list[Event]:
+    """The events that these drafts become after event `after`, whose hash is `previous`."""
+    made = []
+    for number, (kind, body) in enumerate(drafts, after + 1):
+        hashed = hash_of(previous, campaign, number, time, who, kind, VERSION, body, key)
+        made.append(Event(campaign, number, time, who, kind, body, key, previous, hashed))
+        previous = hashed
+    return made
+
+
+def hash_of(*parts: Any) -> str:
+    """The hash of an event's parts, in the order of the head of this module."""
+    return hashlib.sha256(canonical(parts).encode()).hexdigest()
+
+
+def hash_again(event: Event) -> str:
+    """What the hash of an event has to be."""
+    e = event
+    parts = (e.previous, e.campaign, e.number, e.time, e.who, e.kind, e.version, e.body, e.key)
+    return hash_of(*parts)
+
+
+def checked(events: Iterable[Event], after: int = 0, previous: str = NOTHING) -> Iterator[Event]:
+    """The events, if each follows on the one before, is what its hash says, and is of a version known here."""
+    campaign = None
+    for event in events:
+        campaign = campaign or event.campaign
+        place = f"event {after + 1}"
+        if event.version > VERSION or event.kind not in KINDS:
+            raise UnsupportedVersion(
+                f"{place} is {shown(event.kind)} of version {event.version}: this version knows up to {VERSION}; "
+                "use the newer heterobandits that wrote it"
+            )
+        if event.number != after + 1 or event.campaign != campaign:
+            raise NotInOrder(
+                f"{place} is missing: event {event.number} of campaign {shown(event.campaign)} is in its place"
+            )
+        if event.previous != previous:
+            raise NotInOrder(f"{place} does not follow on the one before: that was changed")
+        if event.hash != hash_again(event):
+            raise NotInOrder(f"{place} is not what its hash says: it was changed")
+        yield event
+        after, previous = event.number, event.hash
+
+
+def line(event: Event) -> str:
+    """An event as a line of NDJSON."""
+    return canonical(asdict(event))
+
+
+def from_line(text: str) -> Event:
+    """The event that a line tells of; whether it fits is for `checked` to say."""
+    try:
+        read = json_from(text)
+        event = Event(**read)
+    except InvalidInput:
+        raise
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidInput(f"not an event of a campaign: {shown(text)}") from None
+    texts = (event.campaign, event.time, event.who, event.kind, event.previous, event.hash)
+    for value in texts:
+        if not isinstance(value, str):
+            raise InvalidInput(f"not an event of a campaign: {shown(value)} is not a text")
+    if not (event.key is None or isinstance(event.key, str)) or not isinstance(event.body, dict):
+        raise InvalidInput(f"not an event of a campaign: {shown(text)}")
+    whole_number(event.number, "the number of an event", 1)
+    whole_number(event.version, "the version of an event", 1)
+    try:
+        canonical(event.body).encode()
+    except (ValueError, RecursionError):
+        raise InvalidInput(
+            f"event {event.number} has what no event can have: {shown(text)}"
+        ) from None
+    return event

@@ -1,0 +1,205 @@
+"""A store with the states of its campaigns at hand: reading what stands now, and writing what follows from it.
+
+Whoever writes reads the state, makes the events that are to follow on it, lets the fold check them, and appends them. If
+somebody else was faster, it reads on and tries again; what is no longer possible then is refused as such.
+"""
+
+import random
+import threading
+import time
+import zlib
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from heterobandits.campaigns import snapshots
+from heterobandits.campaigns.events import NOTHING, Draft, Event, checked, now, sealed
+from heterobandits.campaigns.folding import fold
+from heterobandits.campaigns.inputs import called, plain
+from heterobandits.campaigns.state import State
+from heterobandits.campaigns.store import (
+    Conflict,
+    Snapshot,
+    Store,
+    StoreUnavailable,
+    UnknownCampaign,
+)
+from heterobandits.errors import InvalidInput, shown
+
+TRIES = 20
+PATIENCE = 0.02  # seconds before the second try, at most
+MOST_STATES = 256  # that are at hand
+ELSEWHERE = "*"  # the scope of keys of requests that make a campaign
+
+
+class KeyReused(InvalidInput):
+    """An idempotency key of another request."""
+
+
+class Request(NamedTuple):
+    """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice."""
+
+    who: str
+    key: str | None = None
+    digest: str = ""
+
+
+class Done(NamedTuple):
+    """What was written: the state after it, its events, and whether they had been written for this key before."""
+
+    state: State
+    events: list[Event]
+    repeated: bool = False
+
+
+class Log:
+    """The campaigns of a store. Any number of threads may use it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._states: OrderedDict[str, State] = OrderedDict()
+        self._kept: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def state(self, campaign: str) -> State:
+        """What stands now."""
+        known = self._states.get(campaign) or self._snapshot(campaign)
+        events = self.store.read(campaign, 0 if known is None else known.number)
+        if known is None and not events:
+            raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
+        if not events:
+            return self._remember(known)  # type: ignore[arg-type]
+        after = (0, NOTHING) if known is None else (known.number, known.hash)
+        return self._remember(fold(checked(events, *after), known))
+
+    def at(self, campaign: str, number: int) -> State:
+        """What stood after event `number`."""
+        known = self._snapshot(campaign)
+        if known is None or known.number > number:
+            known = None
+        events = self.store.read(campaign, 0 if known is None else known.number, number)
+        if known is None and not events:
+            raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
+        return fold(events, known) if events or known is None else known
+
+    def write(
+        self, campaign: str, request: Request, make: Callable[[State], Iterable[Draft]]
+    ) -> Done:
+        """Append what `make` drafts for the state as it is when it is written; nothing if it drafts nothing."""
+        who = called(request.who, "who")
+        for attempt in range(TRIES):
+            with self._turn(campaign):  # those of this process need not be in each other's way
+                again = self._repeated(campaign, request)
+                if again is not None:
+                    return again
+                state = self.state(campaign)
+                drafts = list(make(state))
+                if not drafts:
+                    return Done(state, [])
+                events = sealed(
+                    drafts,
+                    campaign,
+                    after=state.number,
+                    previous=state.hash,
+                    time=max(now(), state.changed),
+                    who=who,
+                    key=request.key,
+                )
+                following = fold(events, state)
+                try:
+                    self._append(events, campaign, request)
+                except Conflict:
+                    time.sleep(random.random() * PATIENCE * attempt)
+                    continue
+                return Done(self._remember(following), events)
+        raise Conflict(
+            f"campaign {shown(campaign)} is being changed by others without a pause: try again"
+        )
+
+    def begin(self, campaign: str, request: Request, drafts: Iterable[Draft]) -> Done:
+        """A new campaign of this id, with these first events."""
+        events = sealed(
+            drafts,
+            campaign,
+            after=0,
+            previous=NOTHING,
+            time=now(),
+            who=called(request.who, "who"),
+            key=request.key,
+        )
+        return self.begin_with(events, request)
+
+    def begin_with(self, events: list[Event], request: Request) -> Done:
+        """A new campaign with events that are sealed already."""
+        again = self._repeated(ELSEWHERE, request)
+        if again is not None:
+            return again
+        state = fold(checked(events))
+        try:
+            self._append(events, ELSEWHERE, request)
+        except Conflict:
+            again = self._repeated(ELSEWHERE, request)
+            if again is None:
+                raise
+            return again
+        return Done(self._remember(state), events)
+
+    def _append(self, events: list[Event], scope: str, request: Request) -> None:
+        self.store.append(events, scope=scope, key=request.key, digest=request.digest)
+
+    def _repeated(self, scope: str, request: Request) -> Done | None:
+        """What a request with this key has written before."""
+        if request.key is None:
+            return None
+        found = self.store.keyed(scope, plain(request.key, "Idempotency-Key"))
+        if found is None:
+            return None
+        if found.digest != request.digest:
+            raise KeyReused(f"the key {shown(request.key)} was used for another request")
+        events = self.store.read(found.campaign, found.first - 1, found.last)
+        return Done(self.state(found.campaign), events, repeated=True)
+
+    def _turn(self, campaign: str) -> threading.Lock:
+        with self._lock:
+            return self._turns[campaign]
+
+    def _remember(self, state: State) -> State:
+        """The state, at hand for the next; every now and then it is kept in the store."""
+        with self._lock:
+            had = self._states.get(state.campaign)
+            if had is None or had.number <= state.number:
+                self._states[state.campaign] = state
+            self._states.move_to_end(state.campaign)
+            if len(self._states) > MOST_STATES:
+                self._states.popitem(last=False)
+            kept = self._kept.get(state.campaign, 0)
+            due = state.number >= kept + max(snapshots.FIRST, state.number // 10)
+            if due:
+                self._kept[state.campaign] = state.number
+        if due:
+            self.keep(state)
+        return state
+
+    def keep(self, state: State) -> None:
+        """Put a snapshot of a state into the store, if that can be."""
+        data: Any = snapshots.written(state)
+        with suppress(StoreUnavailable):
+            self.store.keep_snapshot(state.campaign, Snapshot(state.number, snapshots.FORMAT, data))
+
+    def _snapshot(self, campaign: str) -> State | None:
+        """The state that was kept, if one was, and this version can read it."""
+        found = self.store.snapshot(campaign)
+        if found is None or found.made_with != snapshots.FORMAT:
+            return None
+        try:
+            state = snapshots.read(found.data)
+        except (ValueError, KeyError, TypeError, zlib.error, InvalidInput):
+            return None  # it may be thrown away at any time
+        there = self.store.read(campaign, state.number - 1, state.number)
+        if [event.hash for event in there] != [state.hash]:
+            return None
+        with self._lock:
+            self._kept[campaign] = max(self._kept.get(campaign, 0), state.number)
+        return state

@@ -1,0 +1,144 @@
+"""The rounds of a campaign: who was sent where, who went elsewhere, and what is known of each visit.
+
+In a snapshot rounds are flat lists of numbers, unpacked when somebody looks at them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from heterobandits.history import Outcome
+
+Pair = tuple[int, int]  # an agent and an arm, by number
+TOLD = 5  # numbers of a packed visit: agent, arm, successes, tests, event
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of a visit: (successes, tests), or None if it was not done; and the event that said so last."""
+
+    counts: Outcome | None
+    event: int
+
+
+@dataclass(frozen=True)
+class Given:
+    """The circumstances of a round, by numbers of agents and arms."""
+
+    absent: frozenset[int] = frozenset()
+    closed: frozenset[int] = frozenset()
+    forbidden: frozenset[Pair] = frozenset()
+    forced: frozenset[Pair] = frozenset()
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round that was planned: the event that did, the arm of each agent, and what came of it.
+
+    `moved` has the arms of those whom somebody sent elsewhere by hand; `told` what is known of each visit.
+    """
+
+    number: int
+    event: int
+    time: str
+    given: Given
+    assignment: tuple[int | None, ...]
+    moved: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    told: Mapping[Pair, Told] = field(default_factory=dict)
+    closed: bool = False
+
+    def arms_of(self, agent: int) -> tuple[int, ...]:
+        """Where an agent went: mostly one arm, or none."""
+        return self.moved[agent] if agent in self.moved else self._planned(agent)
+
+    def _planned(self, agent: int) -> tuple[int, ...]:
+        arm = self.assignment[agent] if agent < len(self.assignment) else None
+        return () if arm is None else (arm,)
+
+    @property
+    def sent(self) -> list[Pair]:
+        """Who went where, by agent."""
+        agents = sorted({*range(len(self.assignment)), *self.moved})
+        return [(agent, arm) for agent in agents for arm in self.arms_of(agent)]
+
+    @property
+    def missing(self) -> list[Pair]:
+        """The visits of which nothing is known."""
+        return [pair for pair in self.sent if pair not in self.told]
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody is still to report, and it was not closed."""
+        planned = sum(arm is not None for arm in self.assignment)
+        moved = sum(len(arms) - len(self._planned(agent)) for agent, arms in self.moved.items())
+        return not self.closed and len(self.told) < planned + moved
+
+
+class Rounds(Sequence[Round]):
+    """Rounds of which some are still packed."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = list(items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, place: int) -> Round: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Rounds": ...
+    def __getitem__(self, place: int | slice) -> "Round | Rounds":
+        if isinstance(place, slice):
+            return Rounds(self._items[place])
+        item = self._items[place]
+        if not isinstance(item, Round):
+            item = self._items[place] = unpacked(item)
+        return item
+
+    def put(self, round: Round) -> None:
+        """A round in its place; only by whom it belongs to."""
+        self._items[round.number - 1 : round.number] = [round]
+
+    def copy(self) -> "Rounds":
+        """The same, to be changed."""
+        return Rounds(self._items)
+
+    @property
+    def packed(self) -> list[Any]:
+        """All of them, packed."""
+        return [packed(item) if isinstance(item, Round) else item for item in self._items]
+
+
+def packed(round: Round) -> list[Any]:
+    """A round as lists of numbers."""
+    told: list[int] = []
+    for (agent, arm), known in round.told.items():
+        told += (agent, arm, *(known.counts or (-1, -1)), known.event)
+    given = round.given
+    return [
+        round.number,
+        round.event,
+        round.time,
+        [sorted(part) for part in (given.absent, given.closed, given.forbidden, given.forced)],
+        [-1 if arm is None else arm for arm in round.assignment],
+        [[agent, *arms] for agent, arms in round.moved.items()],
+        told,
+        round.closed,
+    ]
+
+
+def unpacked(item: list[Any]) -> Round:
+    """The round that was packed."""
+    number, event, time, (absent, closed, forbidden, forced), arms, moved, told, shut = item
+    pairs = (frozenset(map(tuple, part)) for part in (forbidden, forced))
+    visits = (told[i : i + TOLD] for i in range(0, len(told), TOLD))
+    return Round(
+        number,
+        event,
+        time,
+        Given(frozenset(absent), frozenset(closed), *pairs),
+        tuple(None if arm < 0 else arm for arm in arms),
+        {agent: tuple(places) for agent, *places in moved},
+        {(a, n): Told(None if k < 0 else (k, t), e) for a, n, k, t, e in visits},
+        shut,
+    )

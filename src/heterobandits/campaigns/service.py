@@ -1,0 +1,460 @@
+"""What people do with a campaign: plain functions of a log, the id of a campaign, and who asks.
+
+A function that changes something returns a `Done`: the state after it and the events that were written. What only looks
+takes a state, which `Log.state` has.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from heterobandits.campaigns import plans
+from heterobandits.campaigns.events import Draft, Event, from_line, line, now
+from heterobandits.campaigns.folding import fold, given_from, policy_body
+from heterobandits.campaigns.inputs import (
+    agents_from,
+    arms_from,
+    called,
+    new_name,
+    outcome_from,
+    policy_from,
+    season_from,
+    seed_from,
+    text_from,
+)
+from heterobandits.campaigns.log import Done, Log, Request
+from heterobandits.campaigns.rounds import Given, Round
+from heterobandits.campaigns.state import ROLES, State, id_of, moment
+from heterobandits.errors import InvalidInput, choice, listed, shown
+from heterobandits.plans import Explanation, Plan
+
+TOKEN_BYTES = 32
+ID_BYTES = 6
+
+
+class Stale(InvalidInput):
+    """A correction of what has changed since the one who corrects has looked."""
+
+
+def create(
+    log: Log,
+    request: Request,
+    *,
+    name: str,
+    agents: Any,
+    arms: Any,
+    policy: str | None = None,
+    delta: float | None = None,
+    memory: int | None = None,
+    seed: int = 0,
+    season: int | None = None,
+) -> Done:
+    """A new campaign; its id is `done.state.campaign`."""
+    rounds = season_from(season)
+    chosen = policy_from(policy, delta, rounds, memory)
+    body = {
+        "name": called(name),
+        "agents": [{"name": n, **r.body} for n, r in agents_from(agents)],
+        "arms": [{"name": n} for n in arms_from(arms)],
+        "policy": policy_body(chosen),
+        "seed": seed_from(seed),
+        "season": rounds,
+    }
+    return log.begin(secrets.token_hex(ID_BYTES), request, [Draft("created", body)])
+
+
+def add_agents(log: Log, campaign: str, request: Request, agents: Any) -> Done:
+    """New agents, from the next round on."""
+
+    def make(state: State) -> list[Draft]:
+        new = agents_from(agents, state.agent_names)
+        return [Draft("agents added", {"agents": [{"name": n, **r.body} for n, r in new]})]
+
+    return log.write(campaign, request, make)
+
+
+def add_arms(log: Log, campaign: str, request: Request, arms: Any) -> Done:
+    """New arms, from the next round on."""
+
+    def make(state: State) -> list[Draft]:
+        return [
+            Draft("arms added", {"arms": [{"name": n} for n in arms_from(arms, state.arm_names)]})
+        ]
+
+    return log.write(campaign, request, make)
+
+
+def member(state: State, kind: Literal["agent", "arm"], key: Any) -> dict[str, str]:
+    """An agent or arm as it stands in events."""
+    return {
+        "what": kind,
+        "id": id_of(kind, state.agent(key) if kind == "agent" else state.arm(key)),
+    }
+
+
+def rename(
+    log: Log,
+    campaign: str,
+    request: Request,
+    kind: Literal["agent", "arm", "campaign"],
+    key: Any,
+    name: str,
+) -> Done:
+    """Another name for an agent, an arm or (with no key) the campaign."""
+
+    def make(state: State) -> list[Draft]:
+        if kind == "campaign":
+            return [Draft("renamed", {"what": kind, "name": called(name)})]
+        which = member(state, kind, key)
+        taken = state.agent_names if kind == "agent" else state.arm_names
+        others = [one for i, one in enumerate(taken) if id_of(kind, i) != which["id"]]
+        return [Draft("renamed", which | {"name": new_name(name, others)})]
+
+    return log.write(campaign, request, make)
+
+
+def retire(
+    log: Log, campaign: str, request: Request, kind: Literal["agent", "arm"], key: Any
+) -> Done:
+    """An agent or arm is not planned with from the next round on; what was found counts."""
+    return log.write(campaign, request, lambda state: [Draft("retired", member(state, kind, key))])
+
+
+def bring_back(
+    log: Log, campaign: str, request: Request, kind: Literal["agent", "arm"], key: Any
+) -> Done:
+    """One that was retired is planned with again."""
+    return log.write(campaign, request, lambda state: [Draft("returned", member(state, kind, key))])
+
+
+def revise(
+    log: Log,
+    campaign: str,
+    request: Request,
+    agent: Any,
+    reports: Mapping[str, Any],
+    since: Literal["now", "always"],
+) -> Done:
+    """Another way to report: since now, if the agent has changed, or always, if it was stated wrongly.
+
+    `reports` has what changes: sensitivity, false_positive_rate, tests, calibration, false_positive_calibration.
+    """
+
+    def make(state: State) -> list[Draft]:
+        number = state.agent(agent)
+        had = state.rows[state.agents[number].row].reports.body
+        if "calibration" in reports and "sensitivity" not in reports:
+            had.pop("sensitivity")
+        given = {"name": state.agents[number].name} | had | dict(reports)
+        ((_, made),) = agents_from([given], place=lambda i: "reports")
+        body = {"id": id_of("agent", number), "since": since, "reports": made.body}
+        return [Draft("agent revised", body)]
+
+    choice(since, "since", ("now", "always"))
+    return log.write(campaign, request, make)
+
+
+def set_policy(
+    log: Log,
+    campaign: str,
+    request: Request,
+    policy: str | None = None,
+    delta: float | None = None,
+    memory: int | None = None,
+) -> Done:
+    """Another policy, or the same with another delta, from the next round on."""
+
+    def make(state: State) -> list[Draft]:
+        name = state.policy.name if policy is None else policy
+        level = state.policy.delta if delta is None else delta
+        chosen = policy_from(name, level, state.season, memory)
+        return [Draft("policy changed", {"policy": policy_body(chosen)})]
+
+    return log.write(campaign, request, make)
+
+
+def set_season(log: Log, campaign: str, request: Request, season: int | None) -> Done:
+    """Another number of rounds in the season; None for no end."""
+    body = {"season": season_from(season)}
+    return log.write(campaign, request, lambda state: [Draft("season changed", body)])
+
+
+def preview(state: State, **circumstances: Any) -> tuple[Given, Plan]:
+    """The plan of the next round, which changes nothing; absent, closed, forbidden and forced by names or ids."""
+    given = given_from(state, **circumstances)
+    return given, plans.plan_of(state, given)
+
+
+def preview_body(state: State, **circumstances: Any) -> dict[str, Any]:
+    """The same as it would stand in the event."""
+    given, plan = preview(state, **circumstances)
+    return plans.body_of(state, given, plan)
+
+
+def plan_round(log: Log, campaign: str, request: Request, **circumstances: Any) -> Done:
+    """The next round, planned and recorded; several may wait for outcomes."""
+
+    def make(state: State) -> list[Draft]:
+        return [Draft("round planned", preview_body(state, **circumstances))]
+
+    return log.write(campaign, request, make)
+
+
+def override(
+    log: Log, campaign: str, request: Request, round: int, agent: Any, arms: Iterable[Any]
+) -> Done:
+    """Somebody went elsewhere than planned: to these arms, mostly one, or to none."""
+    places = listed(arms, "arms", "arms")
+
+    def make(state: State) -> list[Draft]:
+        body = {
+            "round": state.round(round).number,
+            "agent": id_of("agent", state.agent(agent)),
+            "arms": [id_of("arm", state.arm(arm)) for arm in places],
+        }
+        return [Draft("overridden", body)]
+
+    return log.write(campaign, request, make)
+
+
+def report(
+    log: Log, campaign: str, request: Request, round: int, outcomes: Mapping[Any, Any]
+) -> Done:
+    """What came of visits, all of them or none: by agent, or by (agent, arm) of one that went to several.
+
+    An outcome is 0, 1, a pair (successes, tests), or "not done". What is reported already is refused, unless it is the same.
+    """
+
+    def make(state: State) -> list[Draft]:
+        made = []
+        for at, body in bodies(state, round, outcomes):
+            told = at.told.get((state.agent(body["agent"]), state.arm(body["arm"])))
+            if told is None or counts_body(told.counts).items() - body.items():
+                made.append(Draft("reported", body))
+        return made
+
+    return log.write(campaign, request, make)
+
+
+def correct(
+    log: Log,
+    campaign: str,
+    request: Request,
+    round: int,
+    outcomes: Mapping[Any, Any],
+    seen: int | None = None,
+) -> Done:
+    """Other outcomes instead of those reported, given likewise; refused if they have changed since event `seen`."""
+
+    def make(state: State) -> list[Draft]:
+        made = []
+        for at, body in bodies(state, round, outcomes):
+            pair = (state.agent(body["agent"]), state.arm(body["arm"]))
+            told = at.told.get(pair)
+            check_seen(state, at, pair, seen)
+            if told is None or counts_body(told.counts).items() - body.items():
+                made.append(Draft("corrected", body))
+        return made
+
+    return log.write(campaign, request, make)
+
+
+def withdraw(
+    log: Log,
+    campaign: str,
+    request: Request,
+    round: int,
+    agents: Iterable[Any],
+    seen: int | None = None,
+) -> Done:
+    """What these agents (or pairs of agent and arm) reported of a round is taken back."""
+    which = list(agents)
+
+    def make(state: State) -> list[Draft]:
+        at = state.round(round)
+        pairs = [visit(state, at, key) for key in which]
+        for pair in pairs:
+            check_seen(state, at, pair, seen)
+        return [Draft("withdrawn", visit_body(at, pair)) for pair in pairs]
+
+    return log.write(campaign, request, make)
+
+
+def bodies(
+    state: State, round: int, outcomes: Mapping[Any, Any]
+) -> list[tuple[Round, dict[str, Any]]]:
+    """Outcomes of a round as they stand in events."""
+    at = state.round(round)
+    if not outcomes:
+        raise InvalidInput("outcomes is empty: at least one outcome")
+    made = []
+    for key, outcome in outcomes.items():
+        pair = visit(state, at, key)
+        counts = outcome_from(outcome, state.agents[pair[0]].name)
+        made.append((at, visit_body(at, pair) | counts_body(counts)))
+    return made
+
+
+def visit(state: State, round: Round, key: Any) -> tuple[int, int]:
+    """The visit that an agent, or a pair (agent, arm), means."""
+    if isinstance(key, tuple):
+        return state.pair(key, "outcomes")
+    agent = state.agent(key)
+    arms = round.arms_of(agent)
+    name = state.agents[agent].name
+    if not arms:
+        raise InvalidInput(
+            f"round {round.number} sent {name!r} nowhere: if it went somewhere, override the plan first"
+        )
+    if len(arms) > 1:
+        places = ", ".join(state.arms[n].name for n in arms)
+        raise InvalidInput(
+            f"{name!r} went to {places} in round {round.number}: say which arm it is of"
+        )
+    return agent, arms[0]
+
+
+def visit_body(round: Round, pair: tuple[int, int]) -> dict[str, Any]:
+    """A visit as it stands in events."""
+    agent, arm = pair
+    return {"round": round.number, "agent": id_of("agent", agent), "arm": id_of("arm", arm)}
+
+
+def counts_body(counts: tuple[int, int] | None) -> dict[str, Any]:
+    """What came of a visit, likewise."""
+    if counts is None:
+        return {"missing": True}
+    return {"successes": counts[0], "tests": counts[1]}
+
+
+def check_seen(state: State, round: Round, pair: tuple[int, int], seen: int | None) -> None:
+    """Refuse to change what has changed since event `seen`."""
+    told = round.told.get(pair)
+    if seen is not None and told is not None and told.event > seen:
+        raise Stale(
+            f"what {state.agents[pair[0]].name!r} reported of round {round.number} has changed since event {seen}: "
+            f"event {told.event} did"
+        )
+
+
+def close_round(log: Log, campaign: str, request: Request, round: int) -> Done:
+    """Nobody waits for a round any more; what comes later is taken all the same."""
+    return log.write(
+        campaign,
+        request,
+        lambda state: [Draft("round closed", {"round": state.round(round).number})],
+    )
+
+
+def add_note(
+    log: Log, campaign: str, request: Request, text: str, round: int | None = None
+) -> Done:
+    """A note for those who read the history."""
+    body = {"text": text_from(text), "round": round}
+    return log.write(campaign, request, lambda state: [Draft("note", body)])
+
+
+def issue_link(
+    log: Log,
+    campaign: str,
+    request: Request,
+    *,
+    role: str,
+    name: str,
+    agent: Any = None,
+    expires: str | None = None,
+) -> tuple[Done, str]:
+    """A link for somebody, and its token, which nobody can read again: the log has only its hash."""
+    choice(role, "role", ROLES)
+    link, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(TOKEN_BYTES)
+    token = f"hb_{campaign}_{link}_{secret}"
+
+    def make(state: State) -> list[Draft]:
+        if expires is not None and moment(expires) <= moment(now()):
+            raise InvalidInput(f"expires is {shown(expires)}: a time to come")
+        body = {
+            "link": link,
+            "role": role,
+            "name": called(name),
+            "agent": None if agent is None else id_of("agent", state.agent(agent)),
+            "expires": expires,
+            "token_hash": token_hash(token),
+        }
+        return [Draft("link issued", body)]
+
+    return log.write(campaign, request, make), token
+
+
+def revoke_link(log: Log, campaign: str, request: Request, link: str) -> Done:
+    """A link no longer opens anything."""
+    return log.write(campaign, request, lambda state: [Draft("link revoked", {"link": link})])
+
+
+def token_hash(token: str) -> str:
+    """What is kept of a token: 256 random bits need no salt."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def history(log: Log, campaign: str, after: int = 0, upto: int | None = None) -> list[Event]:
+    """The events after number `after`."""
+    log.store.head(campaign)
+    return log.store.read(campaign, after, upto)
+
+
+def planned(log: Log, campaign: str, round: Round) -> dict[str, Any]:
+    """The plan of a round as it was recorded: the body of its event."""
+    (event,) = log.store.read(campaign, round.event - 1, round.event)
+    return event.body
+
+
+def explain(log: Log, campaign: str, round: int | None = None) -> dict[int, Explanation]:
+    """Why a round sent each agent where it was planned to go, from what was known then; of the last round if none is named."""
+    state = log.state(campaign)
+    at = state.round(len(state.rounds) if round is None else round)
+    return plans.explanations(log.at(campaign, at.event - 1), at.given)
+
+
+def export(log: Log, campaign: str) -> str:
+    """All events, a line of JSON for each."""
+    return "".join(f"{line(event)}\n" for event in history(log, campaign))
+
+
+def import_events(log: Log, request: Request, text: str) -> Done:
+    """The campaign that was exported, with the same events and hashes; what is there already goes on from where it stands."""
+    events = [from_line(row) for row in text.removeprefix("\ufeff").splitlines() if row.strip()]
+    if not events:
+        raise InvalidInput("nothing to import: a file of events, a line of JSON for each")
+    campaign = events[0].campaign
+    there = log.store.read(campaign)
+    if not there:
+        return log.begin_with(events, request)
+    if [event.hash for event in events[: len(there)]] != [
+        event.hash for event in there[: len(events)]
+    ]:
+        raise InvalidInput(
+            f"there is a campaign {shown(campaign)} with another history: they part after event "
+            f"{common(events, there)}"
+        )
+    if len(events) > len(there):
+        state = fold(events)  # which refuses what cannot be
+        log.store.append(events[len(there) :])
+        return Done(log.state(state.campaign), events[len(there) :])
+    return Done(log.state(campaign), [])
+
+
+def common(one: list[Event], other: list[Event]) -> int:
+    """How many first events two histories have in common."""
+    same = 0
+    for a, b in zip(one, other, strict=False):
+        if a.hash != b.hash:
+            break
+        same += 1
+    return same
+
+
+def digest_of(*parts: Any) -> str:
+    """What tells requests with the same idempotency key apart."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

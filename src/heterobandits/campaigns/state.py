@@ -1,0 +1,235 @@
+"""What stands in a campaign after its events: who and what there is, the rounds with their outcomes, the two tables of learning.
+
+Agents and arms have numbers, from 0 on, which never change; in events and for programs they are `agent-1`, `arm-1`. An
+agent whose reports have changed for good has several rows in the tables, each with the first round it holds for: what it
+found before counts as it was reported then.
+
+A state is never changed once it is made: `folding.fold` makes the next one. So whoever reads one needs no lock.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.campaigns.inputs import ID, Reports
+from heterobandits.campaigns.rounds import Given, Pair, Round, Rounds
+from heterobandits.errors import InvalidInput, composed, shown, unknown, whole_number
+from heterobandits.knowledge import Knowledge, Visit, recalled
+from heterobandits.matching import Circumstances
+from heterobandits.policies import Policy
+from heterobandits.team import Team
+
+Table = npt.NDArray[np.int64]
+Kind = Literal["agent", "arm"]
+ROLES = ("owner", "planner", "reporter", "viewer")
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Somebody who is sent: a name, whether it still is, and its row in the tables now."""
+
+    name: str
+    row: int
+    retired: bool = False
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A place, and whether anybody is still sent there."""
+
+    name: str
+    retired: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """How an agent reports, from a round on."""
+
+    agent: int
+    since: int
+    reports: Reports
+
+
+@dataclass(frozen=True)
+class Link:
+    """Who holds it may do what its role says; of the token only the hash is known."""
+
+    id: str
+    role: str
+    name: str
+    agent: int | None
+    expires: str | None
+    token_hash: str
+    event: int
+    revoked: bool = False
+
+    def holds(self, time: str) -> bool:
+        """Whether it still may be used, at this time."""
+        return not self.revoked and (self.expires is None or moment(time) < moment(self.expires))
+
+
+@dataclass(eq=False)
+class State:
+    """A campaign after event `number`, whose hash is `hash`."""
+
+    campaign: str
+    number: int
+    hash: str
+    created: str
+    changed: str
+    name: str
+    agents: list[Agent]
+    rows: list[Row]
+    arms: list[Arm]
+    policy: Policy
+    seed: int
+    season: int | None
+    rounds: Rounds
+    links: dict[str, Link]
+    pulls: Table
+    successes: Table
+    waiting: frozenset[int]
+
+    @cached_property
+    def team(self) -> Team:
+        """Everybody who ever reported, a row for each way to report."""
+        columns = [row.reports for row in self.rows]
+        return Team(
+            [r.sensitivity for r in columns],
+            [self._row_name(i, row) for i, row in enumerate(self.rows)],
+            false_positive_rates=[r.false_positive_rate for r in columns],
+            tests=[r.tests for r in columns],
+            calibration=[r.calibration for r in columns],
+            false_positive_calibration=[r.false_positive_calibration for r in columns],
+        )
+
+    @cached_property
+    def arm_names(self) -> tuple[str, ...]:
+        """Of all arms."""
+        return tuple(arm.name for arm in self.arms)
+
+    @cached_property
+    def agent_names(self) -> tuple[str, ...]:
+        """Of all agents."""
+        return tuple(agent.name for agent in self.agents)
+
+    @property
+    def next_round(self) -> int:
+        """The number of the round that would be planned next."""
+        return len(self.rounds) + 1
+
+    @property
+    def rounds_left(self) -> int | None:
+        """How many rounds of the season are not planned yet; None if it has no end."""
+        return None if self.season is None else max(0, self.season - len(self.rounds))
+
+    def agent(self, key: Any) -> int:
+        """The number of an agent, given by its name or id."""
+        return located(key, "agent", self.agent_names)
+
+    def arm(self, key: Any) -> int:
+        """The number of an arm, given by its name or id."""
+        return located(key, "arm", self.arm_names)
+
+    def pair(self, key: Any, name: str) -> Pair:
+        """An agent and an arm, given by names or ids."""
+        if not isinstance(key, (tuple, list)) or len(key) != 2:
+            raise InvalidInput(f"{name} has {shown(key)}: pairs (agent, arm)")
+        return self.agent(key[0]), self.arm(key[1])
+
+    def round(self, number: Any) -> Round:
+        """The round of this number."""
+        n = whole_number(number, "round", 0)
+        if not 1 <= n <= len(self.rounds):
+            planned = f"rounds 1 to {len(self.rounds)} are" if self.rounds else "none is yet"
+            raise InvalidInput(f"round {shown(n)} is not planned: {planned}")
+        return self.rounds[n - 1]
+
+    def row_in(self, agent: int, number: int) -> int:
+        """The row of an agent's visits in the round of this number."""
+        now = self.agents[agent].row
+        if self.rows[now].since <= number:
+            return now
+        rows = [i for i, row in enumerate(self.rows) if row.agent == agent]
+        held = [i for i in rows if self.rows[i].since <= number]
+        return held[-1] if held else rows[0]
+
+    def circumstances(self, given: Given) -> Circumstances:
+        """The same for the rows of the team: who left stays home, and arms that were given up are closed."""
+        row = [agent.row for agent in self.agents]
+        here = {agent.row for agent in self.agents if not agent.retired}
+        gone = {n for n, arm in enumerate(self.arms) if arm.retired}
+
+        def rows(pairs: Iterable[Pair]) -> list[Pair]:
+            return [(row[a], n) for a, n in pairs]
+
+        return Circumstances.of(
+            self.team.names,
+            self.arm_names,
+            [row[a] for a in given.absent],
+            given.closed | gone,
+            rows(given.forbidden),
+            rows(given.forced),
+            [i for i in range(len(self.rows)) if i not in here],
+        )
+
+    def visits(self, round: Round) -> Iterator[Visit]:
+        """What is known of a round, by rows of the team."""
+        for (agent, arm), told in round.told.items():
+            if told.counts is not None:
+                yield Visit(round.number, self.row_in(agent, round.number), arm, *told.counts)
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What has been learned, as the policy recalls it."""
+        known = self.knows()
+        if not self.policy.forgets:
+            return known
+        start = Knowledge.of(len(self.rows), len(self.arms))
+        visits = [list(self.visits(round)) for round in self.rounds]
+        window, fade = self.policy.window, self.policy.fade
+        return replace(known, recalled=recalled(start, visits, window=window, fade=fade))
+
+    def knows(self) -> Knowledge:
+        """What has been learned, all of it."""
+        tables = (self.pulls.astype(np.int32), self.successes.astype(np.int32))
+        return Knowledge(*tables, len(self.rounds))
+
+    def _row_name(self, i: int, row: Row) -> str:
+        """The agent's name; for a row that no longer holds, with the round it held from."""
+        agent = self.agents[row.agent]
+        return agent.name if agent.row == i else f"{agent.name} (row {i})"
+
+
+def located(key: Any, kind: Kind, known: Sequence[str]) -> int:
+    """The number of an agent or arm given by its name or id."""
+    if isinstance(key, str):
+        found = ID.fullmatch(key)
+        if found and found[1] == kind and int(found[2]) <= len(known):
+            return int(found[2]) - 1
+        if composed(key) in known:
+            return known.index(composed(key))
+    raise unknown(kind, key, known)
+
+
+def id_of(kind: Kind, number: int) -> str:
+    """The id of an agent or arm.
+
+    >>> id_of("agent", 0)
+    'agent-1'
+    """
+    return f"{kind}-{number + 1}"
+
+
+def moment(text: str) -> datetime:
+    """A time as it stands in events, to compare with; a time without a zone is taken as UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"time is {shown(text)}: such as 2026-03-01T09:30:00Z") from None
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,23 @@
+"""What tests of campaigns share: a park with three rangers, and a log in a file."""
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.log import Log, Request
+from heterobandits.campaigns.store import Store
+
+VERA = Request("Vera")
+AGENTS = [
+    {"name": "Ana", "sensitivity": 0.9},
+    {"name": "Ben", "sensitivity": 0.6, "false_positive_rate": 0.05},
+    {"name": "Chi", "calibration": [17, 20], "tests": 12},
+]
+ARMS = ["river", "hill", "gate", "lake", "ford"]
+
+
+def opened(folder, name="campaigns.db"):
+    return Log(Store(folder / name))
+
+
+def park(log, **changes):
+    """The id of a new campaign."""
+    given = {"name": "North park", "agents": AGENTS, "arms": ARMS, "seed": 3} | changes
+    return service.create(log, VERA, **given).state.campaign

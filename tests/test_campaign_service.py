@@ -1,0 +1,466 @@
+"""The service: what people do with a campaign, through a log in a real file."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from campaigning import VERA, opened, park
+from heterobandits import InvalidInput
+from heterobandits.campaigns import service
+from heterobandits.campaigns.events import line
+from heterobandits.campaigns.folding import AlreadyTold
+from heterobandits.campaigns.inputs import Wrong
+from heterobandits.campaigns.log import KeyReused, Log, Request
+from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.store import Conflict, Store, UnknownCampaign
+from heterobandits.campaigns.verifying import verify
+
+
+@pytest.fixture
+def log(tmp_path):
+    return opened(tmp_path)
+
+
+@pytest.fixture
+def campaign(log):
+    return park(log)
+
+
+def sent(state, number):
+    """Who went where in a round, by name."""
+    round = state.round(number)
+    return {state.agents[a].name: state.arms[n].name for a, n in round.sent}
+
+
+class TestCreate:
+    """How a campaign begins."""
+
+    def test_every_mistake_is_named_and_nothing_is_kept(self, log):
+        agents = [
+            {"name": "Ana", "sensitivity": 1.2},
+            {"name": "Ana", "sensitivity": 0.5},
+            {"nam": 1},
+        ]
+        with pytest.raises(Wrong) as refused:
+            park(log, agents=agents)
+        places = [place for place, _ in refused.value.errors]
+        assert places == [
+            "agents[0].sensitivity",
+            "agents[1].name",
+            "agents[2]",
+            "agents[2].name",
+            "agents[2].sensitivity",
+        ]
+        assert log.store.heads() == []
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"agents": []}, "agents is empty"),
+            ({"arms": []}, "arms is empty"),
+            ({"arms": ["a", "a"]}, "that name is taken"),
+            ({"arms": ["only one"]}, "at most as many agents as arms"),
+            ({"name": "  "}, "not blank"),
+            ({"name": "x" * 201}, "201 letters"),
+            ({"policy": "season"}, "say how many rounds"),
+            ({"policy": "sesaon"}, "did you mean 'season'"),
+            ({"delta": 0}, "delta"),
+            ({"seed": -1}, "seed is -1"),
+            ({"season": 0}, "season is 0"),
+            ({"arms": [f"arm {i}" for i in range(400_000)]}, "at most 1,000,000 pairs"),
+        ],
+    )
+    def test_what_is_refused(self, log, changes, message):
+        with pytest.raises(InvalidInput, match=message):
+            park(log, **changes)
+        assert log.store.heads() == []
+
+    def test_the_policy_follows_from_the_season(self, log):
+        assert log.state(park(log)).policy.name == "posterior-sorted"
+        state = log.state(park(log, season=30))
+        assert (state.policy.name, state.policy.horizon, state.rounds_left) == ("season", 30, 30)
+
+    def test_names_are_composed(self, log):
+        state = log.state(park(log, name="Cafe\u0301", arms=["a\u0308", "b", "c"]))
+        assert (state.name, state.arm_names[0]) == ("Café", "ä")
+        assert state.arm("a\u0308") == 0
+
+
+class TestRounds:
+    """Planning and reporting."""
+
+    def test_a_preview_changes_nothing_and_the_plan_is_the_same(self, log, campaign):
+        state = log.state(campaign)
+        body = service.preview_body(state, absent=["Ben"], closed=["river"])
+        assert service.preview_body(state, absent=["Ben"], closed=["river"]) == body
+        assert log.store.head(campaign).number == 1
+        done = service.plan_round(log, campaign, VERA, absent=["Ben"], closed=["river"])
+        assert done.events[0].body == body
+        where = sent(done.state, 1)
+        assert set(where) == {"Ana", "Chi"}
+        assert "river" not in where.values()
+
+    def test_several_rounds_may_wait_and_results_come_in_any_order(self, log, campaign):
+        for _ in range(3):
+            service.plan_round(log, campaign, VERA)
+        assert log.state(campaign).waiting == {1, 2, 3}
+        service.report(log, campaign, VERA, 3, {"Ana": 1})
+        done = service.report(log, campaign, VERA, 1, {"Ana": 0, "Ben": 1, "Chi": (3, 12)})
+        assert done.state.waiting == {2, 3}
+        assert done.state.pulls.sum() == 1 + 1 + 1 + 12
+
+    def test_a_report_is_all_or_nothing(self, log, campaign):
+        service.plan_round(log, campaign, VERA, absent=["Ben"])
+        for wrong in ({"Ana": 1, "Ben": 1}, {"Ana": 1, "Chi": (13, 12)}, {"Ana": 1, "Dan": 1}, {}):
+            with pytest.raises(InvalidInput):
+                service.report(log, campaign, VERA, 1, wrong)
+        assert log.store.head(campaign).number == 2
+
+    def test_the_same_report_again_writes_nothing_and_another_is_refused(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        assert service.report(log, campaign, VERA, 1, {"Ana": (1, 1)}).events == []
+        with pytest.raises(AlreadyTold, match=r"'Ana'.*round 1 is reported already: correct it"):
+            service.report(log, campaign, VERA, 1, {"Ana": 0})
+        with pytest.raises(AlreadyTold):
+            service.report(log, campaign, VERA, 1, {"Ana": "not done"})
+
+    def test_a_correction_keeps_the_old_value_in_the_history(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        service.correct(log, campaign, Request("Ana"), 1, {"Ana": "not done"})
+        told = [e for e in service.history(log, campaign, 2) if e.body["agent"] == "agent-1"]
+        assert [(e.who, e.kind) for e in told] == [("Vera", "reported"), ("Ana", "corrected")]
+        assert [(e.body.get("successes"), e.body.get("missing")) for e in told] == [
+            (1, None),
+            (None, True),
+        ]
+
+    def test_a_correction_of_what_has_changed_meanwhile_is_refused(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        seen = service.report(log, campaign, VERA, 1, {"Ana": 1, "Ben": 1}).state.number
+        service.correct(log, campaign, VERA, 1, {"Ana": 0}, seen=seen)
+        with pytest.raises(Stale, match=f"changed since event {seen}"):
+            service.correct(log, campaign, VERA, 1, {"Ana": 1}, seen=seen)
+        service.correct(log, campaign, VERA, 1, {"Ben": 0}, seen=seen)  # of others nothing has
+
+    def test_plans_made_stay_as_they_were_and_the_next_follow_the_correction(self, tmp_path):
+        plans = []
+        for told, corrected in ((1, None), (0, None), (0, 1)):
+            log = opened(tmp_path, f"{told}{corrected}.db")
+            campaign = park(
+                log, agents=[{"name": "Ana", "sensitivity": 0.9}], arms=["river", "hill"]
+            )
+            for number in (1, 2):
+                service.plan_round(log, campaign, VERA)
+                first = (
+                    sent(log.state(campaign), number)["Ana"] == sent(log.state(campaign), 1)["Ana"]
+                )
+                service.report(
+                    log, campaign, VERA, number, {"Ana": (told * 12 if first else 6, 12)}
+                )
+            second = sent(service.plan_round(log, campaign, VERA).state, 3)
+            if corrected:
+                service.correct(log, campaign, VERA, 1, {"Ana": (12, 12)})
+                assert sent(log.state(campaign), 3) == second
+            after = service.preview(log.state(campaign))[1].assignment
+            plans.append((second, after))
+            assert verify(log, campaign).rounds == 3
+        assert plans[0][1] == plans[2][1] != plans[1][1]
+        assert plans[1][0] == plans[2][0]
+
+    def test_who_went_elsewhere(self, log, campaign):
+        state = service.plan_round(log, campaign, VERA).state
+        away = next(arm for arm in state.arm_names if arm not in sent(state, 1).values())
+        done = service.override(log, campaign, VERA, 1, "Ana", [away])
+        assert sent(done.state, 1)["Ana"] == away
+        done = service.override(log, campaign, VERA, 1, "Ben", [])
+        assert "Ben" not in sent(done.state, 1)
+        service.override(log, campaign, VERA, 1, "Chi", ["river", "hill"])
+        with pytest.raises(InvalidInput, match="say which arm"):
+            service.report(log, campaign, VERA, 1, {"Chi": (3, 12)})
+        done = service.report(log, campaign, VERA, 1, {("Chi", "hill"): (3, 12), "Ana": 1})
+        assert done.state.pulls[2, 1] == 12
+
+    def test_after_the_season_nothing_is_planned(self, log):
+        campaign = park(log, season=1)
+        service.plan_round(log, campaign, VERA)
+        with pytest.raises(InvalidInput, match="round 2 is after the end of the season"):
+            service.plan_round(log, campaign, VERA)
+        service.set_season(log, campaign, VERA, 2)
+        assert service.plan_round(log, campaign, VERA).state.policy.horizon == 2
+
+    def test_why_is_told_as_it_was_then(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        then = {a: str(why) for a, why in service.explain(log, campaign, 1).items()}
+        assert set(then) == {0, 1, 2}
+        service.report(log, campaign, VERA, 1, {"Ana": 1, "Ben": 0, "Chi": (6, 12)})
+        service.rename(log, campaign, VERA, "arm", "river", "stream")
+        service.plan_round(log, campaign, VERA)
+        assert {a: str(why) for a, why in service.explain(log, campaign, 1).items()} == then
+        with pytest.raises(InvalidInput, match="round 3 is not planned"):
+            service.explain(log, campaign, 3)
+
+    def test_nothing_of_a_campaign_that_is_not_there(self, log):
+        for act in (service.plan_round, service.explain):
+            with pytest.raises((UnknownCampaign, TypeError)):
+                act(log, "0123456789ab", VERA)
+        with pytest.raises(UnknownCampaign):
+            service.history(log, "0123456789ab")
+
+
+class TestTeam:
+    """Changes from the next round on."""
+
+    def test_a_new_ranger_and_a_new_area(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        service.add_arms(log, campaign, VERA, ["pass", {"name": "cave"}])
+        service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
+        assert "Dan" in sent(service.plan_round(log, campaign, VERA).state, 2)
+        assert "Dan" not in sent(log.state(campaign), 1)
+        with pytest.raises(Wrong, match="that name is taken"):
+            service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
+
+    def test_leaving_and_returning(self, log, campaign):
+        service.retire(log, campaign, VERA, "agent", "Ana")
+        assert "Ana" not in sent(service.plan_round(log, campaign, VERA).state, 1)
+        service.bring_back(log, campaign, VERA, "agent", "Ana")
+        assert "Ana" in sent(service.plan_round(log, campaign, VERA).state, 2)
+
+    def test_a_better_detector_or_a_wrong_statement(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        service.report(log, campaign, VERA, 1, {"Ana": 0})
+        state = service.revise(log, campaign, VERA, "Ana", {"sensitivity": 0.95}, "now").state
+        assert state.team.sensitivities == (0.9, 0.6, 18 / 22, 0.95)
+        state = service.revise(log, campaign, VERA, "Ben", {"tests": 3}, "always").state
+        row = state.rows[state.agents[1].row].reports
+        assert (row.sensitivity, row.false_positive_rate, row.tests) == (0.6, 0.05, 3)
+        state = service.revise(log, campaign, VERA, "Chi", {"calibration": [9, 10]}, "always").state
+        assert state.rows[state.agents[2].row].reports.sensitivity == 10 / 12
+
+    def test_another_policy(self, log, campaign):
+        state = service.set_policy(log, campaign, VERA, "min-width", 0.1).state
+        assert (state.policy.name, state.policy.delta) == ("min-width", 0.1)
+        state = service.set_policy(log, campaign, VERA, delta=0.2).state
+        assert (state.policy.name, state.policy.delta) == ("min-width", 0.2)
+        assert service.set_season(log, campaign, VERA, 9).state.rounds_left == 9
+
+    def test_names(self, log, campaign):
+        service.rename(log, campaign, VERA, "agent", "Ana", "Anna")
+        service.rename(log, campaign, VERA, "campaign", None, "South park")
+        state = log.state(campaign)
+        assert (state.agent_names[0], state.name) == ("Anna", "South park")
+        with pytest.raises(InvalidInput, match="that name is taken"):
+            service.rename(log, campaign, VERA, "agent", "Anna", "Ben")
+        with pytest.raises(InvalidInput, match="unknown agent 'Ana': did you mean 'Anna'"):
+            service.rename(log, campaign, VERA, "agent", "Ana", "X")
+
+    def test_notes(self, log, campaign):
+        service.add_note(log, campaign, VERA, "rain\r\nall day\n", None)
+        assert service.history(log, campaign)[-1].body == {"text": "rain\nall day", "round": None}
+        with pytest.raises(InvalidInput, match="round 1 is not planned"):
+            service.add_note(log, campaign, VERA, "rain", 1)
+        with pytest.raises(InvalidInput, match="text-direction"):
+            service.add_note(log, campaign, VERA, "ra\u202ein")
+
+
+class TestTogether:
+    """Several who write, and the same request again."""
+
+    def test_the_same_key_gives_the_first_answer(self, log, campaign):
+        request = Request("Vera", "k1", "digest")
+        first = service.plan_round(log, campaign, request)
+        again = service.plan_round(log, campaign, request)
+        assert (first.repeated, again.repeated) == (False, True)
+        assert again.events == first.events
+        assert len(log.state(campaign).rounds) == 1
+        with pytest.raises(KeyReused, match="'k1' was used for another request"):
+            service.plan_round(log, campaign, Request("Vera", "k1", "other"))
+
+    def test_the_same_key_creates_once(self, log):
+        request = Request("Vera", "k1", "digest")
+        given = {"name": "x", "agents": [{"name": "Ana", "sensitivity": 0.9}], "arms": ["river"]}
+        first = service.create(log, request, **given)
+        assert service.create(log, request, **given).state.campaign == first.state.campaign
+        assert len(log.store.heads()) == 1
+
+    @pytest.mark.parametrize("separate", [False, True])
+    def test_everybody_reports_at_once(self, log, tmp_path, separate):
+        count = 8
+        agents = [{"name": f"a{i}", "sensitivity": 0.5} for i in range(count)]
+        campaign = park(log, agents=agents, arms=[f"n{i}" for i in range(count)])
+        for _ in range(3):
+            service.plan_round(log, campaign, VERA)
+        wrong = []
+
+        def work(i):
+            mine = Log(Store(tmp_path / "campaigns.db")) if separate else log
+            try:
+                for number in (1, 2, 3):
+                    service.report(mine, campaign, Request(f"a{i}"), number, {f"a{i}": i % 2})
+            except Exception as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        state = log.state(campaign)
+        assert state.pulls.sum() == 3 * count
+        assert state.number == 4 + 3 * count
+        assert not state.waiting
+        assert verify(log, campaign).events == state.number
+
+    def test_of_two_first_reports_one_is_told_so(self, log, tmp_path, campaign):
+        service.plan_round(log, campaign, VERA)
+        other = Log(Store(tmp_path / "campaigns.db"))
+        other.state(campaign)
+        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        with pytest.raises(AlreadyTold):
+            service.report(other, campaign, Request("Ben"), 1, {"Ana": 0})
+
+    def test_of_two_plans_each_is_a_round(self, log, tmp_path, campaign):
+        other = Log(Store(tmp_path / "campaigns.db"))
+        other.state(campaign)
+        service.plan_round(log, campaign, VERA)
+        assert len(service.plan_round(other, campaign, VERA).state.rounds) == 2
+
+    def test_a_snapshot_is_never_needed(self, log, tmp_path, campaign, monkeypatch):
+        from heterobandits.campaigns import snapshots
+
+        monkeypatch.setattr(snapshots, "FIRST", 3)
+        for number in range(1, 6):
+            service.plan_round(log, campaign, VERA)
+            service.report(log, campaign, VERA, number, {"Ana": 1, "Ben": 0})
+        kept = log.store.snapshot(campaign)
+        assert kept is not None
+        hashes = {Log(Store(tmp_path / "campaigns.db")).state(campaign).hash}
+        log.store.keep_snapshot(campaign, kept._replace(data=b"damaged"))
+        hashes.add(Log(Store(tmp_path / "campaigns.db")).state(campaign).hash)
+        log.store.keep_snapshot(campaign, kept._replace(made_with="another version"))
+        hashes.add(Log(Store(tmp_path / "campaigns.db")).state(campaign).hash)
+        other = snapshots.written(replace(log.state(campaign), hash="f" * 64, name="X"))
+        log.store.keep_snapshot(campaign, kept._replace(data=other))
+        again = Log(Store(tmp_path / "campaigns.db")).state(campaign)
+        assert again.name == "North park"
+        assert hashes == {log.store.head(campaign).hash, again.hash}
+        assert log.at(campaign, 3).number == 3
+
+
+class TestLinks:
+    """Who holds a link."""
+
+    def test_the_log_has_the_hash_of_a_token_and_not_the_token(self, log, campaign):
+        done, token = service.issue_link(
+            log, campaign, VERA, role="reporter", name="Ana's phone", agent="Ana"
+        )
+        (link,) = done.state.links.values()
+        assert (link.role, link.agent, link.token_hash) == (
+            "reporter",
+            0,
+            service.token_hash(token),
+        )
+        assert token.startswith(f"hb_{campaign}_{link.id}_")
+        assert len(token.split("_", 3)[3]) == 43  # 32 bytes in base 64
+        assert token not in service.export(log, campaign)
+        assert token.split("_", 3)[3] not in service.export(log, campaign)
+
+    def test_it_ends_with_its_time_or_when_it_is_revoked(self, log, campaign):
+        done, _ = service.issue_link(
+            log, campaign, VERA, role="viewer", name="wall", expires="2099-01-01T00:00:00Z"
+        )
+        (link,) = done.state.links.values()
+        assert link.holds("2098-12-31T23:59:59Z")
+        assert not link.holds("2099-01-01T00:00:00.000000Z")
+        state = service.revoke_link(log, campaign, VERA, link.id).state
+        assert not state.links[link.id].holds("2026-01-01T00:00:00Z")
+        with pytest.raises(InvalidInput, match="revoked already"):
+            service.revoke_link(log, campaign, VERA, link.id)
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"role": "king", "name": "x"},
+            {"role": "viewer", "name": "x", "agent": "Ana"},
+            {"role": "reporter", "name": "x", "agent": "Zoe"},
+            {"role": "viewer", "name": "x", "expires": "2020-01-01T00:00:00Z"},
+            {"role": "viewer", "name": "x", "expires": "soon"},
+            {"role": "viewer", "name": ""},
+        ],
+    )
+    def test_what_is_refused(self, log, campaign, given):
+        with pytest.raises(InvalidInput):
+            service.issue_link(log, campaign, VERA, **given)
+        assert log.store.head(campaign).number == 1
+
+
+class TestFiles:
+    """Export and import."""
+
+    @pytest.fixture
+    def lived(self, log, campaign):
+        for number in (1, 2):
+            service.plan_round(log, campaign, VERA)
+            service.report(log, campaign, VERA, number, {"Ana": 1})
+        service.correct(log, campaign, VERA, 1, {"Ana": 0})
+        return campaign
+
+    def test_elsewhere_it_has_the_same_state_and_hashes(self, log, lived, tmp_path):
+        text = service.export(log, lived)
+        other = opened(tmp_path, "other.db")
+        done = service.import_events(other, VERA, text)
+        assert done.state.hash == log.state(lived).hash
+        assert service.export(other, lived) == text
+        assert verify(other, lived) == verify(log, lived)
+
+    def test_once_more_changes_nothing_and_a_longer_one_goes_on(self, log, lived, tmp_path):
+        other = opened(tmp_path, "other.db")
+        service.import_events(other, VERA, service.export(log, lived))
+        assert service.import_events(other, VERA, service.export(log, lived)).events == []
+        service.plan_round(log, lived, VERA)
+        done = service.import_events(other, VERA, service.export(log, lived))
+        assert [e.kind for e in done.events] == ["round planned"]
+        assert done.state.hash == log.state(lived).hash
+
+    def test_another_history_is_refused(self, log, lived, tmp_path):
+        other = opened(tmp_path, "other.db")
+        service.import_events(other, VERA, service.export(log, lived))
+        service.plan_round(log, lived, VERA)
+        service.close_round(other, lived, VERA, 2)
+        number = log.state(lived).number - 1
+        with pytest.raises(InvalidInput, match=f"another history: they part after event {number}"):
+            service.import_events(other, VERA, service.export(log, lived))
+
+    @pytest.mark.parametrize("text", ["", "\n\n", "hello", '{"a": 1}'])
+    def test_what_is_no_export_is_refused(self, log, text):
+        with pytest.raises(InvalidInput):
+            service.import_events(log, VERA, text)
+        assert log.store.heads() == []
+
+    def test_a_changed_line_is_refused_and_nothing_is_kept(self, log, lived, tmp_path):
+        other = opened(tmp_path, "other.db")
+        events = service.history(log, lived)
+        events[3] = replace(events[3], who="Mallory")
+        with pytest.raises(InvalidInput, match="event 4"):
+            service.import_events(other, VERA, "\n".join(map(line, events)))
+        assert other.store.heads() == []
+
+
+class TestConflict:
+    """When others never pause."""
+
+    def test_it_is_said(self, log, campaign, monkeypatch):
+        from heterobandits.campaigns import log as module
+
+        monkeypatch.setattr(module, "TRIES", 2)
+        other = Log(log.store)
+
+        def always_late(state):
+            service.add_note(other, campaign, VERA, "first")
+            return [service.Draft("note", {"text": "second", "round": None})]
+
+        with pytest.raises(Conflict, match="changed by others without a pause"):
+            log.write(campaign, VERA, always_late)
