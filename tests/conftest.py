@@ -15,6 +15,7 @@ from hypothesis import settings
 from evidence import run_fresh
 from heterobandits import Problem
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC
+from postgres import database, postgres  # noqa: F401 - fixtures
 
 mpl.use("Agg")  # no test may need a screen
 

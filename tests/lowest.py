@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
-for requirement in (*project["dependencies"], *project["optional-dependencies"]["dask"]):
-    name, version = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()
+extras = project["optional-dependencies"]
+for requirement in (*project["dependencies"], *extras["dask"], *extras["campaigns"]):
+    name, version = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?>=([\d.]+)", requirement).groups()
     print(f"{name}=={version}")

@@ -1,0 +1,290 @@
+"""Databases: which one a text names, how it is opened, which schema it has, and what is said when it cannot be used.
+
+A plain path is an SQLite file; `postgresql://...` is a database of a PostgreSQL server. In SQLite a transaction that writes
+begins as one, so that two writers wait for each other and neither fails half way.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from heterobandits.errors import InvalidInput, UnsupportedVersion, path_from, shown
+
+VARIABLE = "HETEROBANDITS_DATABASE"
+REVISION = "0001"  # of the schema that this version reads and writes
+VERSION_TABLE = "heterobandits_version"
+APPLICATION = 0x48426E64  # HBnd, in the head of an SQLite file
+MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATING = 4_801_101  # the advisory lock of PostgreSQL under which one process migrates
+PATIENCE = 10.0  # seconds that one waits for another writer, or for a server to come back
+SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+ALLOWED = "the path of an SQLite file, or postgresql://user:password@host:port/database"
+POOL: dict[str, Any] = {"poolclass": sa.QueuePool, "pool_size": 5, "max_overflow": 15}
+
+SQLITE_REASONS = {
+    sqlite3.SQLITE_BUSY: f"it is locked by another program for more than {PATIENCE:.0f} s",
+    sqlite3.SQLITE_LOCKED: "it is locked by another program",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a backup",
+    sqlite3.SQLITE_NOTADB: "the file is damaged; restore a backup",
+    sqlite3.SQLITE_READONLY: "the file or its folder cannot be written to",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened",
+    sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
+}
+POSTGRES_REASONS = {
+    "53100": "the disk of the server is full",
+    "53300": "the server has too many connections",
+    "55P03": f"it is locked by another program for more than {PATIENCE:.0f} s",
+    "3D000": "the server has no database of that name; make it with createdb",
+}
+
+
+class StoreUnavailable(InvalidInput):
+    """A database that cannot be used now; the message says which, and why."""
+
+
+class Place(NamedTuple):
+    """A database, opened: what it is called in a message, and its engine."""
+
+    name: str
+    engine: sa.Engine
+
+    @property
+    def writing(self) -> sa.Engine:
+        """The same engine for transactions that write."""
+        return self.engine.execution_options(writes=True)
+
+    @property
+    def still(self) -> sa.Engine:
+        """The same engine for transactions that see nothing of what is written meanwhile, as all of SQLite's do."""
+        if self.engine.dialect.name == "sqlite":
+            return self.engine
+        return self.engine.execution_options(isolation_level="REPEATABLE READ")
+
+
+def is_url(database: str | Path) -> bool:
+    """Whether a text is a URL and not a path."""
+    scheme, colon, _ = str(database).partition(":")
+    return bool(colon) and ("://" in str(database) or scheme in SCHEMES)
+
+
+def located(database: str | Path) -> Path | sa.URL:
+    """The path of an SQLite file, or the URL of a PostgreSQL database. No message has a password in it."""
+    if not isinstance(database, str) or not is_url(database):
+        return path_from(database, "database")
+    if database.startswith("sqlite:///"):
+        return path_from(database.removeprefix("sqlite:///"), "database")
+    scheme, _, _ = database.partition(":")
+    try:
+        url = sa.make_url(database)
+    except (SQLAlchemyError, ValueError):
+        raise InvalidInput(f"database is a URL that cannot be read: {ALLOWED}") from None
+    if scheme not in SCHEMES:
+        raise InvalidInput(f"database is a URL of {shown(scheme)}: {ALLOWED}")
+    if "@" in (url.host or ""):
+        raise InvalidInput("database is a URL with two @: an @ in a password is written %40")
+    if not url.database:
+        raise InvalidInput(f"database is a URL without the name of a database: {ALLOWED}")
+    return url.set(drivername="postgresql+psycopg")
+
+
+def name_of(database: str | Path) -> str:
+    """What a database is called in a message: its path, or its URL without user and password."""
+    where = located(database)
+    if isinstance(where, Path):
+        return str(where)
+    port = f":{where.port}" if where.port else ""
+    return f"postgresql://{where.host or ''}{port}/{where.database}"
+
+
+def connected(database: str | Path) -> Place:
+    """The database, not looked at yet; an SQLite file has to be there."""
+    where, name = located(database), name_of(database)
+    if isinstance(where, sa.URL):
+        return Place(name, _postgresql(where))
+    if not where.is_file():
+        raise InvalidInput(f"there is no database {name}: {ALLOWED}")
+    return Place(name, _sqlite(where))
+
+
+def made(database: str | Path) -> Place:
+    """The database, not looked at yet; an SQLite file is made, as an empty one, if there is none."""
+    where = located(database)
+    if isinstance(where, Path):
+        try:
+            where.touch(exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"cannot write to {where}: {error.strerror or error}") from None
+    return connected(database)
+
+
+def _sqlite(path: Path) -> sa.Engine:
+    """An engine on an SQLite file that is there."""
+    address = f"{path.absolute().as_uri()}?mode=rw"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")  # on the disk when it is acknowledged
+        return connection
+
+    engine = sa.create_engine("sqlite://", creator=connect, **POOL)
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgresql(url: sa.URL) -> sa.Engine:
+    """An engine on a PostgreSQL database, which finds out by itself that the server was restarted."""
+    settings = f"-c synchronous_commit=on -c lock_timeout={PATIENCE * 1000:.0f}"
+    defaults = {"connect_timeout": f"{PATIENCE:.0f}", "options": settings}
+    return sa.create_engine(
+        url,
+        connect_args={name: value for name, value in defaults.items() if name not in url.query},
+        isolation_level="READ COMMITTED",
+        pool_pre_ping=True,
+        hide_parameters=True,
+        use_native_hstore=False,  # or every new connection would ask the server about it
+        **POOL,
+    )
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """What the database refuses within is said in one line, of the database of this name."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise StoreUnavailable(f"cannot use the database {name}: {reason(error)}") from None
+
+
+def reason(error: Exception) -> str:
+    """Why a database cannot be used, in one line."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF in SQLITE_REASONS:
+        return SQLITE_REASONS[code & 0xFF]
+    state = getattr(cause, "sqlstate", None)
+    if state in POSTGRES_REASONS:
+        return POSTGRES_REASONS[state]
+    if isinstance(error, sa.exc.TimeoutError):
+        return "too many are using it at once"
+    return " ".join(str(cause).split())[:300] or type(cause).__name__
+
+
+@contextmanager
+def closing(place: Place) -> Iterator[Place]:
+    """The database for a while; what it refuses is said in one line."""
+    try:
+        with explained(place.name):
+            yield place
+    finally:
+        place.engine.dispose()
+
+
+def opened(database: str | Path, *, create: bool) -> Place:
+    """The database of campaigns, of the schema known here; a new one is made if it may be."""
+    place = made(database) if create else connected(database)
+    try:
+        with explained(place.name):
+            found = revision(place)
+            if found is None and not create:
+                raise InvalidInput(f"{place.name} is an empty database: no campaigns are kept here")
+            if found is None:
+                with place.writing.begin() as connection:
+                    upgrade(connection, place.name, REVISION)
+            elif found < REVISION:
+                raise InvalidInput(
+                    f"{place.name} has the older schema {found}, and this version needs {REVISION}: "
+                    "run `heterobandits db upgrade`"
+                )
+            _write_ahead(place)
+    except BaseException:
+        place.engine.dispose()
+        raise
+    return place
+
+
+def revision(place: Place) -> str | None:
+    """The schema that a database has, or None if it is empty; whatever is not ours, or newer, is refused."""
+    try:
+        with place.engine.connect() as connection:
+            return _revision(connection, place.name)
+    except sa.exc.DatabaseError as error:
+        if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            raise InvalidInput(f"{place.name} is not a database of heterobandits") from None
+        raise
+
+
+def _revision(connection: sa.Connection, name: str) -> str | None:
+    tables = sa.inspect(connection).get_table_names()
+    marked = True
+    if connection.dialect.name == "sqlite":
+        mark = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+        marked = mark == (APPLICATION if tables else 0)
+    if not tables and marked:
+        return None
+    if VERSION_TABLE not in tables or not marked:
+        raise InvalidInput(
+            f"{name} is not a database of heterobandits, but of another program: {ALLOWED}, "
+            "empty or of campaigns"
+        )
+    versions = sa.table(VERSION_TABLE, sa.column("version_num"))
+    found = str(connection.execute(sa.select(versions.c.version_num)).scalar_one())
+    if found > REVISION:
+        raise UnsupportedVersion(
+            f"{name} has the schema {found}: this version knows up to {REVISION}; "
+            "use the newer heterobandits that made it"
+        )
+    return found
+
+
+def upgrade(connection: sa.Connection, name: str, to: str) -> str | None:
+    """The schema that a database had before this transaction brought it up; None if it was empty."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATING)))
+    before = _revision(connection, name)  # now that nobody else changes it
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, to)
+    except CommandError:
+        raise InvalidInput(f"{name} has the schema {shown(before)}, which no version has") from None
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
+    return before
+
+
+def _write_ahead(place: Place) -> None:
+    """Let an SQLite file be read while it is written. SQLite may not wait by itself for a moment to change that."""
+    if place.engine.dialect.name != "sqlite":
+        return
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with place.engine.connect() as connection:
+                cursor = connection.connection.cursor()  # it cannot be changed in a transaction
+                cursor.execute("PRAGMA journal_mode = WAL")
+                return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > until:
+                raise
+        time.sleep(0.02)

@@ -1,0 +1,34 @@
+"""What tests of campaigns share: sealed notes, and a look into a database without our code."""
+
+import sqlite3
+from contextlib import closing
+
+import psycopg
+
+from heterobandits.campaigns.events import NOTHING, Draft, now, sealed
+
+
+def notes(count, campaign="c", after=(), who="Ana", time=None):
+    """Sealed notes that follow on other events."""
+    last = after[-1] if after else None
+    return sealed(
+        [Draft("note", {"text": f"{who} {i}"}) for i in range(count)],
+        campaign,
+        after=last.number if last else 0,
+        previous=last.hash if last else NOTHING,
+        time=time or now(),
+        who=who,
+    )
+
+
+def run_sql(database, *statements):
+    """Run SQL without our code, and give back the rows of the last statement."""
+    if database.startswith("postgresql"):
+        connection = psycopg.connect(database, autocommit=True)
+    else:
+        connection = sqlite3.connect(database, isolation_level=None)
+    with closing(connection):
+        cursor = connection.cursor()
+        for statement in statements:
+            cursor.execute(statement)
+        return cursor.fetchall() if cursor.description else None
