@@ -1,6 +1,8 @@
 """Whether a log is whole: every event follows on the one before, can be, and every plan follows from what was known then."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 from heterobandits.campaigns.events import NOTHING, Event, checked
@@ -10,6 +12,7 @@ from heterobandits.campaigns.plans import check_again
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.store import UnknownCampaign
 from heterobandits.errors import InvalidInput, UnsupportedVersion, shown
+from heterobandits.simulation import available_threads
 
 
 class Verified(NamedTuple):
@@ -30,25 +33,58 @@ def verify(log: Log, campaign: str, tell: Callable[[float], None] = lambda share
 
 
 def replayed(events: list[Event], tell: Callable[[float], None] = lambda share: None) -> State:
-    """The state after these events, all of them checked."""
+    """The state after these events, all of them checked; plans are made again on all cores."""
     state: State | None = None
-    for part in up_to_plans(events):
-        after = (0, NOTHING) if state is None else (state.number, state.hash)
-        last = part[-1]
-        try:
-            before = fold(checked(part[:-1], *after), state) if part[:-1] else state
-            after = (0, NOTHING) if before is None else (before.number, before.hash)
-            following = fold(checked([last], *after), before)
-            if last.kind == "round planned" and before is not None:
-                check_again(before, last.body, following.rounds[-1].given)
-        except UnsupportedVersion:
-            raise
-        except InvalidInput:
-            raise first_wrong(part, state) from None
-        state = following
-        tell(state.number / len(events))
+    cores = available_threads()
+    with ThreadPoolExecutor(cores) as pool:
+        checks: deque[Check] = deque()
+        for part in up_to_plans(events):
+            before = state
+            try:
+                known, state = folded(part, before)
+            except UnsupportedVersion:
+                raise
+            except InvalidInput:
+                settle(checks)
+                raise first_wrong(part, before) from None
+            if part[-1].kind == "round planned" and known is not None:
+                again = pool.submit(check_again, known, part[-1].body, state.rounds[-1].given)
+                checks.append(Check(part, before, again))
+            settle(checks, 2 * cores)
+            tell(state.number / len(events))
+        settle(checks)
     assert state is not None
     return state
+
+
+class Check(NamedTuple):
+    """A part of a log whose plan is being made again, and the state before it."""
+
+    part: list[Event]
+    before: State | None
+    again: Future[None]
+
+
+def settle(checks: deque[Check], most: int = 0) -> None:
+    """Wait for the first checks, until at most so many are left; a plan that does not fit is said."""
+    while len(checks) > most:
+        part, before, again = checks.popleft()
+        try:
+            again.result()
+        except InvalidInput:
+            raise first_wrong(part, before) from None
+
+
+def folded(part: list[Event], state: State | None) -> tuple[State | None, State]:
+    """The states before the last of these events and after it."""
+    if part[:-1]:
+        state = fold(checked(part[:-1], *end_of(state)), state)
+    return state, fold(checked(part[-1:], *end_of(state)), state)
+
+
+def end_of(state: State | None) -> tuple[int, str]:
+    """The number and the hash that the next event follows on."""
+    return (0, NOTHING) if state is None else (state.number, state.hash)
 
 
 def up_to_plans(events: list[Event]) -> Iterator[list[Event]]:
@@ -68,9 +104,8 @@ def first_wrong(part: list[Event], state: State | None) -> InvalidInput:
     place = 0 if state is None else state.number
     for event in part:
         place += 1
-        after = (0, NOTHING) if state is None else (state.number, state.hash)
         try:
-            following = fold(checked([event], *after), state)
+            _, following = folded([event], state)
             if event.kind == "round planned" and state is not None:
                 check_again(state, event.body, following.rounds[-1].given)
         except InvalidInput as error:

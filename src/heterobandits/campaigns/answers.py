@@ -1,0 +1,330 @@
+"""What a campaign can say of its arms: estimates with intervals and ranks, and answers in words with their confidence.
+
+All numbers are of the tables that the policy looks at   docs/campaigns-answers.md
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.alarms import Alarms, Found, alarm_threshold, change
+from heterobandits.campaigns.state import State
+from heterobandits.intervals import (
+    MOST_RANKED,
+    Posteriors,
+    Ranking,
+    exactly_known,
+    order_of,
+    order_threshold,
+    posterior_intervals,
+)
+from heterobandits.plans import NamedAlarms, counted
+from heterobandits.policies import NEEDS
+
+Counts = npt.NDArray[np.int32]
+
+MOST_VISITS = 1_000_000  # to come, that are looked ahead to
+MOST_TOLD = 8  # arms in a sentence
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is known of an arm.
+
+    Attributes
+    ----------
+    estimate, lower, upper
+        The posterior mean, and an interval that holds with the policy's confidence.
+    best_rank, worst_rank
+        The best and the worst rank it can have among all arms, counted from 1.
+    pulls, successes, visits
+        All that was ever reported of it, whatever the policy has forgotten.
+    by_agent
+        The pulls by number of the agent, of those who made any.
+    """
+
+    arm: int
+    name: str
+    retired: bool
+    estimate: float
+    lower: float
+    upper: float
+    best_rank: int
+    worst_rank: int
+    pulls: int
+    successes: int
+    visits: int
+    by_agent: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """An arm that has changed: the last round before that, most likely, and the posterior means before and since."""
+
+    arm: int
+    after: int
+    before: float
+    since: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What is certain of the arms that are not retired, and what is not known yet.
+
+    Attributes
+    ----------
+    confidence
+        1 - delta: all that is said of the order is right with this probability, and so is all that is said of changes.
+    best
+        The arm that certainly is the best, if it is known.
+    above
+        Arms that are certainly above others, without what follows from two of these.
+    candidates
+        The arms that may still be the best.
+    visits_needed
+        About how many further visits it takes to know the best, as `visits_needed` counts them; None if it is known,
+        if that is more than `MOST_VISITS`, or if the policy forgets.
+    changed
+        The arms that have changed.
+    sentences
+        All of it in words, the most important first.
+    """
+
+    confidence: float
+    best: int | None
+    above: list[tuple[int, int]]
+    candidates: list[int]
+    visits_needed: int | None
+    changed: list[Changed]
+    sentences: list[str]
+
+
+def estimates(state: State) -> list[Estimate]:
+    """What is known of every arm, in the order of the arms."""
+    known = posterior_intervals(state.team, *state.knowledge.tables, state.policy.delta)
+    order = ranked(state)
+    arms = len(state.arms)
+    first = np.ones(arms, int) if order is None else order.best
+    last = np.full(arms, arms) if order is None else order.worst
+    by_agent = np.zeros((len(state.agents), arms), np.int64)
+    np.add.at(by_agent, [row.agent for row in state.rows], state.pulls)
+    visits = visits_of(state)
+    return [
+        Estimate(
+            arm=n,
+            name=arm.name,
+            retired=arm.retired,
+            estimate=float(known.estimate[n]),
+            lower=float(known.lower[n]),
+            upper=float(known.upper[n]),
+            best_rank=int(first[n]),
+            worst_rank=int(last[n]),
+            pulls=int(by_agent[:, n].sum()),
+            successes=int(state.successes[:, n].sum()),
+            visits=visits[n],
+            by_agent={int(a): int(by_agent[a, n]) for a in by_agent[:, n].nonzero()[0]},
+        )
+        for n, arm in enumerate(state.arms)
+    ]
+
+
+def ranked(state: State) -> Ranking | None:
+    """What is certain of the order of all arms; None if they are too many for a table of pairs."""
+    if len(state.arms) > MOST_RANKED:
+        return None
+    return order_of(state.team, *state.knowledge.tables, state.policy.delta)
+
+
+def visits_of(state: State) -> list[int]:
+    """How many visits to each arm have an outcome."""
+    counts = [0] * len(state.arms)
+    for round in state.rounds:
+        for (_, arm), told in round.told.items():
+            counts[arm] += told.counts is not None
+    return counts
+
+
+def answers(state: State) -> Answers:
+    """What can be said of the arms that are not retired."""
+    here = [n for n, arm in enumerate(state.arms) if not arm.retired]
+    order = ranked(state)
+    above = np.zeros((len(here), len(here)), bool)
+    if order is not None:
+        above = order.above[np.ix_(here, here)]
+    candidates = [n for n, higher in zip(here, above.T, strict=True) if not higher.any()]
+    best = candidates[0] if len(candidates) == 1 else None
+    needed = None
+    if best is None and order is not None and not state.policy.forgets:
+        needed = visits_needed(state, candidates)
+    through = above.astype(np.float32)  # products of floats are fast, and these are counts
+    steps = above & ~(through @ through > 0)
+    pairs = [(here[i], here[j]) for i, j in zip(*steps.nonzero(), strict=True)]
+    alarms = changes(state, here)
+    changed = [
+        Changed(here[i], int(alarms.after[i]), float(alarms.before[i]), float(alarms.since[i]))
+        for i in alarms.changed.nonzero()[0]
+    ]
+    confidence = 1.0 - state.policy.delta
+    known = Answers(confidence, best, pairs, candidates, needed, changed, [])
+    known.sentences.extend(in_words(state, known, alarms.warnings))
+    return known
+
+
+def visits_needed(state: State, contested: Sequence[int]) -> int | None:
+    """About how many further visits it takes until the best of these arms is known; None if over `MOST_VISITS`.
+
+    The least number n of visits, dealt evenly to the contested arms, after which the arm with the highest estimate has enough
+    evidence to be above each of the others; if each agent that is not retired makes the same share of the visits to every
+    arm, with the tests it makes in a visit, and what they find is what the estimates expect, fractions of a success included.
+    It is found by doubling and bisection, which is right as long as the evidence grows with the visits.
+    """
+    team, delta = state.team, state.policy.delta
+    pulls, successes = (t[:, list(contested)].astype(np.float64) for t in state.knowledge.tables)
+    mean = Posteriors.of(team, pulls, successes).mean
+    going = [agent.row for agent in state.agents if not agent.retired]
+    tests = np.zeros((len(team), 1))
+    tests[going, 0] = np.array(team.tests)[going] / len(going)
+    found = tests * (team.offset[:, None] + team.slope[:, None] * mean)
+    others = np.delete(np.arange(len(contested)), mean.argmax())
+    first = np.full(len(others), mean.argmax())
+
+    def is_known(visits: int) -> bool:
+        each = visits / len(contested)
+        tables = (pulls + each * tests, successes + each * found)
+        known, share = exactly_known(team, *tables, delta)
+        needed = order_threshold(len(state.arms), share)
+        return bool((known.evidence(first, others) >= needed).all())
+
+    if not is_known(MOST_VISITS):
+        return None
+    enough = 1
+    while not is_known(enough):
+        enough = min(2 * enough, MOST_VISITS)
+    few = enough // 2
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if is_known(middle) else (middle, enough)
+    return enough
+
+
+def changes(state: State, arms: Sequence[int]) -> NamedAlarms:
+    """Whether these arms have changed, each from its visits in the order of the rounds."""
+    visits = tables_of_visits(state, arms)
+    share = 0.5 if state.team.is_calibrated else 1.0
+    needed = alarm_threshold(len(state.arms), share * state.policy.delta)
+    made: list[Found] = []
+    for arm in arms:
+        numbers, pulls, successes = visits[arm]
+        found = change(state.team, pulls, successes, state.policy.delta)
+        changed = found.evidence >= needed
+        made.append((changed, found.evidence, numbers[found.visits], found.before, found.since))
+    return NamedAlarms.of(Alarms.of_all(made), tuple(state.arms[n].name for n in arms))
+
+
+def tables_of_visits(
+    state: State, arms: Sequence[int]
+) -> dict[int, tuple[list[int], Counts, Counts]]:
+    """By arm the rounds in which it was visited, after a 0 for the beginning, and their tables: rows of the team by rounds.
+
+    A visit without an outcome is of zeros.
+    """
+    numbers: dict[int, list[int]] = {arm: [0] for arm in arms}
+    cells: dict[int, list[tuple[int, int, int, int]]] = {arm: [] for arm in arms}
+    for round in state.rounds:
+        for arm in {arm for _, arm in round.sent} & numbers.keys():
+            numbers[arm].append(round.number)
+        for visit in state.visits(round):
+            if visit.arm in cells:
+                column = len(numbers[visit.arm]) - 1
+                cells[visit.arm].append((visit.agent, column, visit.tests, visit.successes))
+    made = {}
+    for arm in arms:
+        tables = np.zeros((2, len(state.rows), len(numbers[arm])), np.int32)
+        for row, column, tests, found in cells[arm]:
+            tables[:, row, column] += (tests, found)
+        made[arm] = (numbers[arm], tables[0], tables[1])
+    return made
+
+
+def in_words(state: State, known: Answers, warnings: Sequence[str]) -> list[str]:
+    """Sentences that say it, the most important first."""
+    sure = f"with {100 * known.confidence:g} % confidence"
+    sentences = [f"{warning} ({sure})." for warning in warnings]
+    if not state.pulls.any():
+        return [*sentences, "Nothing is known yet: no outcome has been reported."]
+    sentences += [*of_the_best(state, known, sure), *of_the_order(state, known, sure)]
+    unseen = [n for n in known.candidates if not state.pulls[:, n].any()]
+    if unseen:
+        sentences.append(f"Nothing is known of {listing(state, unseen, 'and')} yet.")
+    if any(sure in sentence for sentence in sentences):
+        sentences.append(what_it_needs(state))
+    return sentences
+
+
+def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
+    """Which arm is the best, or which may be and how many visits would tell."""
+    arms = sum(not arm.retired for arm in state.arms)
+    if arms == 1:
+        return [f"{state.arms[known.candidates[0]].name} is the only arm."]
+    if known.best is not None:
+        name = state.arms[known.best].name
+        return [f"{name} is certainly the best of the {arms} arms ({sure})."]
+    if len(state.arms) > MOST_RANKED:
+        return [f"The order of {arms:,} arms is not worked out: of up to {MOST_RANKED:,} it is."]
+    places = listing(state, known.candidates, "or")
+    if len(known.candidates) == arms:
+        sentences = [f"The best arm is not known yet: it may be any of the {arms}, {places}."]
+    else:
+        sentences = [
+            f"The best arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
+        ]
+    if known.visits_needed is not None:
+        visits = counted(known.visits_needed, "more visit")
+        sentences.append(
+            f"About {visits} would tell, dealt evenly to these arms, if the estimates are right."
+        )
+    elif state.policy.forgets:
+        sentences.append(
+            f"How many visits would tell is not said: {state.policy.name} forgets while they are made."
+        )
+    else:
+        sentences.append(
+            f"Even {MOST_VISITS:,} more visits would not tell, if the estimates are right: the highest are too close"
+            f"{' for agents that are only calibrated' if state.team.is_calibrated else ''}."
+        )
+    return sentences
+
+
+def of_the_order(state: State, known: Answers, sure: str) -> list[str]:
+    """Which arms are above which, a sentence for each that is above some."""
+    below: dict[int, list[int]] = {}
+    for high, low in known.above:
+        below.setdefault(high, []).append(low)
+    return [
+        f"{state.arms[high].name} is certainly above {listing(state, lower, 'and')} ({sure})."
+        for high, lower in below.items()
+    ]
+
+
+def what_it_needs(state: State) -> str:
+    """What all that is certain assumes."""
+    when = (
+        f"holds for this round, not for all at once, as {state.policy.name} forgets"
+        if state.policy.forgets
+        else "holds in all rounds at once"
+    )
+    return (
+        f"What is certain {when}; it needs that {NEEDS}, and that outcomes of different arms in one round are "
+        "independent given the past."
+    )
+
+
+def listing(state: State, arms: Sequence[int], word: str) -> str:
+    """The names of arms as people list them."""
+    names = [state.arms[n].name for n in arms[:MOST_TOLD]]
+    more = len(arms) - len(names)
+    if more:
+        names.append(f"{more:,} more")
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"

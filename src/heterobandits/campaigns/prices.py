@@ -1,0 +1,125 @@
+"""What the constraints of a round cost, in expected detections   docs/campaigns-answers.md
+
+    weight[a, n]   tests_a s_a mean_n: the detections expected of agent a on arm n, with the posterior mean of the arm
+    best(C)        the greatest sum of weights of an assignment under the circumstances C; somebody may stay home
+    lost(c)        best(C without c) - best(C), for a constraint c of C
+
+A detection is a true one: false alarms do not count. Who may stay home can only be better off with a constraint less, so
+nothing lost is negative.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.campaigns.plans import plan_of
+from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.state import State
+from heterobandits.intervals import Posteriors
+from heterobandits.matching import allowed_pairs
+
+Floats = npt.NDArray[np.float64]
+Kind = Literal["absent", "closed", "forbidden", "forced"]
+
+ROUNDING = 1e-12  # of what is expected at best: sums that differ by less are equal
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a constraint costs: the agent, the arm or both that it is about, and the detections lost by it."""
+
+    kind: Kind
+    agent: int | None
+    arm: int | None
+    lost: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The detections expected of a round.
+
+    Attributes
+    ----------
+    expected
+        Those of the plan, which also explores.
+    best
+        The most that any assignment under the circumstances is expected to make.
+    constraints
+        What each costs, the dearest first. What two cost together may be more or less than the sum.
+    """
+
+    expected: float
+    best: float
+    constraints: list[Price]
+
+
+def prices(state: State, given: Given) -> Prices:
+    """What the next round is expected to detect under these circumstances, and what each of them costs."""
+    weights = weights_of(state)
+    plan = plan_of(state, given)
+    sent = [(row, arm) for row, arm in enumerate(plan.assignment) if arm is not None]
+    best = most(state, given, weights)
+    found = []
+    for kind, agent, arm, without in constraints(state, given):
+        more = most(state, without, weights) - best
+        lost = more if more > ROUNDING * best else 0.0
+        found.append(Price(kind, agent, arm, lost, text_of(state, kind, agent, arm, lost)))
+    found.sort(key=lambda price: -price.lost)
+    return Prices(float(sum(weights[pair] for pair in sent)), best, found)
+
+
+def weights_of(state: State) -> Floats:
+    """The detections expected of a visit, rows of the team by arms."""
+    mean = Posteriors.of(state.team, *state.knowledge.tables).mean
+    return np.asarray(state.team.worth[:, None] * mean)
+
+
+def most(state: State, given: Given, weights: Floats) -> float:
+    """The greatest sum of weights of an assignment under these circumstances."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, arms = weights.shape
+    allowed = allowed_pairs(rows, arms, state.circumstances(given))
+    value = np.where(allowed, weights, 0.0)  # a pair that is not allowed: the agent stays home
+    return float(value[linear_sum_assignment(value, maximize=True)].sum())
+
+
+def constraints(state: State, given: Given) -> list[tuple[Kind, int | None, int | None, Given]]:
+    """The constraints of a round, each with the circumstances without it; who or what is retired has none."""
+
+    def here(agent: int | None, arm: int | None) -> bool:
+        gone = agent is not None and state.agents[agent].retired
+        return not gone and not (arm is not None and state.arms[arm].retired)
+
+    made: list[tuple[Kind, int | None, int | None, Given]] = [
+        ("absent", a, None, replace(given, absent=given.absent - {a})) for a in sorted(given.absent)
+    ]
+    made += [
+        ("closed", None, n, replace(given, closed=given.closed - {n})) for n in sorted(given.closed)
+    ]
+    made += [
+        ("forbidden", *pair, replace(given, forbidden=given.forbidden - {pair}))
+        for pair in sorted(given.forbidden)
+    ]
+    made += [
+        ("forced", *pair, replace(given, forced=given.forced - {pair}))
+        for pair in sorted(given.forced)
+    ]
+    return [item for item in made if here(item[1], item[2])]
+
+
+def text_of(state: State, kind: Kind, agent: int | None, arm: int | None, lost: float) -> str:
+    """What it costs, in words."""
+    who = "" if agent is None else state.agents[agent].name
+    place = "" if arm is None else state.arms[arm].name
+    what = {
+        "absent": f"{who} is absent",
+        "closed": f"{place} is closed",
+        "forbidden": f"{who} may not go to {place}",
+        "forced": f"{who} must go to {place}",
+    }
+    amount = f"{lost:.2g} expected detections" if lost else "nothing"
+    return f"That {what[kind]} costs {amount}."

@@ -1,0 +1,95 @@
+"""What another policy would have planned, round by round, from what was known then and under the same circumstances."""
+
+from dataclasses import dataclass
+
+from heterobandits.campaigns.events import Event
+from heterobandits.campaigns.folding import GIVEN, fold, given_from
+from heterobandits.campaigns.inputs import policy_from
+from heterobandits.campaigns.log import Log
+from heterobandits.campaigns.plans import plan_of
+from heterobandits.campaigns.service import history
+from heterobandits.campaigns.state import State
+from heterobandits.plans import counted
+from heterobandits.policies import Policy, forgetting
+
+
+@dataclass(frozen=True)
+class Shadowed:
+    """A round: the arm of each agent, by number, as it was planned and as the other policy would have planned it."""
+
+    round: int
+    planned: tuple[int | None, ...]
+    other: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """All rounds beside those of another policy, how many differ, and what that means in words."""
+
+    policy: str
+    rounds: list[Shadowed]
+    differ: int
+    sentences: list[str]
+
+
+def shadow(log: Log, campaign: str, policy: str, delta: float | None = None) -> Shadow:
+    """What a policy would have planned in each round of a campaign, in one pass over its log.
+
+    Its delta, and its memory if it forgets, are those of the campaign at that time, unless a delta is given.
+    """
+    rounds: list[Shadowed] = []
+    state: State | None = None
+    since: list[Event] = []  # the events after `state`
+    for event in history(log, campaign):
+        if event.kind == "round planned":
+            state = fold(since, state)
+            since = []
+            rounds.append(shadowed(state, event, other_policy(state, policy, delta)))
+        since.append(event)
+    name = other_policy(fold(since, state), policy, delta).name
+    return Shadow(name, rounds, sum(differs(one) for one in rounds), in_words(name, rounds))
+
+
+def other_policy(state: State, name: str, delta: float | None) -> Policy:
+    """The other policy as it would have stood in a campaign at this time."""
+    level = state.policy.delta if delta is None else delta
+    memory = state.policy.memory if name in forgetting() else None
+    return policy_from(name, level, state.season, memory)
+
+
+def shadowed(state: State, event: Event, policy: Policy) -> Shadowed:
+    """A round that was planned by this event, which follows on the state, beside that of another policy."""
+    body = event.body
+    given = given_from(state, **{name: body[name] for name in GIVEN})
+    places = {
+        state.agent(one["agent"]): None if one["arm"] is None else state.arm(one["arm"])
+        for one in body["assignments"]
+    }
+    plan = plan_of(state, given, policy)
+    return Shadowed(
+        round=body["round"],
+        planned=tuple(places[a] for a in range(len(state.agents))),
+        other=tuple(plan.assignment[agent.row] for agent in state.agents),
+    )
+
+
+def differs(one: Shadowed) -> bool:
+    """Whether anybody would have gone elsewhere."""
+    return one.planned != one.other
+
+
+def in_words(name: str, rounds: list[Shadowed]) -> list[str]:
+    """How much differs, and what cannot be known."""
+    if not rounds:
+        return ["No round has been planned yet."]
+    changed = sum(differs(one) for one in rounds)
+    of_all = counted(len(rounds), "round")
+    if not changed:
+        return [f"{name} would have planned the same in {of_all}."]
+    moved = sum(a != b for one in rounds for a, b in zip(one.planned, one.other, strict=True))
+    return [
+        f"{name} would have planned {changed:,} of {of_all} differently: somebody would have gone elsewhere or "
+        f"stayed home {counted(moved, 'time')}.",
+        "Each round is planned from what was known then, which came of the plans that were made: what its own plans would "
+        "have found nobody knows.",
+    ]

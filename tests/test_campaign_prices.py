@@ -1,0 +1,136 @@
+"""What constraints cost: against every assignment there is, in small rounds."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from folded import after, begun, lived
+from heterobandits.campaigns.folding import given_from
+from heterobandits.campaigns.plans import plan_of
+from heterobandits.campaigns.prices import prices
+from heterobandits.campaigns.rounds import Given
+from heterobandits.errors import InvalidInput
+
+AGENTS = [
+    {"sensitivity": 0.9},
+    {"sensitivity": 0.6, "false_positive_rate": 0.2},
+    {"sensitivity": 0.3, "tests": 4},
+]
+MEANS = (0.8, 0.1, 0.5, 0.4)
+LIVED = lived(begun(AGENTS, 4, policy="posterior-sorted"), MEANS, 12)
+PAIRS = st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=4)
+
+
+def posterior_means(state):
+    """By summing over a fine grid of means."""
+    mean = (np.arange(20_000) + 0.5) / 20_000
+    heights = np.zeros((len(state.arms), len(mean)))
+    for (row, arm), pulls in np.ndenumerate(state.pulls):
+        r = state.rows[row].reports
+        chance = r.false_positive_rate + (r.sensitivity - r.false_positive_rate) * mean
+        found = state.successes[row, arm]
+        heights[arm] += found * np.log(chance) + (pulls - found) * np.log1p(-chance)
+    weight = np.exp(heights - heights.max(axis=1, keepdims=True))
+    return (weight * mean).sum(axis=1) / weight.sum(axis=1)
+
+
+MEAN = posterior_means(LIVED)
+FOUND = [
+    row.reports.tests * row.reports.sensitivity for row in LIVED.rows
+]  # where there is something
+
+
+def detections(assignment):
+    """What is expected of an assignment by number of the agent."""
+    return sum(s * MEAN[n] for s, n in zip(FOUND, assignment, strict=True) if n is not None)
+
+
+def most_of_all(given):
+    """The best of all assignments that are allowed, one by one."""
+    best = 0.0
+    for assignment in itertools.product([None, *range(len(MEAN))], repeat=len(FOUND)):
+        sent = [(a, n) for a, n in enumerate(assignment) if n is not None]
+        arms = [n for _, n in sent]
+        if (
+            len(set(arms)) == len(arms)
+            and given.forced <= set(sent)
+            and not any(
+                a in given.absent or n in given.closed or (a, n) in given.forbidden for a, n in sent
+            )
+        ):
+            best = max(best, detections(assignment))
+    return best
+
+
+class TestPrices:
+    """What a round is expected to detect, and what each of its constraints costs."""
+
+    @settings(max_examples=25, deadline=None)
+    @given(
+        absent=st.frozensets(st.integers(0, 2), max_size=2),
+        closed=st.frozensets(st.integers(0, 3), max_size=2),
+        forbidden=PAIRS,
+        forced=PAIRS,
+    )
+    def test_the_best_of_all_assignments_with_and_without_each_constraint(
+        self, absent, closed, forbidden, forced
+    ):
+        circumstances = Given(absent, closed, forbidden, forced)
+        try:
+            plan = plan_of(LIVED, circumstances)
+        except InvalidInput:
+            with pytest.raises(InvalidInput):
+                prices(LIVED, circumstances)
+            return
+        known = prices(LIVED, circumstances)
+        best = most_of_all(circumstances)
+        assert known.best == pytest.approx(best, abs=1e-6)
+        assert known.expected == pytest.approx(detections(plan.assignment), abs=1e-6)
+        assert known.expected <= known.best + 1e-9
+        assert len(known.constraints) == sum(map(len, (absent, closed, forbidden, forced)))
+        for price in known.constraints:
+            one = {"absent": price.agent, "closed": price.arm}.get(
+                price.kind, (price.agent, price.arm)
+            )
+            without = replace(
+                circumstances, **{price.kind: getattr(circumstances, price.kind) - {one}}
+            )
+            lost = most_of_all(without) - best
+            assert price.lost >= 0.0
+            assert price.lost == pytest.approx(lost, abs=1e-6)
+
+    def test_the_dearest_comes_first_and_is_said_in_words(self):
+        given = given_from(LIVED, absent=["agent B"], closed=["place 0", "place 1"])
+        known = prices(LIVED, given)
+        lost = [price.lost for price in known.constraints]
+        assert lost == sorted(lost, reverse=True)
+        assert [price.text.split(" costs ")[0] for price in known.constraints] == [
+            "That place 0 is closed",
+            "That agent B is absent",
+            "That place 1 is closed",
+        ]
+        assert known.constraints[0].text.endswith(f"{lost[0]:.2g} expected detections.")
+
+    def test_a_pair_that_nobody_wants_costs_nothing(self):
+        known = prices(LIVED, given_from(LIVED, forbidden=[("agent A", "place 1")]))
+        (price,) = known.constraints
+        assert (price.kind, price.agent, price.arm, price.lost) == ("forbidden", 0, 1, 0.0)
+        assert price.text == "That agent A may not go to place 1 costs nothing."
+
+    def test_what_is_retired_is_no_constraint_of_the_round(self):
+        state = after(
+            LIVED,
+            ("retired", {"what": "arm", "id": "arm-1"}),
+            ("retired", {"what": "agent", "id": "agent-1"}),
+        )
+        given = given_from(
+            state, absent=["agent A"], closed=["place 0"], forbidden=[("agent B", "place 0")]
+        )
+        known = prices(state, given)
+        assert known.constraints == []
+        assert known.best == pytest.approx(prices(state, Given()).best)
+        assert known.best < prices(LIVED, Given()).best
