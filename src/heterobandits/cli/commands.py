@@ -6,9 +6,12 @@ import typer
 
 from heterobandits.cli.bench import bench
 from heterobandits.cli.bounds import bounds
+from heterobandits.cli.campaign import app as campaign
 from heterobandits.cli.compare import compare
+from heterobandits.cli.db import app as db
 from heterobandits.cli.policies import policies
 from heterobandits.cli.reproduce import hotel_means, reproduce
+from heterobandits.cli.serve import serve
 from heterobandits.cli.simulate import simulate
 from heterobandits.cli.sweep import sweep
 from heterobandits.cli.sweep_report import sweep_report
@@ -24,6 +27,7 @@ for command in (
     simulate,
     sweep,
     sweep_report,
+    serve,
     reproduce,
     compare,
     policies,
@@ -32,6 +36,8 @@ for command in (
     hotel_means,
 ):
     app.command()(command)
+app.add_typer(campaign, name="campaign")
+app.add_typer(db, name="db")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,257 @@
+"""What people keep in spreadsheets: agents, arms and outcomes read from CSV, and visits written as CSV.
+
+The first line of a file names its columns, in any order and case. Commas, semicolons and tabs part them; with semicolons a
+number may have a decimal comma. Each mistake is named with its line.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from heterobandits.campaigns.inputs import (
+    AGENT_FIELDS,
+    NOT_DONE,
+    Collected,
+    Wrong,
+    agents_from,
+    arms_from,
+)
+from heterobandits.campaigns.rounds import Pair, Round
+from heterobandits.campaigns.state import State
+from heterobandits.errors import InvalidInput, shown, unknown
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet computes begins with one of these
+OUTCOME_FIELDS = ("agent", "arm", "outcome", "successes", "tests")
+TEXTS = ("name", "agent", "arm")  # columns in which a comma is a comma
+VISIT_FIELDS = ("round", "planned", "agent", "arm", "successes", "tests", "status")
+OF = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
+WHOLE = re.compile(r"[+-]?\d{1,18}")
+ALLOWED = "0, 1, successes of tests such as 3/12, or - if it was not done"
+
+
+class Line(NamedTuple):
+    """A line of a file: its number, and its cells that are not blank by the name of their column."""
+
+    number: int
+    cells: dict[str, str]
+
+
+def inert(text: str) -> str:
+    """The text as a cell that no spreadsheet computes: with an apostrophe, if it would be taken for a formula.
+
+    So does one that has apostrophes before that already. `plain` takes just one away.
+
+    >>> inert("=1+1"), inert("'=1+1"), inert("'t Harde")
+    ("'=1+1", "''=1+1", "'t Harde")
+    """
+    return f"'{text}" if text.lstrip("'").startswith(FORMULA) else text
+
+
+def plain(cell: str) -> str:
+    """The text that `inert` made a cell of; any other as it is.
+
+    >>> plain("'=1+1"), plain("''=1+1"), plain("'t Harde"), plain("=1+1")
+    ('=1+1', "'=1+1", "'t Harde", '=1+1')
+    """
+    return cell.removeprefix("'") if cell.lstrip("'").startswith(FORMULA) else cell
+
+
+def read_team(agents: Path, arms: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The agents and arms of two files, as `service.create` takes them; what is wrong in either is named at once."""
+    errors: list[tuple[str, str]] = []
+    made: list[Any] = []
+    for read, path in ((read_agents, agents), (read_arms, arms)):
+        try:
+            made.append(read(path))
+        except Wrong as wrong:
+            errors += wrong.errors
+    if errors:
+        raise Wrong(errors)
+    return made[0], made[1]
+
+
+def read_agents(path: Path) -> list[dict[str, Any]]:
+    """The agents of a file with the columns name, sensitivity, false_positive_rate, tests, calibration ...; all checked."""
+    rows = lines_of(path, AGENT_FIELDS, ("name",))
+    given = [_agent(row.cells) for row in rows]
+    place = _places(path, rows)
+    made = agents_from(given, place=place.__getitem__, of=_of)
+    return [{"name": name, **reports.body} for name, reports in made]
+
+
+def read_arms(path: Path) -> list[str]:
+    """The names of the arms of a file, in its column name."""
+    rows = lines_of(path, ("name",), ("name",))
+    given = [{"name": plain(row.cells["name"])} for row in rows]
+    return arms_from(given, place=_places(path, rows).__getitem__, of=_of)
+
+
+def read_outcomes(path: Path) -> list[tuple[str, str | tuple[str, str], str]]:
+    """Of each line its place, the agent (or the agent and the arm), and the outcome as `outcome_of` takes it.
+
+    The columns are agent and outcome (or successes and tests), and arm for those who went to several.
+    """
+    errors, made = Collected(), []
+    for row in lines_of(path, OUTCOME_FIELDS, ("agent",)):
+        place = f"{path}, line {row.number}"
+        entry = errors.of(place, _entry, row.cells)
+        if entry is not None:
+            made.append((place, *entry))
+    errors.end()
+    return made
+
+
+def _entry(cells: dict[str, str], place: str) -> tuple[str | tuple[str, str], str]:
+    """Whose visit a line is about, and the outcome, which is in one cell or in two."""
+    counted = [cells[name] for name in ("successes", "tests") if name in cells]
+    if "agent" not in cells:
+        raise InvalidInput(f"{place}: agent is missing: a name")
+    if ("outcome" in cells) == bool(counted) or len(counted) == 1:
+        raise InvalidInput(f"{place}: outcome is missing: {ALLOWED}; or both successes and tests")
+    agent = plain(cells["agent"])
+    visit = (agent, plain(cells["arm"])) if "arm" in cells else agent
+    return visit, "/".join(counted) if counted else cells["outcome"]
+
+
+def outcome_of(text: str) -> int | tuple[int, int] | str:
+    """An outcome as people write it.
+
+    >>> outcome_of("1"), outcome_of("3/12"), outcome_of("-")
+    (1, (3, 12), 'not done')
+    """
+    text = plain(text.strip())
+    if text in ("-", NOT_DONE):
+        return NOT_DONE
+    counts = OF.fullmatch(text)
+    if counts:
+        return int(counts[1]), int(counts[2])
+    if text in ("0", "1"):
+        return int(text)
+    raise InvalidInput(f"the outcome is {shown(text)}: {ALLOWED}")
+
+
+def lines_of(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[Line]:
+    """The lines of a file that are not blank, by the columns that its first line names."""
+    text = text_of(path)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    mark = max(",;\t", key=first.count)
+    rows = _cells(text, mark, path)
+    number, head = next(rows, (1, [""]))
+    names = ["_".join(re.split(r"[\s_-]+", cell.lower())) for cell in head]
+    while names and not names[-1]:
+        names.pop()
+    for i, name in enumerate(names):
+        if name not in columns:
+            raise InvalidInput(
+                f"{path}, line {number}: {unknown('column', head[i], columns)}; the first line names the columns"
+            )
+        if name in names[:i]:
+            raise InvalidInput(f"{path}, line {number}: two columns are called {name!r}")
+    for name in needed:
+        if name not in names:
+            raise InvalidInput(
+                f"{path}, line {number}: no column is called {name!r}: the first line names the columns"
+            )
+    made, errors = [], []
+    for number, cells in rows:
+        if any(cells[len(names) :]):
+            place = f"{path}, line {number}"
+            errors.append((place, f"{place} has {len(cells)} cells: the first has {len(names)}"))
+        known = {name: cell for name, cell in zip(names, cells, strict=False) if cell}
+        made.append(
+            Line(number, {n: c if n in TEXTS else _decimal(c, mark) for n, c in known.items()})
+        )
+    if errors:
+        raise Wrong(errors)
+    if not made:
+        raise InvalidInput(f"{path} has no lines after the first: at least one")
+    return made
+
+
+def text_of(path: Path) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"cannot read {path}: save it as UTF-8") from None
+
+
+def _cells(text: str, mark: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number and the cells of each line that is not blank; a cell in quotes may span several."""
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=True, strict=True
+    )
+    begins = 1
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                yield begins, cells
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        raise InvalidInput(f"{path}, line {begins}: this is no CSV: {error}") from None
+
+
+def _decimal(cell: str, mark: str) -> str:
+    """The cell with a point for a decimal comma, where commas part nothing."""
+    return cell.replace(",", ".") if mark != "," and re.fullmatch(r"\d*,\d+", cell) else cell
+
+
+def _agent(cells: dict[str, str]) -> dict[str, Any]:
+    """The cells of an agent as numbers, where they are; what is none is refused with its field."""
+    read = {"name": plain, "calibration": trial, "false_positive_calibration": trial}
+    return {name: read.get(name, number)(cell) for name, cell in cells.items()}
+
+
+def number(text: str) -> Any:
+    """A number as it was written; the text itself if it is none."""
+    try:
+        return int(text) if WHOLE.fullmatch(text) else float(text)
+    except ValueError:
+        return text
+
+
+def trial(text: str) -> Any:
+    """How many of how many, as a list; the text itself if it says no such thing."""
+    found = OF.fullmatch(text)
+    return text if found is None else [int(found[1]), int(found[2])]
+
+
+def _places(path: Path, rows: Sequence[Line]) -> list[str]:
+    return [f"{path}, line {row.number}" for row in rows]
+
+
+def _of(place: str, field: str) -> str:
+    return f"{place}: {field}"
+
+
+def visits_csv(state: State) -> str:
+    """All visits, a line for each, by round and agent, for a spreadsheet."""
+    page = io.StringIO(newline="")
+    table = csv.writer(page)
+    table.writerow(VISIT_FIELDS)
+    for round in state.rounds:
+        for agent, arm in round.sent:
+            names = (inert(state.agents[agent].name), inert(state.arms[arm].name))
+            table.writerow(
+                [round.number, round.time, *names, *_counts(round, (agent, arm)), _status(round, (agent, arm))]
+            )  # fmt: skip
+    return page.getvalue()
+
+
+def _counts(round: Round, pair: Pair) -> tuple[int | str, int | str]:
+    told = round.told.get(pair)
+    return ("", "") if told is None or told.counts is None else told.counts
+
+
+def _status(round: Round, pair: Pair) -> str:
+    """What is known of a visit, in a word."""
+    told = round.told.get(pair)
+    if told is None:
+        return "missing" if round.closed else "waiting"
+    return NOT_DONE if told.counts is None else "reported"

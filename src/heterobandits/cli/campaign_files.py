@@ -1,0 +1,200 @@
+"""`heterobandits campaign new`, `list`, `export`, `import` and `verify`: where campaigns come from and go to."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from heterobandits.cli.campaign_options import (
+    CampaignOption,
+    FileArgument,
+    LevelOption,
+    PolicyOption,
+    SeasonOption,
+    WhoOption,
+    by,
+    log_of,
+    note,
+    opened,
+    season_of,
+    shown_work,
+)
+from heterobandits.cli.campaign_words import (
+    print_done,
+    print_json,
+)
+from heterobandits.cli.options import QuietOption, TableOrJson
+
+if TYPE_CHECKING:
+    from heterobandits.campaigns.log import Done, Log
+
+
+def new(
+    file: FileArgument,
+    name: Annotated[str, typer.Option(help="What the campaign is called.", metavar="NAME")],
+    from_: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--from", help="Two CSV files: the agents, and the arms.", metavar="AGENTS.CSV ARMS.CSV"
+        ),
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            help="Made-up agents and arms to try it with: rangers, tests or hotels.",
+            metavar="TEMPLATE",
+        ),
+    ] = None,
+    policy: PolicyOption = None,
+    delta: LevelOption = None,
+    seed: Annotated[int, typer.Option(help="Determines all ties and draws.", metavar="S")] = 0,
+    season: SeasonOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Make a campaign, in a new file or beside others.
+
+    Example: heterobandits campaign new park.db --name "North park" --template rangers
+    """
+    from heterobandits.campaigns import service
+    from heterobandits.campaigns.examples import example
+    from heterobandits.campaigns.spreadsheets import read_team
+    from heterobandits.errors import InvalidInput, appearance
+
+    if (from_ is None) == (template is None):
+        raise InvalidInput("--from or --template: one of them says who and where")
+    given: dict[str, Any] = {}
+    if template is not None:
+        given |= example(template)
+    elif from_ is not None:
+        given["agents"], given["arms"] = read_team(*from_)
+    if season is not None:
+        given["season"] = season_of(season)
+    given |= {"name": name, "policy": policy, "delta": delta, "seed": seed}
+
+    def make(log: "Log") -> "Done":
+        for head in log.store.heads():
+            there = log.state(head.campaign).name
+            if appearance(there) == appearance(name):
+                raise InvalidInput(f"{file} has a campaign {there!r} already: choose another name")
+        return service.create(log, by(who), **given)
+
+    done = made_in(file, make)
+    if format == "table":
+        print(f"{done.state.campaign} in {file}")
+    print_done(done.state, done, format)
+
+
+def made_in(file: str, make: "Callable[[Log], Done]") -> "Done":
+    """What is made in a database; a file that is not there yet is only begun if it will succeed."""
+    from heterobandits.campaigns.databases import is_url
+
+    if not is_url(file) and not Path(file).exists():
+        with TemporaryDirectory() as folder, log_of(str(Path(folder) / "try"), create=True) as log:
+            make(log)
+    with log_of(file, create=True) as log:
+        return make(log)
+
+
+def list_campaigns(file: FileArgument, format: TableOrJson = "table") -> None:
+    """List the campaigns of a file."""
+    import json
+
+    from heterobandits.cli.campaign_tables import print_table
+
+    with log_of(file) as log:
+        states = [log.state(head.campaign) for head in log.store.heads()]
+    if format == "json":
+        fields = ("campaign", "name", "created", "changed", "number", "season")
+        print(json.dumps([
+            {**{field: getattr(state, field) for field in fields}, "rounds": len(state.rounds), "waiting": sorted(state.waiting)}
+            for state in states
+        ]))  # fmt: skip
+        return
+    rows = [
+        (
+            state.campaign,
+            state.name,
+            f"{len(state.rounds):,}" + ("" if state.season is None else f" of {state.season:,}"),
+            f"{len(state.waiting):,}",
+            state.changed[:16].replace("T", " "),
+        )
+        for state in states
+    ]
+    print_table(("id", "name", "rounds", "waiting", "changed (UTC)"), rows, right=(2, 3))
+
+
+def export(
+    file: FileArgument,
+    output: Annotated[
+        Path | None, typer.Option(help="A file to write to; else stdout.", metavar="F")
+    ] = None,
+    visits: Annotated[
+        bool, typer.Option("--visits", help="The visits as CSV, for a spreadsheet.")
+    ] = False,
+    campaign: CampaignOption = None,
+) -> None:
+    """Write all events, a line of JSON for each, or the visits as CSV."""
+    from heterobandits.campaigns import service
+    from heterobandits.campaigns.spreadsheets import visits_csv
+    from heterobandits.files import write_aside, writing_to
+
+    with opened(file, campaign) as (log, state):
+        text = visits_csv(state) if visits else service.export(log, state.campaign)
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())  # whatever the encoding of the terminal is
+        sys.stdout.buffer.flush()
+        return
+    encoding = "utf-8-sig" if visits else "utf-8"  # without a mark spreadsheets guess
+    with writing_to(output):
+        write_aside(output, lambda path: path.write_bytes(text.encode(encoding)))
+    note(f"{state.name} is in {output}")
+
+
+def import_events(
+    file: FileArgument,
+    events: Annotated[
+        Path,
+        typer.Argument(help="What export has written.", metavar="EVENTS", show_default=False),
+    ],
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Take a campaign that was exported elsewhere, or what is new in it."""
+    from heterobandits.campaigns import service
+    from heterobandits.campaigns.spreadsheets import text_of
+    from heterobandits.plans import counted
+
+    text = text_of(events)
+    done = made_in(file, lambda log: service.import_events(log, by(who), text))
+    state = done.state
+    if format == "json":
+        print_json(state, number=state.number, hash=state.hash, new=len(done.events))
+        return
+    print(f"{state.campaign} in {file}: {state.name}")
+    rounds = counted(len(state.rounds), "round")
+    print(f"{counted(len(done.events), 'new event')} of {state.number:,}, {rounds}")
+
+
+def verify(
+    file: FileArgument,
+    campaign: CampaignOption = None,
+    format: TableOrJson = "table",
+    quiet: QuietOption = False,
+) -> None:
+    """Replay all events, check their hashes and make every plan again, bit for bit."""
+    from heterobandits.campaigns.verifying import verify as check
+    from heterobandits.plans import counted
+
+    with opened(file, campaign) as (log, state), shown_work("verifying", quiet) as tell:
+        found = check(log, state.campaign, tell=tell)
+    if format == "json":
+        print_json(state, events=found.events, rounds=found.rounds, hash=found.hash)
+        return
+    events, plans = counted(found.events, "event"), counted(found.rounds, "plan")
+    print(f"{state.name} is whole: {events}, {plans} made again")
+    print(f"hash {found.hash}")

@@ -1,0 +1,297 @@
+"""What the commands of a campaign say: events in words, with names for ids and what a change changed, and JSON for programs."""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from heterobandits.errors import TURNING, UNPRINTABLE
+
+if TYPE_CHECKING:
+    from heterobandits.campaigns.events import Event
+    from heterobandits.campaigns.log import Done
+    from heterobandits.campaigns.state import State
+
+MOST_NAMED = 12  # of those whom a round sends, in a sentence
+Visit = tuple[int, str, str]
+
+
+def printable(text: str) -> str:
+    """The text as a terminal may have it: an event from elsewhere may say anything."""
+    return "".join(
+        c.encode("unicode_escape").decode()
+        if c in TURNING or unicodedata.category(c) in UNPRINTABLE
+        else c
+        for c in text
+    )
+
+
+def counts_text(body: Mapping[str, Any]) -> str:
+    """What came of a visit, as a body has it."""
+    return "not done" if body.get("missing") else f"{body['successes']} of {body['tests']}"
+
+
+def reports_text(body: Mapping[str, Any]) -> str:
+    """How an agent reports, as a body has it; one from elsewhere may leave out what is usual."""
+    parts = []
+    if body.get("sensitivity") is not None:
+        parts.append(f"sensitivity {body['sensitivity']:.3g}")
+    if body.get("false_positive_rate"):
+        parts.append(f"false positive rate {body['false_positive_rate']:.3g}")
+    if (body.get("tests") or 1) != 1:
+        parts.append(f"{body['tests']} tests a visit")
+    for name in ("calibration", "false_positive_calibration"):
+        if body.get(name):
+            parts.append(f"{name.replace('_', ' ')} {body[name][0]}/{body[name][1]}")
+    return ", ".join(parts)
+
+
+def policy_text(body: Mapping[str, Any]) -> str:
+    """A policy, as a body has it."""
+    name = body.get("name") or "as recommended"
+    return name if body.get("delta") is None else f"{name}, delta {body['delta']:g}"
+
+
+def season_text(season: int | None) -> str:
+    """The length of a season."""
+    return "without an end" if season is None else f"of {season:,} round{'s' * (season != 1)}"
+
+
+def names_of(given: Sequence[Any]) -> list[str]:
+    """The names of new agents or arms, as a body has them."""
+    return [one if isinstance(one, str) else one["name"] for one in given]
+
+
+class Story:
+    """Events told one after the other, from the first or from a state on; it remembers what changes are told with."""
+
+    def __init__(self, state: "State | None" = None) -> None:
+        self.names: dict[str, str] = {}
+        self._told: dict[Visit, str] = {}
+        self._state = state
+        if state is not None:
+            self.names = {"campaign": state.name}
+            self._meet("agent", state.agent_names)
+            self._meet("arm", state.arm_names)
+
+    def tell(self, event: "Event") -> str:
+        """What happened, in a sentence."""
+        tell = getattr(self, f"_{event.kind.replace(' ', '_')}")
+        return printable(tell(event.body))
+
+    def _meet(self, kind: str, names: Sequence[str]) -> None:
+        """Remember the names of agents or arms that are new."""
+        there = sum(key.startswith(f"{kind}-") for key in self.names)
+        for number, name in enumerate(names, there + 1):
+            self.names[f"{kind}-{number}"] = name
+
+    def _before(self, visit: Visit) -> str:
+        """What was told of a visit before."""
+        if visit in self._told or self._state is None:
+            return self._told.get(visit, "nothing")
+        from heterobandits.campaigns.service import counts_body
+
+        round, agent, arm = visit
+        state = self._state
+        if not 1 <= round <= len(state.rounds):
+            return "nothing"
+        told = state.round(round).told.get((state.agent(agent), state.arm(arm)))
+        return "nothing" if told is None else counts_text(counts_body(told.counts))
+
+    def _name(self, key: str) -> str:
+        """The name of an agent or arm; one from elsewhere may stand there by name."""
+        return self.names.get(key, key)
+
+    def _who(self, body: Mapping[str, Any]) -> str:
+        return self._name(body["agent"])
+
+    def _created(self, body: Mapping[str, Any]) -> str:
+        self.names["campaign"] = body["name"]
+        self._meet("agent", names_of(body["agents"]))
+        self._meet("arm", names_of(body["arms"]))
+        from heterobandits.plans import counted
+
+        agents, arms = counted(len(body["agents"]), "agent"), counted(len(body["arms"]), "arm")
+        return (
+            f"created {body['name']}: {agents}, {arms}, policy "
+            f"{policy_text(body['policy'])}, a season {season_text(body['season'])}"
+        )
+
+    def _agents_added(self, body: Mapping[str, Any]) -> str:
+        self._meet("agent", names_of(body["agents"]))
+        each = (f"{one['name']} ({reports_text(one)})" for one in body["agents"])
+        return f"added {', '.join(each)}"
+
+    def _arms_added(self, body: Mapping[str, Any]) -> str:
+        names = names_of(body["arms"])
+        self._meet("arm", names)
+        return f"added the arm{'s' * (len(names) != 1)} {', '.join(names)}"
+
+    def _renamed(self, body: Mapping[str, Any]) -> str:
+        key = body.get("id") or "campaign"
+        old = self._name(key)
+        same = (one for one, name in self.names.items() if key in (one, name))
+        self.names[next(same, key)] = body["name"]
+        return f"renamed the {body['what']} {old} to {body['name']}"
+
+    def _retired(self, body: Mapping[str, Any]) -> str:
+        return f"retired {self._name(body['id'])}"
+
+    def _returned(self, body: Mapping[str, Any]) -> str:
+        return f"brought back {self._name(body['id'])}"
+
+    def _agent_revised(self, body: Mapping[str, Any]) -> str:
+        since = "from the next round on" if body["since"] == "now" else "from the beginning"
+        return f"revised {self._name(body['id'])}, {since}: {reports_text(body['reports'])}"
+
+    def _policy_changed(self, body: Mapping[str, Any]) -> str:
+        return f"changed the policy to {policy_text(body['policy'])}"
+
+    def _season_changed(self, body: Mapping[str, Any]) -> str:
+        return f"changed the season to one {season_text(body['season'])}"
+
+    def _round_planned(self, body: Mapping[str, Any]) -> str:
+        sent = [one for one in body["assignments"] if one["arm"] is not None]
+        text = f"planned round {body['round']}"
+        if len(sent) > MOST_NAMED:
+            text += f" for {len(sent)} agents"
+        elif sent:
+            each = (f"{self._who(one)} to {self._name(one['arm'])}" for one in sent)
+            text += f": {', '.join(each)}"
+        return "; ".join([text, *self._given(body)])
+
+    def _given(self, body: Mapping[str, Any]) -> Iterator[str]:
+        """The circumstances of a round."""
+        for name in ("absent", "closed"):
+            if body[name]:
+                yield f"{name} {', '.join(self._name(key) for key in body[name])}"
+        for name in ("forbidden", "forced"):
+            pairs = (f"{self._name(a)} to {self._name(n)}" for a, n in body[name])
+            if body[name]:
+                yield f"{name} {', '.join(pairs)}"
+
+    def _overridden(self, body: Mapping[str, Any]) -> str:
+        places = [self._name(arm) for arm in body["arms"]]
+        went = f"went to {' and '.join(places)}" if places else "stayed home"
+        visits = [v for v in self._told if v[:2] == (body["round"], body["agent"])]
+        for visit in visits:  # what was told of the one visit goes with it
+            if visit[2] not in body["arms"] and len(body["arms"]) == 1:
+                self._told[*visit[:2], body["arms"][0]] = self._told.pop(visit)
+        return f"round {body['round']}: {self._who(body)} {went}, not as planned"
+
+    def _visit(self, body: Mapping[str, Any]) -> tuple[Visit, str]:
+        visit = (body["round"], body["agent"], body["arm"])
+        return visit, f"round {body['round']}: {self._who(body)} at {self._name(body['arm'])}"
+
+    def _reported(self, body: Mapping[str, Any]) -> str:
+        visit, text = self._visit(body)
+        self._told[visit] = counts_text(body)
+        return f"{text}: {counts_text(body)}"
+
+    def _corrected(self, body: Mapping[str, Any]) -> str:
+        visit, text = self._visit(body)
+        before, self._told[visit] = self._before(visit), counts_text(body)
+        return f"{text}: corrected to {counts_text(body)}, before it was {before}"
+
+    def _withdrawn(self, body: Mapping[str, Any]) -> str:
+        visit, text = self._visit(body)
+        before, self._told[visit] = self._before(visit), "nothing"
+        return f"{text}: withdrawn, before it was {before}"
+
+    def _round_closed(self, body: Mapping[str, Any]) -> str:
+        return f"closed round {body['round']}"
+
+    def _note(self, body: Mapping[str, Any]) -> str:
+        text = " / ".join(body["text"].splitlines())
+        return text if body["round"] is None else f"round {body['round']}: {text}"
+
+    def _link_issued(self, body: Mapping[str, Any]) -> str:
+        of = "" if body["agent"] is None else f" of {self._who(body)}"
+        until = "" if body["expires"] is None else f", until {body['expires']}"
+        return f"issued a link to {body['name']}, {body['role']}{of}{until}"
+
+    def _link_revoked(self, body: Mapping[str, Any]) -> str:
+        return f"revoked the link {body['link']}"
+
+
+class Told(NamedTuple):
+    """An event in words, and the ids of the agents and arms that it brought."""
+
+    event: "Event"
+    text: str
+    new: Sequence[str]
+
+
+def told(events: "Iterable[Event]") -> Iterator[Told]:
+    """Events from the first on, each with its words."""
+    story = Story()
+    for event in events:
+        before = len(story.names)
+        text = story.tell(event)
+        brought = list(story.names)[before:] if len(story.names) > before else ()
+        yield Told(event, text, brought)
+
+
+def entry(event: "Event", text: str) -> dict[str, Any]:
+    """An event for a program, with its words."""
+    names = ("number", "time", "who", "kind", "body", "hash")
+    return {**{name: getattr(event, name) for name in names}, "text": text}
+
+
+def about(one: Told, round: int | None, agent: str | None) -> bool:
+    """Whether an event is about this round and this agent, by id; None is any."""
+    body = one.event.body
+    if round is not None and body.get("round") != round:
+        return False
+    if agent is None or agent in one.new or agent in (body.get("agent"), body.get("id")):
+        return True
+    return any(each["agent"] == agent for each in body.get("assignments", ()))
+
+
+def waits(state: "State", number: int) -> str:
+    """For whom a round waits, in words."""
+    round = state.round(number)
+    who = (
+        state.agents[agent].name
+        + (f" at {state.arms[arm].name}" if len(round.arms_of(agent)) > 1 else "")
+        for agent, arm in round.missing
+    )
+    return f"round {number} waits for {', '.join(who)}"
+
+
+def pair_entries(state: "State", agent: int, arm: int | None) -> dict[str, Any]:
+    """An agent and its arm for a program, by ids and names."""
+    from heterobandits.campaigns.state import id_of
+
+    who = {"agent": id_of("agent", agent), "agent_name": state.agents[agent].name}
+    return who | arm_entries(state, arm, "arm")
+
+
+def arm_entries(state: "State", arm: int | None, key: str) -> dict[str, Any]:
+    """An arm, or none, under this key."""
+    from heterobandits.campaigns.state import id_of
+
+    if arm is None:
+        return {key: None, f"{key}_name": None}
+    return {key: id_of("arm", arm), f"{key}_name": state.arms[arm].name}
+
+
+def print_done(before: "State", done: "Done", format: str) -> None:
+    """What was written, in words or as JSON."""
+    story = Story(before)
+    told = [(event, story.tell(event)) for event in done.events]
+    if format == "json":
+        state = done.state
+        print_json(
+            state, number=state.number, hash=state.hash, events=[entry(*one) for one in told]
+        )
+        return
+    for _, text in told:
+        print(text)
+    if not told:
+        print("nothing new: that is what is known already")
+
+
+def print_json(state: "State", **entries: Any) -> None:
+    """An object about a campaign, as one line."""
+    print(json.dumps({"campaign": state.campaign, "name": state.name, **entries}))
