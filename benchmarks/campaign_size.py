@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.folding import fold
 from heterobandits.campaigns.log import Log, Request
 from heterobandits.campaigns.store import Store
 from heterobandits.campaigns.verifying import verify
@@ -71,9 +72,7 @@ def main() -> None:
         else:
             sizes = (given.agents, given.arms, given.rounds)
             campaign = timed("made", made, Log(store), *sizes, given.policy)
-        state = timed(
-            "state, all events folded", lambda: Log(store).at(campaign, store.head(campaign).number)
-        )
+        state = timed("state, all events folded", lambda: fold(store.read(campaign)))
         log = Log(store)
         log.keep(state)
         print(

@@ -55,20 +55,27 @@ class Server:
             if not line or time.monotonic() > deadline:
                 raise AssertionError("".join(self.lines))
         self.address = urlsplit(found[0]).netloc
-        threading.Thread(target=self._drain, args=(self.process.stdout,), daemon=True).start()
-        Caller(self, TOKEN).until_it_answers()
+        self.drain = threading.Thread(target=self._drain, args=(self.process.stdout,))
+        self.drain.start()
+        first = Caller(self, TOKEN)
+        first.until_it_answers()
+        first.close()
 
     def _drain(self, stream):
-        self.lines.extend(stream)
+        with stream:
+            self.lines.extend(stream)
 
     def kill(self):
         """As the power going: nothing is finished, nothing is said."""
         self.process.kill()
         self.process.wait()
+        self.drain.join()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        code = self.process.wait(timeout=30)
+        self.drain.join()
+        return code
 
 
 class Caller:

@@ -1,0 +1,125 @@
+"""`heterobandits serve`: campaigns over HTTP."""
+
+import ipaddress
+import os
+import signal
+import socket
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from heterobandits.cli import interrupts
+from heterobandits.errors import InvalidInput
+
+DATABASE = "campaigns.db"
+PORT = 8765
+WAITING = 1024  # connections that wait to be accepted
+LAST_SECONDS = 20  # that requests have to come to an end
+
+
+def serve(
+    database: Annotated[
+        str,
+        typer.Option(
+            envvar="HETEROBANDITS_DATABASE",
+            help="The file with the campaigns, or postgresql://user:password@host/database.",
+            metavar="FILE|URL",
+            show_envvar=True,
+        ),
+    ] = DATABASE,
+    host: Annotated[
+        str, typer.Option(help="The address to listen at.", metavar="ADDRESS")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="The port to listen at; 0 takes one that is free.", min=0, max=65535)
+    ] = PORT,
+) -> int:
+    """Serve the campaigns of a database over HTTP, until Ctrl-C.
+
+    Example: heterobandits serve --database rangers.db
+    """
+    try:
+        import uvicorn
+
+        from heterobandits.web.app import create_app
+    except ImportError as error:
+        raise InvalidInput(
+            f"serve needs {error.name}: pip install 'heterobandits[campaigns]'"
+        ) from None
+    from heterobandits.campaigns.databases import name_of
+    from heterobandits.campaigns.log import Log
+    from heterobandits.campaigns.store import Store
+    from heterobandits.web.access import VARIABLE, owner_of
+    from heterobandits.web.warming import load_kernels
+
+    with listening(host, port) as place, Store(database) as store:
+        owner_hash, token = owner_of(store, os.environ.get(VARIABLE))
+        note("loading kernels; the first time on a machine they are compiled, which takes minutes")
+        began = time.monotonic()
+        load_kernels()
+        note(f"loaded in {time.monotonic() - began:.1f} s")
+        base = f"http://{written(host)}:{place.getsockname()[1]}"
+        if not is_loopback(host):
+            note(
+                f"warning: {base} is open to the network without TLS, and whoever listens there reads the tokens; "
+                "put a server with TLS in front of it"
+            )
+        print(f"{name_of(database)} is served at {base}", flush=True)
+        if token is not None:
+            print(f"the owner's link, which is shown this once: {base}/enter/{token}", flush=True)
+        settings = uvicorn.Config(
+            create_app(Log(store), owner_hash),
+            access_log=False,  # the address of a link is its key
+            log_level="warning",
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=LAST_SECONDS,
+        )
+        check = interrupts.raised()
+        # uvicorn ends in order at a signal, and then raises it once more for whoever was there before
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        uvicorn.Server(settings).run(sockets=[place])
+        check()
+    return 0
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        place = socket.socket(family, kind, protocol)
+        try:
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            place.bind(address)
+            place.listen(WAITING)
+        except OSError:
+            place.close()
+            raise
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(
+            f"cannot listen at {host}:{port}: {why}; choose another --port or --host"
+        ) from None
+    return place
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def written(host: str) -> str:
+    """An address as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
+
+
+def note(text: str) -> None:
+    """A line for whoever started it."""
+    print(f"heterobandits: {text}", file=sys.stderr, flush=True)

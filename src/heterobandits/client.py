@@ -1,0 +1,407 @@
+"""A client of a server of campaigns: a method for each route, typed answers, and errors as exceptions.
+
+Every write carries a key of its own, so that it can be sent again when a connection is lost on the way, and is done once.
+Agents and arms go by name or by id. Needs httpx, which `heterobandits[campaigns]` brings.
+"""
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+from urllib.parse import quote
+
+import httpx
+
+from heterobandits.web import shapes
+
+TRIES = 5
+FIRST_PAUSE = 0.2  # seconds, doubled after each try
+LONGEST_PAUSE = 5.0
+SECONDS = 60.0  # that one waits for an answer
+
+__all__ = ["CampaignError", "Campaigns", "ServerUnreachable"]
+
+
+class CampaignError(Exception):
+    """What the server refused: its status, and the problem as it says it."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(str(problem.get("detail") or problem.get("title") or f"status {status}"))
+        self.status = status
+        self.problem = dict(problem)
+
+    @property
+    def kind(self) -> str:
+        """What the problem is called, such as `invalid-input` or `changed-since`."""
+        return str(self.problem.get("type", "")).rpartition("/")[2]
+
+    @property
+    def errors(self) -> list[shapes.FieldError]:
+        """The fields that are wrong."""
+        return cast(list[shapes.FieldError], self.problem.get("errors", []))
+
+    @property
+    def current(self) -> shapes.Current | None:
+        """What is known of the visit that was to be reported or corrected."""
+        return cast(shapes.Current | None, self.problem.get("current"))
+
+
+class ServerUnreachable(Exception):
+    """No answer, or none that came from a server of campaigns, after several tries."""
+
+
+class Campaigns:
+    """The campaigns that a token opens, on the server at `url`; also a context manager.
+
+    Parameters
+    ----------
+    url
+        Where the server is, such as http://127.0.0.1:8765.
+    token
+        What a link ends in, `hb_...`.
+    """
+
+    def __init__(self, url: str, token: str) -> None:
+        self._http = httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=SECONDS
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+    def health(self) -> shapes.Health:
+        """Whether the server can do its work."""
+        return cast(shapes.Health, self._read("/api/health"))
+
+    def metrics(self) -> str:
+        """What the server has done, as Prometheus reads it."""
+        return self._send("GET", "/metrics").text
+
+    def description(self) -> dict[str, Any]:
+        """The routes as OpenAPI."""
+        return cast(dict[str, Any], self._read("/api/openapi.json"))
+
+    def campaigns(self) -> list[shapes.Entry]:
+        """All campaigns, the oldest first."""
+        return cast(shapes.Entries, self._read("/api/campaigns"))["campaigns"]
+
+    def create(
+        self,
+        name: str,
+        agents: Iterable[Mapping[str, Any]],
+        arms: Iterable[str],
+        *,
+        policy: str | None = None,
+        delta: float | None = None,
+        memory: int | None = None,
+        seed: int = 0,
+        season: int | None = None,
+    ) -> shapes.Campaign:
+        """A new campaign; an agent has a name and a sensitivity, and what else its body may have."""
+        body = {
+            "name": name,
+            "agents": [dict(agent) for agent in agents],
+            "arms": [{"name": arm} for arm in arms],
+            "policy": policy,
+            "delta": delta,
+            "memory": memory,
+            "seed": seed,
+            "season": season,
+        }
+        return cast(shapes.Campaign, self._write("POST", "/api/campaigns", body))
+
+    def import_events(self, text: str) -> shapes.Campaign:
+        """The campaign that was exported."""
+        sent = {"content": text.encode(), "headers": {"Content-Type": "application/x-ndjson"}}
+        return cast(shapes.Campaign, self._send("POST", "/api/campaigns/import", **sent).json())
+
+    def campaign(self, campaign: str) -> shapes.Campaign:
+        """A campaign as it stands."""
+        return cast(shapes.Campaign, self._read(path(campaign)))
+
+    def rename(self, campaign: str, name: str) -> shapes.Campaign:
+        """Another name for a campaign."""
+        return self._change(campaign, {"name": name})
+
+    def set_policy(
+        self,
+        campaign: str,
+        policy: str | None = None,
+        delta: float | None = None,
+        memory: int | None = None,
+    ) -> shapes.Campaign:
+        """Another policy from the next round on, or the same with another delta."""
+        return self._change(campaign, {"policy": policy, "delta": delta, "memory": memory})
+
+    def set_season(self, campaign: str, season: int | None) -> shapes.Campaign:
+        """Another number of rounds in the season; None for no end."""
+        return self._change(campaign, {"season": season})
+
+    def add_agents(self, campaign: str, agents: Iterable[Mapping[str, Any]]) -> list[shapes.Agent]:
+        """New agents, from the next round on."""
+        body = {"agents": [dict(agent) for agent in agents]}
+        made = self._write("POST", path(campaign, "agents"), body)
+        return cast(shapes.Agents, made)["agents"]
+
+    def change_agent(self, campaign: str, agent: str, **change: Any) -> shapes.Agent:
+        """One change of an agent: `name`, `retired`, or how it reports, with `since` "now" or "always"."""
+        return cast(shapes.Agent, self._write("PATCH", path(campaign, "agents", agent), change))
+
+    def add_arms(self, campaign: str, arms: Iterable[str]) -> list[shapes.Arm]:
+        """New arms, from the next round on."""
+        body = {"arms": [{"name": arm} for arm in arms]}
+        return cast(shapes.Arms, self._write("POST", path(campaign, "arms"), body))["arms"]
+
+    def change_arm(self, campaign: str, arm: str, **change: Any) -> shapes.Arm:
+        """One change of an arm: `name` or `retired`."""
+        return cast(shapes.Arm, self._write("PATCH", path(campaign, "arms", arm), change))
+
+    def preview(self, campaign: str, **circumstances: Any) -> shapes.Preview:
+        """The plan of the next round; nothing is recorded. Takes absent, closed, forbidden and forced."""
+        where = path(campaign, "rounds")
+        answer = self._send("POST", where, json=circumstances, params={"preview": "true"})
+        return cast(shapes.Preview, answer.json())
+
+    def plan_round(self, campaign: str, **circumstances: Any) -> shapes.Round:
+        """The next round, planned and recorded. Takes absent, closed, forbidden and forced."""
+        return cast(shapes.Round, self._write("POST", path(campaign, "rounds"), circumstances))
+
+    def rounds(self, campaign: str, after: int = 0) -> list[shapes.RoundEntry]:
+        """All rounds after a number."""
+        made: list[shapes.RoundEntry] = []
+        while True:
+            found = cast(shapes.Rounds, self._read(path(campaign, "rounds"), after=after))
+            made += found["rounds"]
+            if not found["rounds"]:
+                return made
+            after = made[-1]["round"]
+
+    def round(self, campaign: str, round: int) -> shapes.Round:
+        """A round: its plan and its visits."""
+        return cast(shapes.Round, self._read(path(campaign, "rounds", round)))
+
+    def close_round(self, campaign: str, round: int) -> shapes.Round:
+        """Nobody waits for a round any more."""
+        return cast(shapes.Round, self._write("POST", path(campaign, "rounds", round, "close")))
+
+    def explanations(self, campaign: str, round: int) -> list[shapes.Why]:
+        """Why a round sent each agent where it was planned to go."""
+        found = self._read(path(campaign, "rounds", round, "explanations"))
+        return cast(shapes.Explanations, found)["explanations"]
+
+    def override(self, campaign: str, round: int, agent: str, arms: Sequence[str]) -> shapes.Round:
+        """Somebody went elsewhere than planned: to these arms, mostly one, or to none."""
+        where = path(campaign, "rounds", round, "overrides", agent)
+        return cast(shapes.Round, self._write("PUT", where, {"arms": list(arms)}))
+
+    def report(
+        self,
+        campaign: str,
+        round: int,
+        agent: str,
+        successes: int | None,
+        tests: int = 1,
+        *,
+        arm: str | None = None,
+    ) -> shapes.Visit:
+        """What came of a visit, for the first time: successes of tests, or None if it was not done."""
+        return self._tell(campaign, round, agent, successes, tests, arm, {})
+
+    def correct(
+        self,
+        campaign: str,
+        round: int,
+        agent: str,
+        successes: int | None,
+        tests: int = 1,
+        *,
+        seen: int | None = None,
+        arm: str | None = None,
+    ) -> shapes.Visit:
+        """Another outcome instead of the one reported, if that has not changed since event `seen`."""
+        return self._tell(campaign, round, agent, successes, tests, arm, if_match(seen))
+
+    def withdraw(
+        self,
+        campaign: str,
+        round: int,
+        agent: str,
+        *,
+        seen: int | None = None,
+        arm: str | None = None,
+    ) -> shapes.Visit:
+        """What was told of a visit is taken back, if that has not changed since event `seen`."""
+        where = path(campaign, "rounds", round, "outcomes", agent)
+        sent = self._send("DELETE", where, params=given(arm=arm), headers=if_match(seen))
+        return cast(shapes.Visit, sent.json())
+
+    def add_note(self, campaign: str, text: str, round: int | None = None) -> shapes.Note:
+        """A note for those who read the history."""
+        body = {"text": text, "round": round}
+        return cast(shapes.Note, self._write("POST", path(campaign, "notes"), body))
+
+    def arms(self, campaign: str) -> list[shapes.Estimate]:
+        """What is known of every arm."""
+        return cast(shapes.Estimates, self._read(path(campaign, "arms")))["arms"]
+
+    def answers(self, campaign: str) -> shapes.Answers:
+        """What can be said of the arms, also in words."""
+        return cast(shapes.Answers, self._read(path(campaign, "answers")))
+
+    def shadow(self, campaign: str, policy: str, delta: float | None = None) -> shapes.Shadow:
+        """What another policy would have planned."""
+        found = self._read(path(campaign, "shadow"), policy=policy, delta=delta)
+        return cast(shapes.Shadow, found)
+
+    def projection(
+        self, campaign: str, rounds: int | None = None, draws: int | None = None
+    ) -> shapes.Projection:
+        """The rest of the season, or so many rounds, on draws from what is known."""
+        found = self._read(path(campaign, "projection"), rounds=rounds, draws=draws)
+        return cast(shapes.Projection, found)
+
+    def worth(
+        self,
+        campaign: str,
+        sensitivity: float,
+        agent: str | None = None,
+        rounds: int | None = None,
+        draws: int | None = None,
+    ) -> shapes.Worth:
+        """What one more agent of this sensitivity would find more, or an agent if it had this one."""
+        asked = {"sensitivity": sensitivity, "agent": agent, "rounds": rounds, "draws": draws}
+        return cast(shapes.Worth, self._read(path(campaign, "worth"), **asked))
+
+    def events(self, campaign: str, after: int = 0) -> list[shapes.Event]:
+        """All events after a number."""
+        made: list[shapes.Event] = []
+        while True:
+            found = cast(shapes.Events, self._read(path(campaign, "events"), after=after))
+            made += found["events"]
+            if not found["events"]:
+                return made
+            after = made[-1]["number"]
+
+    def export(self, campaign: str) -> str:
+        """All events, a line of JSON for each."""
+        return self._send("GET", path(campaign, "export")).text
+
+    def visits(self, campaign: str) -> str:
+        """All visits as CSV."""
+        return self._send("GET", path(campaign, "visits.csv")).text
+
+    def links(self, campaign: str) -> list[shapes.Link]:
+        """All links of a campaign."""
+        return cast(shapes.Links, self._read(path(campaign, "links")))["links"]
+
+    def issue_link(
+        self,
+        campaign: str,
+        role: Literal["owner", "planner", "reporter", "viewer"],
+        name: str,
+        *,
+        agent: str | None = None,
+        expires: str | None = None,
+    ) -> shapes.NewLink:
+        """A link for somebody; if its token was lost on the way it is null, and the link is to be revoked."""
+        body = {"role": role, "name": name, "agent": agent, "expires": expires}
+        return cast(shapes.NewLink, self._write("POST", path(campaign, "links"), body))
+
+    def revoke_link(self, campaign: str, link: str) -> shapes.Link:
+        """A link no longer opens anything."""
+        return cast(shapes.Link, self._write("DELETE", path(campaign, "links", link)))
+
+    def _change(self, campaign: str, change: dict[str, Any]) -> shapes.Campaign:
+        return cast(shapes.Campaign, self._write("PATCH", path(campaign), change))
+
+    def _tell(
+        self,
+        campaign: str,
+        round: int,
+        agent: str,
+        successes: int | None,
+        tests: int,
+        arm: str | None,
+        condition: dict[str, str],
+    ) -> shapes.Visit:
+        where = path(campaign, "rounds", round, "outcomes", agent)
+        body: dict[str, Any] = {"successes": successes, "tests": tests}
+        if successes is None:
+            body = {"missing": True}
+        sent = self._send("PUT", where, json=body, params=given(arm=arm), headers=condition)
+        return cast(shapes.Visit, sent.json())
+
+    def _read(self, where: str, **parameters: Any) -> Any:
+        return self._send("GET", where, params=given(**parameters)).json()
+
+    def _write(self, method: str, where: str, body: Any = None) -> Any:
+        return self._send(method, where, json=body).json()
+
+    def _send(self, method: str, where: str, **sent: Any) -> httpx.Response:
+        """The answer; what may not have arrived is sent again, with the same key."""
+        headers = {"Idempotency-Key": secrets.token_hex(16), **sent.pop("headers", {})}
+        request = self._http.build_request(method, where, headers=headers, **sent)
+        pause = FIRST_PAUSE
+        for left in reversed(range(TRIES)):
+            try:
+                answer = self._http.send(request)
+            except httpx.TransportError as error:
+                if not left:
+                    raise ServerUnreachable(
+                        f"{self._http.base_url}: {error or 'no answer'}"
+                    ) from error
+            else:
+                if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE or not left:
+                    return checked(answer)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        raise AssertionError("the last try returns or raises")
+
+
+def checked(answer: httpx.Response) -> httpx.Response:
+    """The answer, if it is none to a mistake."""
+    if answer.is_success:
+        return answer
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = {}
+    raise CampaignError(answer.status_code, problem if isinstance(problem, dict) else {})
+
+
+def path(campaign: str, *parts: str | int) -> str:
+    """The path of something in a campaign; a name may have any letter in it."""
+    return "/".join(("/api/campaigns", encoded(campaign), *map(encoded, parts)))
+
+
+def encoded(part: str | int) -> str:
+    """A part of a path; alone, dots would mean the part above.
+
+    >>> encoded("50% / ?")
+    '50%25%20%2F%20%3F'
+    """
+    text = quote(str(part), safe="")
+    return text.replace(".", "%2E") if not text.strip(".") else text
+
+
+def given(**parameters: Any) -> dict[str, Any]:
+    """The parameters that are not None."""
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def if_match(seen: int | None) -> dict[str, str]:
+    """The condition that nothing has changed since an event; None takes whatever is there."""
+    return {"If-Match": "*" if seen is None else f'"{seen}"'}

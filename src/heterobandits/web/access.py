@@ -1,0 +1,201 @@
+"""Who may do what: the table of routes and roles, whose a token is, and how those who guess tokens are slowed down.
+
+A token is all that somebody needs; of the token itself only a hash is kept, and tokens are compared in a time that does not
+depend on them.
+"""
+
+import hmac
+import ipaddress
+import re
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from heterobandits.campaigns.events import now
+from heterobandits.campaigns.log import Log
+from heterobandits.campaigns.service import TOKEN_BYTES, token_hash
+from heterobandits.campaigns.state import State
+from heterobandits.campaigns.store import Store, UnknownCampaign
+from heterobandits.errors import InvalidInput
+from heterobandits.web.problems import Forbidden, NotAdmitted, NotFound
+
+SERVER = "server"  # the role of who holds the server's own token: everything
+ANYONE = frozenset({"anyone"})
+ALONE = frozenset({SERVER})
+OWNERS = frozenset({SERVER, "owner"})
+PLANNERS = OWNERS | {"planner"}
+REPORTERS = PLANNERS | {"reporter"}
+READERS = PLANNERS | {"viewer"}
+ALL = READERS | {"reporter"}
+
+ONE = "/api/campaigns/{campaign}"
+ALLOWED: dict[tuple[str, str], frozenset[str]] = {
+    ("GET", "/api/openapi.json"): ANYONE,
+    ("GET", "/api/health"): ANYONE,
+    ("GET", "/metrics"): ANYONE,
+    ("GET", "/enter/{token}"): ANYONE,
+    ("GET", "/api/campaigns"): ALONE,
+    ("POST", "/api/campaigns"): ALONE,
+    ("POST", "/api/campaigns/import"): ALONE,
+    ("GET", ONE): ALL,
+    ("PATCH", ONE): OWNERS,
+    ("POST", f"{ONE}/agents"): OWNERS,
+    ("PATCH", f"{ONE}/agents/{{agent}}"): OWNERS,
+    ("POST", f"{ONE}/arms"): OWNERS,
+    ("PATCH", f"{ONE}/arms/{{arm}}"): OWNERS,
+    ("GET", f"{ONE}/rounds"): ALL,
+    ("POST", f"{ONE}/rounds"): PLANNERS,
+    ("GET", f"{ONE}/rounds/{{round}}"): ALL,
+    ("POST", f"{ONE}/rounds/{{round}}/close"): PLANNERS,
+    ("GET", f"{ONE}/rounds/{{round}}/explanations"): READERS,
+    ("PUT", f"{ONE}/rounds/{{round}}/overrides/{{agent}}"): PLANNERS,
+    ("PUT", f"{ONE}/rounds/{{round}}/outcomes/{{agent}}"): REPORTERS,
+    ("DELETE", f"{ONE}/rounds/{{round}}/outcomes/{{agent}}"): REPORTERS,
+    ("POST", f"{ONE}/notes"): PLANNERS,
+    ("GET", f"{ONE}/arms"): READERS,
+    ("GET", f"{ONE}/answers"): READERS,
+    ("GET", f"{ONE}/shadow"): READERS,
+    ("GET", f"{ONE}/projection"): READERS,
+    ("GET", f"{ONE}/worth"): READERS,
+    ("GET", f"{ONE}/visits.csv"): READERS,
+    ("GET", f"{ONE}/events"): PLANNERS,
+    ("GET", f"{ONE}/export"): PLANNERS,
+    ("GET", f"{ONE}/links"): OWNERS,
+    ("POST", f"{ONE}/links"): OWNERS,
+    ("DELETE", f"{ONE}/links/{{link}}"): OWNERS,
+}
+
+OWNER = "owner"  # the setting that has the hash of the server's token, and who it says it is
+VARIABLE = "HETEROBANDITS_OWNER_TOKEN"
+LEAST_TOKEN = 32  # letters of a token that somebody made up
+TOKEN = re.compile(r"hb_([0-9a-f]{12})_([0-9a-f]{1,64})_[\w-]{1,100}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: what it is called, its role, and for a link its campaign and perhaps the one agent it is for."""
+
+    who: str
+    role: str
+    campaign: str | None = None
+    agent: int | None = None
+
+
+class Gate:
+    """Who holds which token. Any number of threads may ask."""
+
+    def __init__(self, log: Log, owner_hash: str) -> None:
+        self._log = log
+        self._owner_hash = owner_hash
+
+    def caller(self, token: str) -> Caller | None:
+        """Who holds this token; None if it opens nothing, or nothing any more."""
+        hashed = token_hash(token)
+        if hmac.compare_digest(hashed, self._owner_hash):
+            return Caller(OWNER, SERVER)
+        found = TOKEN.fullmatch(token)
+        if found is None:
+            return None
+        try:
+            link = self._log.state(found[1]).links.get(found[2])
+        except UnknownCampaign:
+            return None
+        if (
+            link is None
+            or not hmac.compare_digest(hashed, link.token_hash)
+            or not link.holds(now())
+        ):
+            return None
+        return Caller(link.name, link.role, found[1], link.agent)
+
+    def admitted(
+        self, token: str | None, method: str, route: str, campaign: str | None
+    ) -> tuple[Caller, State | None]:
+        """Who asks for this, if it may, and the campaign it asks about as it stands."""
+        caller = None if token is None else self.caller(token)
+        if caller is None:
+            given = "no token" if token is None else "a token that opens nothing, or no longer"
+            raise NotAdmitted(f"{given}: send the token of a link as Authorization: Bearer hb_...")
+        if campaign is not None and caller.campaign not in (None, campaign):
+            raise not_there(campaign)
+        if caller.role not in ALLOWED.get((method, route), frozenset()):
+            raise Forbidden(f"a link for a {caller.role} does not allow {method} {route}")
+        if campaign is None:
+            return caller, None
+        try:
+            return caller, self._log.state(campaign)
+        except UnknownCampaign:
+            raise not_there(campaign) from None
+
+
+def not_there(campaign: str) -> NotFound:
+    """The error for a campaign that is not there, or is not the caller's: nobody can tell which."""
+    return NotFound(f"there is no campaign {campaign[:40]!r} that this link opens")
+
+
+def check_agent(caller: Caller, agent: int) -> None:
+    """Refuse a report of somebody whom the link is not for."""
+    if caller.agent is not None and caller.agent != agent:
+        raise Forbidden("this link is for the reports of one agent, who is another")
+
+
+def new_token() -> str:
+    """A token for the owner of a server."""
+    return f"hb_{OWNER}_{secrets.token_urlsafe(TOKEN_BYTES)}"
+
+
+def owner_of(store: Store, stated: str | None) -> tuple[str, str | None]:
+    """The hash of the owner's token, and the token itself if it was made now: it cannot be read again."""
+    if stated:
+        if len(stated) < LEAST_TOKEN or not stated.isascii() or not stated.isprintable():
+            raise InvalidInput(
+                f"{VARIABLE} has {len(stated)} letters: at least {LEAST_TOKEN} that are hard to guess, in ASCII"
+            )
+        return token_hash(stated), None
+    known = store.setting(OWNER)
+    if known is not None:
+        return known, None
+    token = new_token()
+    settled = store.settle(OWNER, token_hash(token))
+    return settled, token if settled == token_hash(token) else None
+
+
+class Slowing:
+    """How long those wait who come with bad tokens: longer every time, by where they come from."""
+
+    FIRST = 0.05  # seconds
+    LONGEST = 5.0
+    QUIET = 300.0  # seconds after which it begins anew
+    MOST = 10_000  # addresses that are remembered
+
+    def __init__(self) -> None:
+        self._bad: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def seconds(self, address: str | None) -> float:
+        """How long the bearer of one more bad token is to wait."""
+        known = network(address)
+        with self._lock:
+            count, last = self._bad.pop(known, (0, 0.0))
+            moment = time.monotonic()
+            count = 1 if moment - last > self.QUIET else count + 1
+            self._bad[known] = (count, moment)
+            if len(self._bad) > self.MOST:
+                self._bad.popitem(last=False)
+        return min(self.LONGEST, self.FIRST * 2.0 ** min(count - 1, 30))
+
+    def __len__(self) -> int:
+        return len(self._bad)
+
+
+def network(address: str | None) -> str:
+    """Whom an address is counted with: of version 6 one household has 2^64 of them."""
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return "unknown"
+    if found.version == 4:
+        return str(found)
+    return str(ipaddress.ip_network(f"{found}/64".replace(f"%{found.scope_id}", ""), strict=False))

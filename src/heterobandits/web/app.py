@@ -1,0 +1,99 @@
+"""The app: all routes over a log of campaigns, behind the gate, and their description as OpenAPI."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+
+from heterobandits.campaigns.log import Log
+from heterobandits.provenance import version
+from heterobandits.web import (
+    routes_campaigns,
+    routes_knowledge,
+    routes_links,
+    routes_rounds,
+    routes_server,
+)
+from heterobandits.web.access import ALLOWED, ANYONE, Gate, Slowing
+from heterobandits.web.metrics import Counted, Metrics
+from heterobandits.web.problems import KINDS, MEDIA, ProblemDetails, handle_problems
+
+ROUTERS = (routes_server, routes_campaigns, routes_rounds, routes_knowledge, routes_links)
+SCHEMAS = "#/components/schemas/"
+PROBLEM = {MEDIA: {"schema": {"$ref": f"{SCHEMAS}ProblemDetails"}}}
+KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key again gives the first answer, and nothing is done twice.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
+
+CAMPAIGN = {
+    "name": "campaign",
+    "in": "path",
+    "required": True,
+    "description": "The id of a campaign.",
+    "schema": {"type": "string"},
+}
+
+
+def create_app(log: Log, owner_hash: str) -> FastAPI:
+    """The app over these campaigns; who holds the token with this hash owns the server."""
+    app = FastAPI(
+        title="heterobandits",
+        version=version("heterobandits"),
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.log = log
+    app.state.gate = Gate(log, owner_hash)
+    app.state.slowing = Slowing()
+    app.state.metrics = Metrics()
+    for module in ROUTERS:
+        app.include_router(module.router)
+    handle_problems(app)
+    app.add_middleware(Counted, metrics=app.state.metrics)
+    app.openapi = lambda: described(app)  # type: ignore[method-assign]
+    return app
+
+
+def described(app: FastAPI) -> dict[str, Any]:
+    """The app as OpenAPI: with the token that is needed, the problems it may answer with, and the key of writes."""
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    made = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    components = made.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    schema = TypeAdapter(ProblemDetails).json_schema(ref_template=SCHEMAS + "{model}")
+    schemas |= schema.pop("$defs", {})
+    schemas["ProblemDetails"] = schema
+    components["securitySchemes"] = {"link": {"type": "http", "scheme": "bearer"}}
+    for path, operations in made["paths"].items():
+        for method, operation in operations.items():
+            operation["responses"].pop("422", None)
+            if ALLOWED.get((method.upper(), path)) != ANYONE:
+                describe(method.upper(), path, operation)
+    app.openapi_schema = made
+    return made
+
+
+def describe(method: str, path: str, operation: dict[str, Any]) -> None:
+    """Add what all routes behind the gate have in common."""
+    operation["security"] = [{"link": []}]
+    responses, parameters = operation["responses"], operation.setdefault("parameters", [])
+    for kind in KINDS:
+        known = {"description": kind.title, "content": PROBLEM}
+        responses.setdefault(str(kind.status), known)
+    if "{campaign}" in path:  # the guard reads it, before the route does its work
+        parameters.insert(0, CAMPAIGN)
+    if method != "GET":
+        parameters.append(KEY)
+    elif "{campaign}" in path:
+        responses["304"] = {"description": "The campaign has not changed since that ETag"}

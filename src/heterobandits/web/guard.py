@@ -1,0 +1,182 @@
+"""What every route does before its own work: admit who asks, bound the body, answer what has not changed.
+
+Nothing of a body is read before its sender is known, and a route that is not in the table of `access` opens for nobody.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.types import Message, Receive
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.log import Log
+from heterobandits.campaigns.log import Request as Asker
+from heterobandits.campaigns.state import State
+from heterobandits.errors import InvalidInput, shown
+from heterobandits.web.access import ALLOWED, ANYONE, Caller, Gate, Slowing
+from heterobandits.web.problems import NotAdmitted, NotFound
+
+ROUTE = "heterobandits.route"  # where a request keeps the template of its path
+MOST_BODY = 1_000_000
+MOST_IMPORT = 20_000_000
+IMPORT = "/api/campaigns/import"
+TAG = re.compile(r'(?:W/)?"(\d{1,18})"')
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that was admitted: who asks, of which campaign as it stands, and with what body."""
+
+    log: Log
+    caller: Caller
+    campaign: State | None
+    asker: Asker
+    body: bytes
+    base: str
+
+    @property
+    def state(self) -> State:
+        """The campaign that the path names, as it stood when the request came."""
+        assert self.campaign is not None, "the route names a campaign"
+        return self.campaign
+
+    @property
+    def id(self) -> str:
+        """Of that campaign."""
+        return self.state.campaign
+
+    def agent(self, key: str) -> int:
+        """The number of the agent that the path names."""
+        return found(self.state.agent, key)
+
+    def arm(self, key: str) -> int:
+        """The number of the arm that the path names."""
+        return found(self.state.arm, key)
+
+
+class Guarded(APIRoute):
+    """A route behind the gate."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What handles a request, once it is admitted."""
+        handle = super().get_route_handler()
+        route = self.path_format
+        most = MOST_IMPORT if route == IMPORT else MOST_BODY
+
+        async def guarded(request: Request) -> Response:
+            request.scope[ROUTE] = route
+            if ALLOWED.get((request.method, route)) == ANYONE:
+                return await handle(request)
+            caller, state = await admit(request, route)
+            if request.method == "GET" and state is not None and unchanged(request, state):
+                return Response(status_code=304, headers=headers(state))
+            bounded = Request(request.scope, within(request.receive, most))
+            bounded.state.asked = await asked(bounded, caller, state)
+            return await handle(bounded)
+
+        return guarded
+
+
+async def asked_of(request: Request) -> Asked:
+    """What the guard found out."""
+    found: Asked = request.state.asked
+    return found
+
+
+Asking = Annotated[Asked, Depends(asked_of)]
+
+
+async def admit(request: Request, route: str) -> tuple[Caller, State | None]:
+    """Who asks, if it may; the bearer of a bad token waits for the answer."""
+    token = bearer(request)
+    campaign = request.path_params.get("campaign")
+    gate: Gate = request.app.state.gate
+    try:
+        return await run_in_threadpool(gate.admitted, token, request.method, route, campaign)
+    except NotAdmitted:
+        if token is not None:
+            await slow_down(request)
+        raise
+
+
+async def slow_down(request: Request) -> None:
+    """Wait as long as the sender of a bad token has to."""
+    slowing: Slowing = request.app.state.slowing
+    await asyncio.sleep(slowing.seconds(request.client.host if request.client else None))
+
+
+def bearer(request: Request) -> str | None:
+    """The token that a request carries."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" and token.strip() else None
+
+
+async def asked(request: Request, caller: Caller, state: State | None) -> Asked:
+    """A request, read whole."""
+    body = await request.body()
+    conditions = request.headers.get("if-match", "")
+    digest = service.digest_of(
+        request.method, request.url.path, request.url.query, conditions, body.hex()
+    )
+    asker = Asker(caller.who, request.headers.get("idempotency-key"), digest)
+    return Asked(request.app.state.log, caller, state, asker, body, base_of(request))
+
+
+def base_of(request: Request) -> str:
+    """The address under which the sender knows the server."""
+    host = request.headers.get("host", "")
+    if not re.fullmatch(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", host, re.ASCII):
+        host = "{}:{}".format(*request.scope.get("server") or ("127.0.0.1", 0))
+    return f"{request.scope['scheme']}://{host}"
+
+
+def within(receive: Receive, most: int) -> Receive:
+    """The same messages, until there is more of the body than allowed."""
+    received = 0
+
+    async def counted() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > most:
+            raise HTTPException(413, f"the body has over {most:,} bytes: at most that many")
+        return message
+
+    return counted
+
+
+def headers(state: State) -> dict[str, str]:
+    """What says how new an answer is, and that it is not for others."""
+    return {"ETag": f'"{state.number}"', "Cache-Control": "private, no-cache"}
+
+
+def unchanged(request: Request, state: State) -> bool:
+    """Whether the sender has seen the campaign as it stands."""
+    return str(state.number) in TAG.findall(request.headers.get("if-none-match", ""))
+
+
+def seen_from(condition: str) -> int | None:
+    """The event that If-Match says was seen; None for `*`, which takes what is there."""
+    if condition.strip() == "*":
+        return None
+    tag = TAG.fullmatch(condition.strip())
+    if tag is None:
+        raise InvalidInput(f'If-Match is {shown(condition)}: an ETag such as "12", or *')
+    return int(tag[1])
+
+
+def found(look: Callable[[Any], Made], key: Any) -> Made:
+    """What the path names; what is not there is not a wrong field, but not there."""
+    try:
+        return look(key)
+    except InvalidInput as error:
+        raise NotFound(str(error)) from None

@@ -1,0 +1,209 @@
+"""Errors as RFC 9457 problem details: one table of what an error is called and which status it has."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from heterobandits.campaigns.folding import AlreadyTold
+from heterobandits.campaigns.inputs import Wrong
+from heterobandits.campaigns.log import KeyReused
+from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.store import Conflict, StoreUnavailable, UnknownCampaign
+from heterobandits.errors import InvalidInput, shown
+from heterobandits.web.shapes import Current, FieldError
+
+MEDIA = "application/problem+json"
+RETRY_SECONDS = 2  # when the database may be back
+
+
+class NotFound(InvalidInput):
+    """What the path names is not there."""
+
+
+class NotAdmitted(InvalidInput):
+    """No token, or one that opens nothing."""
+
+
+class Forbidden(InvalidInput):
+    """A token that does not open this."""
+
+
+class TooLarge(InvalidInput):
+    """A body that is larger than any that is needed."""
+
+
+class Malformed(InvalidInput):
+    """A body that is no JSON."""
+
+
+class Busy(InvalidInput):
+    """Too much is asked at once."""
+
+
+class Refused(InvalidInput):
+    """An error of a visit, with what is known of the visit now."""
+
+    def __init__(self, error: InvalidInput, current: Current) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.current = current
+
+
+class Kind(NamedTuple):
+    """What an error is called, and its status."""
+
+    error: type[Exception]
+    status: int
+    name: str
+    title: str
+
+
+KINDS = (  # the first that fits
+    Kind(Malformed, 400, "malformed", "The body is not JSON"),
+    Kind(NotAdmitted, 401, "not-admitted", "A link's token is needed"),
+    Kind(Forbidden, 403, "forbidden", "The link does not allow this"),
+    Kind(UnknownCampaign, 404, "not-found", "Not there"),
+    Kind(NotFound, 404, "not-found", "Not there"),
+    Kind(AlreadyTold, 409, "already-reported", "Reported already"),
+    Kind(Conflict, 409, "conflict", "Somebody else was faster"),
+    Kind(Stale, 412, "changed-since", "Changed since you looked"),
+    Kind(TooLarge, 413, "too-large", "The body is too large"),
+    Kind(KeyReused, 422, "key-reused", "The idempotency key is of another request"),
+    Kind(StoreUnavailable, 503, "unavailable", "The database cannot be used now"),
+    Kind(Busy, 503, "busy", "Too much is asked at once"),
+    Kind(InvalidInput, 422, "invalid-input", "The input cannot be used"),
+)
+OTHERS = {  # that the framework raises
+    400: ("malformed", "The body is not JSON"),
+    404: ("not-found", "Not there"),
+    405: ("wrong-method", "The method is not allowed here"),
+    413: ("too-large", "The body is too large"),
+    415: ("malformed", "The body is not JSON"),
+}
+
+
+class ProblemDetails(TypedDict, total=False):
+    """A problem, as RFC 9457 has it; `errors` names the fields that are wrong, `current` is what is known of a visit."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: list[FieldError]
+    current: Current
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Answer every error of the app with problem details."""
+    app.add_exception_handler(InvalidInput, _of_input)
+    app.add_exception_handler(RequestValidationError, _of_fields)
+    app.add_exception_handler(HTTPException, _of_framework)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def answered(error: InvalidInput, path: str) -> Response:
+    """The answer to an error."""
+    more: dict[str, Any] = {}
+    cause: Exception = error
+    if isinstance(error, Refused):
+        more["current"] = error.current
+        cause = error.error
+    if isinstance(error, Wrong):
+        more["errors"] = [{"path": place, "message": message} for place, message in error.errors]
+    kind = next(kind for kind in KINDS if isinstance(cause, kind.error))
+    headers = {}
+    if kind.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if kind.status == 503:
+        headers["Retry-After"] = str(RETRY_SECONDS)
+    return problem(kind.status, kind.name, kind.title, str(error), path, headers, **more)
+
+
+def problem(
+    status: int,
+    name: str,
+    title: str,
+    detail: str,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Response:
+    """Problem details as an answer."""
+    details = {
+        "type": f"/problems/{name}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": path,
+        **more,
+    }
+    return Response(json.dumps(details), status, headers, MEDIA)  # ASCII: half characters come too
+
+
+def place(parts: tuple[Any, ...]) -> str:
+    """A field's path as programs write it.
+
+    >>> place(("body", "agents", 2, "sensitivity"))
+    'agents[2].sensitivity'
+    """
+    text = ""
+    for part in parts[1:] if len(parts) > 1 else parts:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+async def _of_input(request: Request, error: Exception) -> Response:
+    assert isinstance(error, InvalidInput)
+    return answered(error, request.url.path)
+
+
+async def _of_fields(request: Request, error: Exception) -> Response:
+    """Every field that is wrong with its path; a path without what it names is one that is not there."""
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(one["type"] == "json_invalid" for one in found):
+        reason = found[0].get("ctx", {}).get("error", "it cannot be read")
+        return answered(Malformed(f"the body is not JSON: {reason}"), request.url.path)
+    if any(one["loc"][0] == "path" for one in found):
+        return answered(
+            NotFound(f"there is nothing at {shown(request.url.path, 200)}"), request.url.path
+        )
+    errors: list[tuple[str, str]] = []
+    for one in found:
+        where = place(tuple(part for part in one["loc"] if not _is_branch(part)))
+        said = one["msg"][:1].lower() + one["msg"][1:]
+        given = "" if one["type"] == "missing" else f" is {shown(one.get('input'))}"
+        message = f"{where}{given}: {said}"
+        if all(message != text for _, text in errors):
+            errors.append((where, message))
+    return answered(Wrong(errors), request.url.path)
+
+
+def _is_branch(part: Any) -> bool:
+    """Whether a part of a field's path is no field, but the kind that pydantic tried."""
+    return isinstance(part, str) and ("[" in part or part in ("float", "int", "str", "none"))
+
+
+async def _of_framework(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    name, title = OTHERS.get(error.status_code, ("refused", "Refused"))
+    detail = str(error.detail)
+    if error.status_code == 404:
+        detail = f"there is nothing at {shown(request.url.path, 200)}"
+    if error.status_code == 405:
+        detail = f"{request.method} is not for {shown(request.url.path, 200)}"
+    return problem(error.status_code, name, title, detail, request.url.path, error.headers)
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    """Nothing of the error itself is said: what went wrong stands in the server's own output."""
+    title = "The server failed"
+    detail = "something unforeseen happened; the server's output says what"
+    return problem(500, "failed", title, detail, request.url.path)

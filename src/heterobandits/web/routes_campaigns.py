@@ -1,0 +1,187 @@
+"""Routes of a campaign as a whole: made, listed, changed, noted, exported and imported."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from starlette.responses import JSONResponse, StreamingResponse
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.events import line
+from heterobandits.campaigns.log import Done, Log
+from heterobandits.campaigns.spreadsheets import visits_csv
+from heterobandits.campaigns.state import State, id_of
+from heterobandits.errors import InvalidInput
+from heterobandits.web import bodies, shapes, views
+from heterobandits.web.guard import Asking, Guarded, headers
+from heterobandits.web.replies import one_change, reply
+
+NDJSON = "application/x-ndjson"
+AT_ONCE = 1000  # events that are read at once
+REPORTS = tuple(bodies.ReportsBody.model_fields)
+
+router = APIRouter(route_class=Guarded)
+
+
+@router.get("/api/campaigns", response_model=shapes.Entries)
+def list_campaigns(asked: Asking) -> Response:
+    """All campaigns, the oldest first."""
+    states = (asked.log.state(head.campaign) for head in asked.log.store.heads())
+    return JSONResponse({"campaigns": [views.entry(state) for state in states]})
+
+
+@router.post("/api/campaigns", response_model=shapes.Campaign, status_code=201)
+def create_campaign(asked: Asking, body: bodies.CampaignBody) -> Response:
+    """A new campaign."""
+    done = service.create(asked.log, asked.asker, **dict(body))
+    state = views.after(asked.log, done)
+    return reply(state, views.campaign(state), 201)
+
+
+@router.post(
+    "/api/campaigns/import",
+    response_model=shapes.Campaign,
+    status_code=201,
+    responses={200: {"model": shapes.Campaign, "description": "Everything was there already"}},
+    openapi_extra={
+        "requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
+    },
+)
+def import_campaign(asked: Asking) -> Response:
+    """A campaign that was exported, with the same events; one that is here already goes on from where it stands."""
+    try:
+        text = asked.body.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(
+            "the body is not UTF-8: a file of events, a line of JSON for each"
+        ) from None
+    done = service.import_events(asked.log, asked.asker, text)
+    state = views.after(asked.log, done)
+    return reply(state, views.campaign(state), 201 if done.events else 200)
+
+
+@router.get("/api/campaigns/{campaign}", response_model=shapes.Campaign)
+def read_campaign(asked: Asking) -> Response:
+    """A campaign: its agents, arms, policy and season, and which rounds wait."""
+    return reply(asked.state, views.campaign(asked.state))
+
+
+@router.patch("/api/campaigns/{campaign}", response_model=shapes.Campaign)
+def change_campaign(asked: Asking, body: bodies.CampaignChange) -> Response:
+    """Another name, another policy (with delta and memory), or another season: one at a time."""
+    kind = one_change(body.model_fields_set, ("name",), ("policy", "delta", "memory"), ("season",))
+    where = (asked.log, asked.id, asked.asker)
+    if kind == ("name",):
+        done = service.rename(*where, "campaign", None, body.name)  # type: ignore[arg-type]
+    elif kind == ("season",):
+        done = service.set_season(*where, body.season)
+    else:
+        done = service.set_policy(*where, body.policy, body.delta, body.memory)
+    state = views.after(asked.log, done)
+    return reply(state, views.campaign(state))
+
+
+@router.post("/api/campaigns/{campaign}/agents", response_model=shapes.Agents, status_code=201)
+def add_agents(asked: Asking, body: bodies.AgentsBody) -> Response:
+    """New agents, from the next round on."""
+    done = service.add_agents(asked.log, asked.id, asked.asker, body.agents)
+    state = views.after(asked.log, done)
+    new = range(len(state.agents))[-len(done.events[0].body["agents"]) :]
+    return reply(state, {"agents": [views.agent(state, a) for a in new]}, 201)
+
+
+@router.patch("/api/campaigns/{campaign}/agents/{agent:path}", response_model=shapes.Agent)
+def change_agent(asked: Asking, agent: str, body: bodies.AgentChange) -> Response:
+    """Another name, retired or back, or another way to report since now or always: one at a time."""
+    number = asked.agent(agent)
+    key = id_of("agent", number)
+    given = body.model_fields_set
+    where = (asked.log, asked.id, asked.asker)
+    kind = one_change(given, ("name",), ("retired",), (*REPORTS, "since"))
+    if kind == ("name",):
+        done = service.rename(*where, "agent", key, body.name)  # type: ignore[arg-type]
+    elif kind == ("retired",):
+        done = (service.retire if body.retired else service.bring_back)(*where, "agent", key)
+    else:
+        reports = body.model_dump(include=given & set(REPORTS))
+        done = service.revise(*where, key, reports, body.since)  # type: ignore[arg-type]
+    state = views.after(asked.log, done)
+    return reply(state, views.agent(state, number))
+
+
+@router.post("/api/campaigns/{campaign}/arms", response_model=shapes.Arms, status_code=201)
+def add_arms(asked: Asking, body: bodies.ArmsBody) -> Response:
+    """New arms, from the next round on."""
+    done = service.add_arms(asked.log, asked.id, asked.asker, body.arms)
+    state = views.after(asked.log, done)
+    new = range(len(state.arms))[-len(done.events[0].body["arms"]) :]
+    return reply(state, {"arms": [views.arm(state, n) for n in new]}, 201)
+
+
+@router.patch("/api/campaigns/{campaign}/arms/{arm:path}", response_model=shapes.Arm)
+def change_arm(asked: Asking, arm: str, body: bodies.ArmChange) -> Response:
+    """Another name, or retired or back: one at a time."""
+    number = asked.arm(arm)
+    key = id_of("arm", number)
+    where = (asked.log, asked.id, asked.asker)
+    done: Done
+    if one_change(body.model_fields_set, ("name",), ("retired",)) == ("name",):
+        done = service.rename(*where, "arm", key, body.name)  # type: ignore[arg-type]
+    else:
+        done = (service.retire if body.retired else service.bring_back)(*where, "arm", key)
+    state = views.after(asked.log, done)
+    return reply(state, views.arm(state, number))
+
+
+@router.post("/api/campaigns/{campaign}/notes", response_model=shapes.Note, status_code=201)
+def add_note(asked: Asking, body: bodies.NoteBody) -> Response:
+    """A note for those who read the history."""
+    done = service.add_note(asked.log, asked.id, asked.asker, body.text, body.round)
+    (event,) = done.events
+    return reply(views.after(asked.log, done), views.note(event), 201)
+
+
+@router.get("/api/campaigns/{campaign}/events", response_model=shapes.Events)
+def read_events(
+    asked: Asking,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=AT_ONCE)] = AT_ONCE,
+) -> Response:
+    """The events after a number, in order, so many at most."""
+    last = asked.state.number
+    found = service.history(asked.log, asked.id, after, min(after + limit, last))
+    return reply(asked.state, {"events": views.events(found), "last": last})
+
+
+@router.get(
+    "/api/campaigns/{campaign}/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
+)
+def export_campaign(asked: Asking) -> Response:
+    """All events, a line of JSON for each: what `import` takes."""
+    name = f'attachment; filename="{asked.id}.ndjson"'
+    return StreamingResponse(
+        exported(asked.log, asked.state),
+        media_type=NDJSON,
+        headers=headers(asked.state) | {"Content-Disposition": name},
+    )
+
+
+def exported(log: Log, state: State) -> Iterator[str]:
+    """All lines of a campaign as it stood, some at a time: a long season need not be held in memory."""
+    for after in range(0, state.number, AT_ONCE):
+        found = service.history(log, state.campaign, after, min(after + AT_ONCE, state.number))
+        yield "".join(f"{line(event)}\n" for event in found)
+
+
+@router.get(
+    "/api/campaigns/{campaign}/visits.csv",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
+def read_visits(asked: Asking) -> Response:
+    """All visits for a spreadsheet."""
+    name = f'attachment; filename="{asked.id}.csv"'
+    more = headers(asked.state) | {"Content-Disposition": name}
+    return Response(visits_csv(asked.state), headers=more, media_type="text/csv; charset=utf-8")

@@ -1,0 +1,203 @@
+"""Routes of rounds: planned, looked at, overridden, reported, corrected, closed and explained."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.folding import AlreadyTold
+from heterobandits.campaigns.inputs import NOT_DONE, Wrong
+from heterobandits.campaigns.rounds import Round
+from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.state import State, id_of
+from heterobandits.errors import InvalidInput
+from heterobandits.web import bodies, shapes, views
+from heterobandits.web.access import check_agent
+from heterobandits.web.guard import Asked, Asking, Guarded, found, seen_from
+from heterobandits.web.problems import Refused
+from heterobandits.web.replies import reply
+
+AT_ONCE = 1000  # rounds that are listed at once
+
+router = APIRouter(route_class=Guarded)
+
+
+@router.get("/api/campaigns/{campaign}/rounds", response_model=shapes.Rounds)
+def list_rounds(
+    asked: Asking,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=AT_ONCE)] = AT_ONCE,
+) -> Response:
+    """The rounds after a number, in order, so many at most."""
+    rounds = asked.state.rounds[after : after + limit]
+    entries = [views.round_entry(at) for at in rounds]
+    return reply(asked.state, {"rounds": entries, "last": len(asked.state.rounds)})
+
+
+@router.post(
+    "/api/campaigns/{campaign}/rounds",
+    response_model=shapes.Round,
+    status_code=201,
+    responses={200: {"model": shapes.Preview, "description": "A preview: nothing is recorded"}},
+)
+def plan_round(
+    asked: Asking, body: bodies.RoundBody | None = None, preview: bool = False
+) -> Response:
+    """The next round, planned and recorded; with preview=true only shown, with what the circumstances cost."""
+    given = (body or bodies.RoundBody()).model_dump()
+    if preview:
+        return reply(asked.state, views.preview(asked.state, given))
+    done = service.plan_round(asked.log, asked.id, asked.asker, **given)
+    state = views.after(asked.log, done)
+    return reply(state, views.round(asked.log, state, done.events[0].body["round"]), 201)
+
+
+@router.get("/api/campaigns/{campaign}/rounds/{round}", response_model=shapes.Round)
+def read_round(asked: Asking, round: int) -> Response:
+    """A round: the plan, its visits with what is known of them, and what waits."""
+    number = found(asked.state.round, round).number
+    return reply(asked.state, views.round(asked.log, asked.state, number))
+
+
+@router.post("/api/campaigns/{campaign}/rounds/{round}/close", response_model=shapes.Round)
+def close_round(asked: Asking, round: int) -> Response:
+    """Nobody waits for a round any more; what comes later is taken all the same."""
+    number = found(asked.state.round, round).number
+    done = service.close_round(asked.log, asked.id, asked.asker, number)
+    state = views.after(asked.log, done)
+    return reply(state, views.round(asked.log, state, number))
+
+
+@router.get(
+    "/api/campaigns/{campaign}/rounds/{round}/explanations", response_model=shapes.Explanations
+)
+def explain_round(asked: Asking, round: int) -> Response:
+    """Why a round sent each agent where it was planned to go, from what was known then."""
+    at = found(asked.state.round, round)
+    told = service.explain(asked.log, asked.id, at.number)
+    why = [views.why(asked.state, agent, at, one) for agent, one in told.items()]
+    return reply(asked.state, {"round": at.number, "explanations": why})
+
+
+@router.put(
+    "/api/campaigns/{campaign}/rounds/{round}/overrides/{agent:path}", response_model=shapes.Round
+)
+def override(asked: Asking, round: int, agent: str, body: bodies.OverrideBody) -> Response:
+    """Somebody went elsewhere than planned: to these arms, mostly one, or to none."""
+    key = id_of("agent", asked.agent(agent))
+    number = found(asked.state.round, round).number
+    done = service.override(asked.log, asked.id, asked.asker, number, key, body.arms)
+    state = views.after(asked.log, done)
+    return reply(state, views.round(asked.log, state, number))
+
+
+IfMatch = Annotated[
+    str | None,
+    Header(description='The ETag that was seen, such as "12", or * for whatever is there.'),
+]
+ArmQuery = Annotated[
+    str | None, Query(description="Which arm, if the agent went to several.", max_length=4000)
+]
+
+
+@router.put(
+    "/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent:path}",
+    response_model=shapes.Visit,
+    responses={201: {"model": shapes.Visit, "description": "A first report"}},
+)
+def tell_outcome(
+    asked: Asking,
+    round: int,
+    agent: str,
+    body: bodies.OutcomeBody,
+    arm: ArmQuery = None,
+    if_match: IfMatch = None,
+) -> Response:
+    """What came of a visit: a first report, or with If-Match a correction."""
+    at, key = visit_of(asked, round, agent, arm)
+    outcome = {key: outcome_of(body)}
+    where = (asked.log, asked.id, asked.asker, at.number, outcome)
+    try:
+        if if_match is None:
+            done = service.report(*where)
+        else:
+            done = service.correct(*where, seen_of(asked, if_match))
+    except InvalidInput as error:
+        raise explained(asked, at, key, error, if_match is not None) from None
+    state = views.after(asked.log, done)
+    first = any(event.kind == "reported" for event in done.events)
+    return reply(state, told(state, at, key), 201 if first else 200)
+
+
+@router.delete(
+    "/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent:path}", response_model=shapes.Visit
+)
+def withdraw_outcome(
+    asked: Asking, round: int, agent: str, arm: ArmQuery = None, if_match: IfMatch = None
+) -> Response:
+    """What was told of a visit is taken back: it waits again."""
+    at, key = visit_of(asked, round, agent, arm)
+    seen = None if if_match is None else seen_of(asked, if_match)
+    try:
+        done = service.withdraw(asked.log, asked.id, asked.asker, at.number, [key], seen)
+    except InvalidInput as error:
+        raise explained(asked, at, key, error, if_match is not None) from None
+    state = views.after(asked.log, done)
+    return reply(state, told(state, at, key))
+
+
+def visit_of(asked: Asked, round: int, agent: str, arm: str | None) -> tuple[Round, Any]:
+    """The round and the visit that a path names, by ids: a name may change while a request is on its way."""
+    number = asked.agent(agent)
+    check_agent(asked.caller, number)
+    at = found(asked.state.round, round)
+    key = id_of("agent", number)
+    return at, key if arm is None else (key, id_of("arm", found(asked.state.arm, arm)))
+
+
+def outcome_of(body: bodies.OutcomeBody) -> Any:
+    """An outcome as the campaign takes it."""
+    counts = {"successes": body.successes, "tests": body.tests}
+    given = [name for name, value in counts.items() if value is not None]
+    if body.missing:
+        if given:
+            raise Wrong([(name, f"{name} is given for a visit that is missing") for name in given])
+        return NOT_DONE
+    lacking = [name for name in counts if name not in given]
+    if lacking:
+        raise Wrong([(name, f"{name} is missing: a whole number") for name in lacking])
+    return (body.successes, body.tests)
+
+
+def seen_of(asked: Asked, if_match: str) -> int | None:
+    """The event that was seen; one that is not there is of another history."""
+    seen = seen_from(if_match)
+    if seen is not None and seen > asked.state.number:
+        raise Stale(f"event {seen} is not there: the last is {asked.state.number}")
+    return seen
+
+
+def explained(
+    asked: Asked, at: Round, key: Any, error: InvalidInput, conditional: bool
+) -> InvalidInput:
+    """The error with what is known of the visit now, if that is what it is about."""
+    state = asked.log.state(asked.id)
+    try:
+        known = views.current(known_of(state, at.number, key))
+    except InvalidInput:
+        return error
+    if conditional and known["waits"]:
+        return Refused(Stale(str(error)), known)
+    return Refused(error, known) if isinstance(error, (AlreadyTold, Stale)) else error
+
+
+def known_of(state: State, round: int, key: Any) -> Any:
+    """What is known of a visit."""
+    at = state.round(round)
+    return at.told.get(service.visit(state, at, key))
+
+
+def told(state: State, at: Round, key: Any) -> shapes.Visit:
+    """A visit as an answer."""
+    now = state.round(at.number)
+    return views.visit(state, now, service.visit(state, now, key))

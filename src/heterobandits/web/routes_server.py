@@ -1,0 +1,35 @@
+"""Routes of the server itself: whether it is well, and what it has done."""
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import JSONResponse, PlainTextResponse
+
+from heterobandits.campaigns.store import StoreUnavailable
+from heterobandits.provenance import version
+from heterobandits.web import shapes
+from heterobandits.web.access import OWNER
+from heterobandits.web.guard import Guarded
+from heterobandits.web.metrics import MEDIA
+
+router = APIRouter(route_class=Guarded)
+
+
+@router.get(
+    "/api/health",
+    response_model=shapes.Health,
+    responses={503: {"model": shapes.Health, "description": "The database cannot be used now"}},
+)
+def health(request: Request) -> Response:
+    """Whether the server can do its work."""
+    try:
+        request.app.state.log.store.setting(OWNER)
+        state, status = "ok", 200
+    except StoreUnavailable:  # which one and why is not for everybody
+        state, status = "unavailable", 503
+    about = {"status": state, "database": state, "version": version("heterobandits")}
+    return JSONResponse(about, status, {"Cache-Control": "no-store"})
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(request: Request) -> Response:
+    """What the server has done, as Prometheus reads it."""
+    return Response(request.app.state.metrics.page(), media_type=MEDIA)

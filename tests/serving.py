@@ -1,0 +1,120 @@
+"""A real server of campaigns for tests, and the app itself without one."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import httpx
+
+from heterobandits.campaigns.log import Log
+from heterobandits.campaigns.service import token_hash
+from heterobandits.campaigns.store import Store
+from heterobandits.web.app import create_app
+
+OWNER = "hb_owner_" + "o" * 43
+SERVE = """
+import sys
+from heterobandits.cli import main
+from heterobandits.cli.commands import app
+from heterobandits.cli.serve import serve
+if all(command.callback is not serve for command in app.registered_commands):
+    app.command()(serve)
+main(sys.argv[1:])
+"""
+NORTH = {
+    "name": "North park",
+    "agents": [
+        {"name": "Ana", "sensitivity": 0.9},
+        {"name": "Ben", "sensitivity": 0.6},
+        {"name": "Chi", "calibration": [17, 20], "tests": 12},
+    ],
+    "arms": [{"name": name} for name in ("river", "hill", "gate", "lake")],
+    "seed": 3,
+    "season": 30,
+}
+
+
+class Asker(httpx.Client):
+    """A client of the app itself, with a token, that may be none."""
+
+    def __init__(self, app, token=OWNER, *, strict=True):
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        transport = Inside(app, strict)
+        super().__init__(transport=transport, base_url="http://127.0.0.1", headers=headers)
+
+
+class Inside(httpx.BaseTransport):
+    """The app answers in this process; what it fails with is raised here, if it is strict."""
+
+    def __init__(self, app, strict):
+        self._app = httpx.ASGITransport(app, raise_app_exceptions=strict)
+        self._runner = asyncio.Runner()
+
+    def handle_request(self, request):
+        request.read()
+        return self._runner.run(self._answer(request))
+
+    async def _answer(self, request):
+        answer = await self._app.handle_async_request(request)
+        body = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=body)
+
+    def close(self):
+        self._runner.close()
+
+
+def app_on(path):
+    """The app over a database, and its log."""
+    log = Log(Store(path))
+    return create_app(log, token_hash(OWNER)), log
+
+
+class Server:
+    """A server in a process of its own."""
+
+    def __init__(self, database, *options, env=None, code=SERVE):
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", code, "serve", "--database", str(database), "--port", "0", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "HETEROBANDITS_OWNER_TOKEN": OWNER, **(env or {})},
+        )  # fmt: skip
+        self.noted = []
+        self._reader = threading.Thread(target=self._read_notes, daemon=True)
+        self._reader.start()
+        self.said = self.process.stdout.readline()
+        found = re.search(r"http://\S+", self.said)
+        if found is None:
+            self.process.wait(10)
+            raise AssertionError(f"it does not serve: {self.said!r} {''.join(self.noted)!r}")
+        self.url = found[0]
+
+    def _read_notes(self):
+        self.noted.extend(self.process.stderr)
+
+    def end(self, number=signal.SIGTERM):
+        """Its exit code and all it printed."""
+        self.process.send_signal(number)
+        rest = self.process.stdout.read()
+        code = self.process.wait(30)
+        self._reader.join(10)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return code, self.said + rest, "".join(self.noted)
+
+
+@contextmanager
+def served(database, *options, env=None):
+    """A server that is ended in any case."""
+    server = Server(database, *options, env=env)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.end()

@@ -1,0 +1,609 @@
+"""The HTTP API as programs use it: what each route answers, keys, ETags, problems, names of any letters."""
+
+import json
+import re
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import quote
+
+import pytest
+from pydantic import TypeAdapter
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.store import StoreUnavailable
+from heterobandits.web import shapes
+from heterobandits.web.access import (
+    ALL,
+    ALLOWED,
+    ALONE,
+    ANYONE,
+    OWNERS,
+    PLANNERS,
+    READERS,
+    REPORTERS,
+)
+from heterobandits.web.problems import KINDS
+from serving import NORTH, OWNER, Asker, app_on
+
+HOSTILE = (
+    "a/b",
+    "50%",
+    "a?b#c",
+    "..",
+    "x y",
+    "日本",
+    "عربى",
+    "<b>&amp;",
+    "%2F",
+    "=1+1",
+    "a//b",
+    "arms",
+)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """The app and its log, over an empty database."""
+    app, log = app_on(tmp_path / "campaigns.db")
+    yield app, log
+    log.store.close()
+
+
+@pytest.fixture
+def ask(made):
+    with Asker(made[0]) as client:
+        yield client
+
+
+@pytest.fixture
+def log(made):
+    return made[1]
+
+
+@pytest.fixture
+def north(ask):
+    """A campaign with a round that waits."""
+    place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}"
+    assert ask.post(f"{place}/rounds", json={"absent": ["Ben"]}).status_code == 201
+    return place
+
+
+def conforms(shape, answer, status=200):
+    """What an answer says, if it has the status and the shape."""
+    assert answer.status_code == status, answer.text
+    TypeAdapter(shape).validate_python(answer.json(), strict=True, extra="forbid")
+    assert set(answer.json()) == set(shape.__annotations__)
+    return answer.json()
+
+
+def refused(answer, status, kind):
+    """The problem that an answer tells of."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["type"] == f"/problems/{kind}"
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem["instance"].startswith("/")
+    return problem
+
+
+class TestCampaigns:
+    """Made, listed, changed."""
+
+    def test_a_new_campaign_is_as_asked_for(self, ask):
+        answer = ask.post("/api/campaigns", json=NORTH)
+        said = conforms(shapes.Campaign, answer, 201)
+        assert [agent["name"] for agent in said["agents"]] == ["Ana", "Ben", "Chi"]
+        assert [arm["id"] for arm in said["arms"]] == ["arm-1", "arm-2", "arm-3", "arm-4"]
+        assert said["agents"][2]["sensitivity"] == pytest.approx(17 / 20, abs=0.05)
+        assert (said["seed"], said["season"], said["rounds"]) == (3, 30, 0)
+        assert answer.headers["etag"] == '"1"'
+        assert ask.get(f"/api/campaigns/{said['id']}").json() == said
+        listed = conforms(shapes.Entries, ask.get("/api/campaigns"))
+        assert [one["id"] for one in listed["campaigns"]] == [said["id"]]
+
+    def test_every_wrong_field_is_named_at_once(self, ask, log):
+        agents = [
+            {"name": "Ana", "sensitivity": 1.5},
+            {"name": "Ana", "sensitivity": 0.5},
+            {"name": "Ben", "sensitivity": "high", "weight": 3},
+            7,
+        ]
+        problem = refused(
+            ask.post("/api/campaigns", json=NORTH | {"agents": agents}), 422, "invalid-input"
+        )
+        assert [error["path"] for error in problem["errors"]] == [
+            "agents[0].sensitivity",
+            "agents[1].name",
+            "agents[2]",
+            "agents[2].sensitivity",
+            "agents[3]",
+        ]
+        assert log.store.heads() == []
+
+    @pytest.mark.parametrize(
+        ("change", "path"),
+        [
+            ({"name": 5}, "name"),
+            ({"season": "long"}, "season"),
+            ({"seed": 1.5}, "seed"),
+            ({"seed": True}, "seed"),
+            ({"colour": "red"}, "colour"),
+            ({"arms": "river"}, "arms"),
+        ],
+    )
+    def test_fields_of_the_wrong_kind_have_their_path(self, ask, change, path):
+        problem = refused(ask.post("/api/campaigns", json=NORTH | change), 422, "invalid-input")
+        assert [error["path"] for error in problem["errors"]] == [path]
+        assert problem["errors"][0]["message"].startswith(path)
+
+    @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+    def test_numbers_that_are_none_are_refused(self, ask, number):
+        body = json.dumps(NORTH).replace("0.9", number)
+        answer = ask.post(
+            "/api/campaigns", content=body, headers={"Content-Type": "application/json"}
+        )
+        problem = refused(answer, 422, "invalid-input")
+        assert problem["errors"][0]["path"] == "agents[0].sensitivity"
+
+    def test_one_change_at_a_time(self, ask, north):
+        said = conforms(shapes.Campaign, ask.patch(north, json={"name": "South park"}))
+        assert said["name"] == "South park"
+        assert ask.patch(north, json={"season": None}).status_code == 422  # its policy goes by it
+        said = ask.patch(north, json={"policy": "cucb", "delta": 0.1}).json()
+        assert said["policy"] == {"name": "cucb", "delta": 0.1, "memory": None}
+        assert ask.patch(north, json={"season": None}).json()["season"] is None
+        for body in ({}, {"name": "x", "season": 4}):
+            detail = refused(ask.patch(north, json=body), 422, "invalid-input")["detail"]
+            assert f"{len(body)} changes" in detail
+
+    def test_agents_and_arms_come_and_go(self, ask, north):
+        new = conforms(
+            shapes.Agents,
+            ask.post(f"{north}/agents", json={"agents": [{"name": "Dan", "sensitivity": 0.8}]}),
+            201,
+        )
+        assert [(one["id"], one["name"]) for one in new["agents"]] == [("agent-4", "Dan")]
+        arms = conforms(
+            shapes.Arms, ask.post(f"{north}/arms", json={"arms": [{"name": "ford"}]}), 201
+        )
+        assert arms["arms"] == [{"id": "arm-5", "name": "ford", "retired": False}]
+        assert ask.patch(f"{north}/arms/ford", json={"retired": True}).json()["retired"]
+        assert not ask.patch(f"{north}/arms/arm-5", json={"retired": False}).json()["retired"]
+        dan = f"{north}/agents/Dan"
+        assert conforms(shapes.Agent, ask.patch(dan, json={"retired": True}))["retired"]
+        assert ask.patch(f"{north}/agents/agent-4", json={"name": "Dora"}).json()["name"] == "Dora"
+        refused(ask.patch(dan, json={"retired": False}), 404, "not-found")
+        ana = ask.patch(f"{north}/agents/Ana", json={"sensitivity": 0.7, "since": "always"}).json()
+        assert ana["sensitivity"] == 0.7
+        refused(ask.patch(f"{north}/agents/Ana", json={"sensitivity": 0.7}), 422, "invalid-input")
+
+    def test_what_is_exported_is_imported_with_its_hashes(self, ask, north, tmp_path):
+        page = ask.get(f"{north}/export")
+        assert page.headers["content-type"] == "application/x-ndjson"
+        other, log = app_on(tmp_path / "other.db")
+        with Asker(other) as there:
+            changed = page.content.replace(b"Ana", b"Ann")
+            refused(there.post("/api/campaigns/import", content=changed), 422, "invalid-input")
+            assert log.store.heads() == []
+            said = there.post("/api/campaigns/import", content=page.content)
+            assert conforms(shapes.Campaign, said, 201) == ask.get(north).json()
+            assert there.get(f"{north}/export").content == page.content
+            assert there.post("/api/campaigns/import", content=page.content).status_code == 200
+            refused(there.post("/api/campaigns/import", content=b"\xff"), 422, "invalid-input")
+        log.store.close()
+
+    def test_events_come_in_pages(self, ask, north):
+        said = conforms(shapes.Events, ask.get(f"{north}/events"))
+        assert [event["kind"] for event in said["events"]] == ["created", "round planned"]
+        page = ask.get(f"{north}/events?after=1&limit=1").json()
+        assert page == {"events": said["events"][1:], "last": 2}
+        assert ask.get(f"{north}/events?after=9").json()["events"] == []
+
+    def test_notes_are_in_the_history(self, ask, north):
+        said = conforms(
+            shapes.Note, ask.post(f"{north}/notes", json={"text": "rain", "round": 1}), 201
+        )
+        assert (said["text"], said["round"], said["who"]) == ("rain", 1, "owner")
+        assert ask.get(f"{north}/events?after=2").json()["events"][0]["kind"] == "note"
+        refused(ask.post(f"{north}/notes", json={"text": "rain", "round": 7}), 422, "invalid-input")
+
+
+class TestRounds:
+    """Planned, overridden, reported, corrected, withdrawn, closed."""
+
+    def test_a_preview_records_nothing_and_is_what_is_planned(self, ask, north, log):
+        given = {"closed": ["river"], "forced": [["Ana", "lake"]]}
+        before = log.store.heads()
+        shown = conforms(shapes.Preview, ask.post(f"{north}/rounds?preview=true", json=given))
+        assert log.store.heads() == before
+        planned = conforms(shapes.Round, ask.post(f"{north}/rounds", json=given), 201)
+        assert planned["assignments"] == shown["assignments"]
+        assert planned["circumstances"] == shown["circumstances"]
+        assert planned["assignments"][0]["arm"] == "lake"
+        assert {cost["kind"] for cost in shown["prices"]["constraints"]} == {"closed", "forced"}
+
+    def test_a_plan_needs_no_body(self, ask, north):
+        assert ask.post(f"{north}/rounds").status_code == 201
+
+    def test_a_round_tells_who_went_where_and_what_waits(self, ask, north):
+        said = conforms(shapes.Round, ask.get(f"{north}/rounds/1"))
+        assert said["circumstances"]["absent"] == [{"id": "agent-2", "name": "Ben"}]
+        assert [one["arm"] is None for one in said["assignments"]] == [False, True, False]
+        assert [visit["agent"] for visit in said["visits"]] == ["Ana", "Chi"]
+        assert said["waits"]
+        assert all(visit["waits"] for visit in said["visits"])
+        rounds = conforms(shapes.Rounds, ask.get(f"{north}/rounds"))
+        assert [(one["visits"], one["told"]) for one in rounds["rounds"]] == [(2, 0)]
+
+    def test_a_report_then_a_correction(self, ask, north):
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        first = ask.put(ana, json={"successes": 1, "tests": 1})
+        assert conforms(shapes.Visit, first, 201)["event"] == 3
+        again = ask.put(ana, json={"successes": 1, "tests": 1})
+        assert (again.status_code, again.headers["etag"]) == (200, '"3"')
+        problem = refused(ask.put(ana, json={"successes": 0, "tests": 1}), 409, "already-reported")
+        assert problem["current"] == {
+            "waits": False, "missing": False, "successes": 1, "tests": 1, "event": 3,
+        }  # fmt: skip
+        seen = first.headers["etag"]
+        fixed = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
+        assert conforms(shapes.Visit, fixed)["successes"] == 0
+        late = ask.put(ana, json={"missing": True}, headers={"If-Match": seen})
+        problem = refused(late, 412, "changed-since")
+        assert problem["current"]["successes"] == 0
+        assert problem["current"]["event"] == 4
+        forced = ask.put(ana, json={"missing": True}, headers={"If-Match": "*"})
+        assert conforms(shapes.Visit, forced)["missing"]
+
+    def test_a_change_elsewhere_does_not_hinder_a_correction(self, ask, north):
+        ana, chi = (f"{north}/rounds/1/outcomes/{name}" for name in ("Ana", "Chi"))
+        seen = ask.put(ana, json={"successes": 1, "tests": 1}).headers["etag"]
+        ask.put(chi, json={"successes": 3, "tests": 12})
+        fixed = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
+        assert fixed.status_code == 200
+
+    def test_an_etag_of_another_history_is_refused(self, ask, north):
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        ask.put(ana, json={"successes": 1, "tests": 1})
+        ahead = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": '"99"'})
+        assert refused(ahead, 412, "changed-since")["current"]["successes"] == 1
+        wrong = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": "soon"})
+        refused(wrong, 422, "invalid-input")
+
+    def test_what_was_withdrawn_waits_again(self, ask, north):
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        seen = ask.put(ana, json={"successes": 1, "tests": 1}).headers["etag"]
+        assert conforms(shapes.Visit, ask.delete(ana))["waits"]
+        refused(ask.delete(ana), 422, "invalid-input")
+        late = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
+        assert refused(late, 412, "changed-since")["current"]["waits"]
+        assert ask.put(ana, json={"successes": 0, "tests": 1}).status_code == 201
+
+    @pytest.mark.parametrize(
+        ("body", "paths"),
+        [
+            ({}, ["successes", "tests"]),
+            ({"successes": 1}, ["tests"]),
+            ({"missing": True, "tests": 1}, ["tests"]),
+            ({"successes": "1", "tests": 1}, ["successes"]),
+            ({"successes": 0.5, "tests": 1}, ["successes"]),
+        ],
+    )
+    def test_half_an_outcome_is_none(self, ask, north, log, body, paths):
+        before = log.store.heads()
+        problem = refused(
+            ask.put(f"{north}/rounds/1/outcomes/Ana", json=body), 422, "invalid-input"
+        )
+        assert [error["path"] for error in problem["errors"]] == paths
+        assert log.store.heads() == before
+
+    def test_who_went_to_several_arms_says_which(self, ask, north):
+        moved = ask.put(f"{north}/rounds/1/overrides/Ben", json={"arms": ["gate", "arm-4"]})
+        visits = conforms(shapes.Round, moved)["visits"]
+        assert [(one["agent"], one["arm"]) for one in visits if one["agent"] == "Ben"] == [
+            ("Ben", "gate"),
+            ("Ben", "lake"),
+        ]
+        ben = f"{north}/rounds/1/outcomes/Ben"
+        refused(ask.put(ben, json={"successes": 1, "tests": 1}), 422, "invalid-input")
+        said = ask.put(f"{ben}?arm=lake", json={"successes": 1, "tests": 1})
+        assert conforms(shapes.Visit, said, 201)["arm_id"] == "arm-4"
+        refused(ask.put(f"{ben}?arm=moon", json={"successes": 1, "tests": 1}), 404, "not-found")
+        assert ask.delete(f"{ben}?arm=lake").json()["waits"]
+
+    def test_a_closed_round_does_not_wait(self, ask, north):
+        assert not conforms(shapes.Round, ask.post(f"{north}/rounds/1/close"))["waits"]
+        refused(ask.post(f"{north}/rounds/1/close"), 422, "invalid-input")
+
+    def test_why(self, ask, north):
+        said = conforms(shapes.Explanations, ask.get(f"{north}/rounds/1/explanations"))
+        assert [one["agent"] for one in said["explanations"]] == ["Ana", "Chi"]
+        assert said["explanations"][0]["text"].startswith("Ana -> ")
+
+    def test_indices_without_end_are_words(self, ask):
+        place = ask.post("/api/campaigns", json=NORTH | {"policy": "cucb"}).json()["id"]
+        planned = ask.post(f"/api/campaigns/{place}/rounds").json()
+        assert {one["index"] for one in planned["assignments"]} == {"infinite"}
+
+    @pytest.mark.parametrize("number", ["0", "2", "-1", "x", "1.5", "9" * 30])
+    def test_a_round_that_is_not_there(self, ask, north, number):
+        refused(ask.get(f"{north}/rounds/{number}"), 404, "not-found")
+        body = {"successes": 1, "tests": 1}
+        refused(ask.put(f"{north}/rounds/{number}/outcomes/Ana", json=body), 404, "not-found")
+
+
+class TestKnowledge:
+    """What the campaign says after some rounds."""
+
+    @pytest.fixture
+    def told(self, ask, north):
+        ask.put(f"{north}/rounds/1/outcomes/Ana", json={"successes": 1, "tests": 1})
+        ask.put(f"{north}/rounds/1/outcomes/Chi", json={"successes": 3, "tests": 12})
+        return north
+
+    def test_arms_add_up_to_what_was_reported(self, ask, told):
+        arms = conforms(shapes.Estimates, ask.get(f"{told}/arms"))["arms"]
+        assert [arm["name"] for arm in arms] == ["river", "hill", "gate", "lake"]
+        assert sum(arm["pulls"] for arm in arms) == 13
+        assert sum(arm["successes"] for arm in arms) == 4
+        by_agent = {one["agent"]: one["pulls"] for arm in arms for one in arm["by_agent"]}
+        assert by_agent == {"Ana": 1, "Chi": 12}
+
+    def test_answers_shadow_projection_and_worth(self, ask, told):
+        assert conforms(shapes.Answers, ask.get(f"{told}/answers"))["sentences"]
+        own = conforms(shapes.Shadow, ask.get(f"{told}/shadow?policy=season"))
+        assert (own["rounds"], own["differ"], own["differences"]) == (1, 0, [])
+        refused(ask.get(f"{told}/shadow?policy=none-such"), 422, "invalid-input")
+        ahead = conforms(shapes.Projection, ask.get(f"{told}/projection?rounds=2&draws=10"))
+        assert (ahead["rounds"], ahead["draws"]) == (2, 10)
+        one_more = conforms(
+            shapes.Worth, ask.get(f"{told}/worth?sensitivity=0.9&rounds=2&draws=10")
+        )
+        assert one_more["plain"] == ahead
+        better = ask.get(f"{told}/worth?sensitivity=0.99&agent=Ben&rounds=2&draws=10")
+        assert conforms(shapes.Worth, better)["plain"] == ahead
+
+    @pytest.mark.parametrize("query", ["rounds=0", "draws=100000", "rounds=1e9", "draws=x"])
+    def test_projections_are_bounded(self, ask, told, query):
+        refused(ask.get(f"{told}/projection?{query}"), 422, "invalid-input")
+
+    def test_visits_for_a_spreadsheet(self, ask, told):
+        page = ask.get(f"{told}/visits.csv")
+        assert page.headers["content-type"] == "text/csv; charset=utf-8"
+        assert [line.split(",")[2] for line in page.text.splitlines()] == ["agent", "Ana", "Chi"]
+
+
+class TestNames:
+    """Any name that a campaign takes can stand in a path."""
+
+    @pytest.mark.parametrize("name", HOSTILE)
+    def test_in_paths(self, ask, name):
+        body = NORTH | {"agents": [{"name": name, "sensitivity": 0.5}], "arms": [{"name": name}]}
+        place = f"/api/campaigns/{ask.post('/api/campaigns', json=body).json()['id']}"
+        ask.post(f"{place}/rounds")
+        part = quote(name, safe="").replace(".", "%2E")
+        said = ask.put(f"{place}/rounds/1/outcomes/{part}", json={"successes": 1, "tests": 1})
+        assert conforms(shapes.Visit, said, 201)["agent"] == name
+        assert ask.put(f"{place}/rounds/1/overrides/{part}", json={"arms": []}).status_code == 422
+        assert ask.delete(f"{place}/rounds/1/outcomes/{part}").json()["agent_id"] == "agent-1"
+        assert ask.patch(f"{place}/arms/{part}", json={"name": "plain"}).json()["name"] == "plain"
+        assert ask.patch(f"{place}/agents/{part}", json={"name": "plain"}).json()["id"] == "agent-1"
+
+    @pytest.mark.parametrize("name", ["a\u202eb", "a\nb", "\u0000", " ", "\ud800", "agent-1"])
+    def test_that_are_refused(self, ask, log, name):
+        body = json.dumps(NORTH | {"arms": [{"name": name}]})
+        answer = ask.post(
+            "/api/campaigns", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert refused(answer, 422, "invalid-input")["errors"][0]["path"] == "arms[0].name"
+        assert log.store.heads() == []
+
+
+class TestKeys:
+    """The same key again gives the first answer, and nothing is done twice."""
+
+    def test_every_kind_of_write(self, ask, north, log):
+        writes = [
+            ("POST", "/api/campaigns", NORTH),
+            ("POST", f"{north}/rounds", {}),
+            ("PUT", f"{north}/rounds/1/outcomes/Ana", {"successes": 1, "tests": 1}),
+            ("PUT", f"{north}/rounds/1/overrides/Ben", {"arms": ["gate"]}),
+            ("POST", f"{north}/rounds/1/close", None),
+            ("POST", f"{north}/notes", {"text": "rain"}),
+            ("POST", f"{north}/agents", {"agents": [{"name": "Dan", "sensitivity": 0.5}]}),
+            ("POST", f"{north}/arms", {"arms": [{"name": "ford"}]}),
+            ("PATCH", f"{north}/agents/Dan", {"name": "Dora"}),
+            ("PATCH", f"{north}/arms/ford", {"retired": True}),
+            ("PATCH", north, {"name": "South park"}),
+            ("DELETE", f"{north}/rounds/1/outcomes/Ana", None),
+        ]
+        answers = []
+        for number, (method, path, body) in enumerate(writes):
+            key = {"Idempotency-Key": f"key {number}"}
+            first = ask.request(method, path, json=body, headers=key)
+            assert first.is_success, (path, first.text)
+            answers.append((key, first))
+        heads = log.store.heads()
+        # Dan is Dora now, so that what names it in a path is not there: by id it would be.
+        for (method, path, body), (key, first) in zip(writes, answers, strict=True):
+            again = ask.request(method, path, json=body, headers=key)
+            if path.endswith("/agents/Dan"):
+                refused(again, 404, "not-found")
+                continue
+            assert (again.status_code, again.text) == (first.status_code, first.text)
+            assert again.headers["etag"] == first.headers["etag"]
+        assert log.store.heads() == heads
+
+    def test_a_key_of_another_request_is_refused(self, ask, north, log):
+        key = {"Idempotency-Key": "k"}
+        ask.post(f"{north}/notes", json={"text": "rain"}, headers=key)
+        before = log.store.heads()
+        other = ask.post(f"{north}/notes", json={"text": "sun"}, headers=key)
+        refused(other, 422, "key-reused")
+        refused(ask.post(f"{north}/rounds", headers=key), 422, "key-reused")
+        assert log.store.heads() == before
+
+    @pytest.mark.parametrize("key", ["", "k" * 201, "a\tb"])
+    def test_keys_that_are_none(self, ask, north, key):
+        answer = ask.post(f"{north}/rounds", headers={"Idempotency-Key": key})
+        refused(answer, 422, "invalid-input")
+
+    def test_a_token_is_told_once(self, ask, north):
+        body, key = {"role": "viewer", "name": "Eva"}, {"Idempotency-Key": "k"}
+        first = conforms(shapes.NewLink, ask.post(f"{north}/links", json=body, headers=key), 201)
+        again = conforms(shapes.NewLink, ask.post(f"{north}/links", json=body, headers=key), 201)
+        assert first["token"]
+        assert first["url"].endswith(f"/enter/{first['token']}")
+        assert again == first | {"token": None, "url": None}
+
+
+class TestTags:
+    """ETags are numbers of events."""
+
+    @pytest.mark.parametrize(
+        "path",
+        ["", "/rounds", "/rounds/1", "/rounds/1/explanations", "/arms", "/answers", "/links",
+         "/events", "/export", "/visits.csv", "/shadow?policy=cucb",
+         "/projection?rounds=1&draws=10", "/worth?sensitivity=0.5&rounds=1&draws=10"],
+    )  # fmt: skip
+    def test_what_has_not_changed_is_not_sent_again(self, ask, north, path):
+        first = ask.get(f"{north}{path}")
+        assert (first.status_code, first.headers["etag"]) == (200, '"2"')
+        for tag in ('"2"', 'W/"2"', '"1", "2"'):
+            again = ask.get(f"{north}{path}", headers={"If-None-Match": tag})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == '"2"'
+        ask.post(f"{north}/notes", json={"text": "rain"})
+        later = ask.get(f"{north}{path}", headers={"If-None-Match": '"2"'})
+        assert (later.status_code, later.headers["etag"]) == (200, '"3"')
+
+
+class TestProblems:
+    """Whatever goes wrong is a problem with a type, and never a failure."""
+
+    def test_bodies_that_are_no_json(self, ask, north):
+        for body in (b"{", b"", b"\xff\xfe", b'{"name": 1e', b"[" * 100_000, b"9" * 10_000):
+            answer = ask.post(
+                "/api/campaigns", content=body, headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code in (400, 422), body
+            assert answer.headers["content-type"] == "application/problem+json"
+        refused(ask.post("/api/campaigns", content=b"{", headers={"Content-Type": "application/json"}), 400, "malformed")  # fmt: skip
+
+    def test_bodies_that_are_too_large(self, ask, north, log):
+        before = log.store.heads()
+        large = json.dumps({"text": "x" * 1_000_001})
+        answer = ask.post(
+            f"{north}/notes", content=large, headers={"Content-Type": "application/json"}
+        )
+        refused(answer, 413, "too-large")
+        pieces = (b"x" * 500_000 for _ in range(3))  # it does not say how long it is
+        refused(ask.post(f"{north}/notes", content=pieces), 413, "too-large")
+        refused(ask.post("/api/campaigns/import", content=b"x" * 20_000_001), 413, "too-large")
+        refused(ask.post("/api/campaigns/import", content=b"x" * 1_000_001), 422, "invalid-input")
+        assert log.store.heads() == before
+
+    def test_what_is_not_there(self, ask, north):
+        for path in ("/", "/api", "/api/nothing", f"{north}/", "/docs", "/api/campaigns/"):
+            refused(ask.get(path), 404, "not-found")
+        refused(ask.get("/api/campaigns/000000000000"), 404, "not-found")
+        refused(ask.get("/api/campaigns/%00"), 404, "not-found")
+        refused(ask.put(f"{north}/rounds/1/outcomes/Zoe", json={"missing": True}), 404, "not-found")
+        refused(ask.patch(f"{north}/arms/moon", json={"name": "sun"}), 404, "not-found")
+        refused(ask.delete(f"{north}/links/none"), 404, "not-found")
+
+    def test_methods_that_are_not_for_it(self, ask, north):
+        answer = ask.put(north)
+        refused(answer, 405, "wrong-method")
+        assert set(answer.headers["allow"].split(", ")) >= {"GET"}
+
+    def test_a_database_that_is_gone(self, ask, north, log, monkeypatch):
+        def gone(*arguments, **options):
+            raise StoreUnavailable("the database x.db: the disk is full")
+
+        monkeypatch.setattr(log.store, "append", gone)
+        answer = ask.post(f"{north}/rounds")
+        assert refused(answer, 503, "unavailable")["detail"].endswith("the disk is full")
+        assert int(answer.headers["retry-after"]) > 0
+        monkeypatch.setattr(log.store, "setting", gone)
+        health = ask.get("/api/health")
+        assert health.status_code == 503
+        assert health.json()["database"] == "unavailable"
+        assert "x.db" not in health.text
+
+    def test_what_is_unforeseen_says_nothing_of_itself(self, made, north, monkeypatch):
+        monkeypatch.setattr(service, "add_note", lambda *arguments: 1 / 0)
+        with Asker(made[0], strict=False) as ask:
+            answer = ask.post(f"{north}/notes", json={"text": "rain"})
+        problem = refused(answer, 500, "failed")
+        assert "zero" not in answer.text
+        assert "Traceback" not in problem["detail"]
+
+
+class TestServer:
+    """Health, metrics and the description."""
+
+    def test_health_needs_no_token(self, made):
+        with Asker(made[0], None) as ask:
+            said = conforms(shapes.Health, ask.get("/api/health"))
+        assert (said["status"], said["database"]) == ("ok", "ok")
+
+    def test_metrics_have_templates_and_no_names(self, ask, north):
+        ask.get(f"{north}/rounds/1")
+        ask.get("/nowhere")
+        ask.request("BREW", north)
+        page = ask.get("/metrics").text
+        route = 'route="/api/campaigns/{campaign}/rounds/{round}"'
+        counted = f'heterobandits_requests_total{{method="GET",{route},status="200"}} 1.0'
+        assert counted in page
+        assert 'heterobandits_requests_total{method="GET",route="none",status="404"} 1.0' in page
+        assert 'heterobandits_requests_total{method="other",route="none",status="405"} 1.0' in page
+        assert "heterobandits_request_seconds_bucket" in page
+        assert north.rpartition("/")[2] not in page
+        assert OWNER not in page
+
+    def test_the_description_has_every_route_with_its_problems(self, ask):
+        described = ask.get("/api/openapi.json").json()
+        put = described["paths"]["/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent}"]["put"]
+        assert {"200", "201", "401", "403", "404", "409", "412", "413", "422", "503"} <= set(
+            put["responses"]
+        )
+        names = {parameter["name"].lower() for parameter in put["parameters"]}
+        assert {"idempotency-key", "if-match", "campaign", "round", "agent", "arm"} <= names
+        problem = put["responses"]["422"]["content"]
+        assert list(problem) == ["application/problem+json"]
+        assert "HTTPValidationError" not in described["components"]["schemas"]
+
+
+class TestDocumentation:
+    """The page of the API is true."""
+
+    PAGE = (Path(__file__).parent.parent / "docs" / "http-api.md").read_text("utf-8")
+    WORDS: ClassVar = {
+        "anyone": ANYONE,
+        "who has it": ANYONE,
+        "server's owner": ALONE,
+        "all": ALL,
+        "owner": OWNERS,
+        "owner, planner": PLANNERS,
+        "owner, planner, viewer": READERS,
+        "owner, planner, reporter": REPORTERS,
+    }
+
+    def test_it_has_every_route_and_who_may(self):
+        rows = re.findall(r"^\| `([A-Z]+) (/\S*)` \| ([^|]+) \|", self.PAGE, re.M)
+        assert {(method, path): self.WORDS[who] for method, path, who in rows} == ALLOWED
+        assert len(rows) == len(ALLOWED)
+
+    def test_it_has_every_problem(self):
+        rows = dict(re.findall(r"^\| (\d{3}) \| ([^|]+) \|", self.PAGE, re.M))
+        named = {
+            (int(status), name)
+            for status, text in rows.items()
+            for name in re.findall(r"/problems/([\w-]+)", text)
+        }
+        known = {(kind.status, kind.name) for kind in KINDS}
+        assert named == known | {(405, "wrong-method")}

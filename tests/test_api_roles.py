@@ -1,0 +1,389 @@
+"""Who may do what: every route and method with every role; tokens that open nothing; how guessing is slowed down."""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import httpx
+import pytest
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.log import Request
+from heterobandits.errors import InvalidInput
+from heterobandits.web.access import (
+    ALLOWED,
+    ANYONE,
+    ONE,
+    Slowing,
+    network,
+    new_token,
+    owner_of,
+)
+from serving import NORTH, OWNER, Asker, app_on, served
+
+ROLES = ("owner", "planner", "reporter", "viewer")
+# Said again, in the words of the documentation, and by route instead of by role.
+MAY = {
+    "viewer": {
+        f"GET {ONE}{part}"
+        for part in (
+            "", "/rounds", "/rounds/{round}", "/rounds/{round}/explanations", "/arms", "/answers",
+            "/shadow", "/projection", "/worth", "/visits.csv",
+        )
+    },
+    "reporter": {
+        f"GET {ONE}",
+        f"GET {ONE}/rounds",
+        f"GET {ONE}/rounds/{{round}}",
+        f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}",
+        f"DELETE {ONE}/rounds/{{round}}/outcomes/{{agent}}",
+    },
+}  # fmt: skip
+MAY["planner"] = MAY["viewer"] | MAY["reporter"] | {
+    f"GET {ONE}/events",
+    f"GET {ONE}/export",
+    f"POST {ONE}/rounds",
+    f"POST {ONE}/rounds/{{round}}/close",
+    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}",
+    f"POST {ONE}/notes",
+}  # fmt: skip
+MAY["owner"] = MAY["planner"] | {
+    f"PATCH {ONE}",
+    f"POST {ONE}/agents",
+    f"PATCH {ONE}/agents/{{agent}}",
+    f"POST {ONE}/arms",
+    f"PATCH {ONE}/arms/{{arm}}",
+    f"GET {ONE}/links",
+    f"POST {ONE}/links",
+    f"DELETE {ONE}/links/{{link}}",
+}
+MAY["server"] = MAY["owner"] | {
+    "GET /api/campaigns",
+    "POST /api/campaigns",
+    "POST /api/campaigns/import",
+}
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
+BODIES = {  # that would change something
+    f"PATCH {ONE}": {"name": "taken over"},
+    f"POST {ONE}/agents": {"agents": [{"name": "Mal", "sensitivity": 0.5}]},
+    f"PATCH {ONE}/agents/{{agent}}": {"name": "Mal"},
+    f"POST {ONE}/arms": {"arms": [{"name": "moon"}]},
+    f"PATCH {ONE}/arms/{{arm}}": {"name": "moon"},
+    f"POST {ONE}/rounds": {},
+    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}": {"arms": []},
+    f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}": {"successes": 1, "tests": 1},
+    f"POST {ONE}/notes": {"text": "hello"},
+    f"POST {ONE}/links": {"role": "owner", "name": "Mal"},
+    "POST /api/campaigns": NORTH,
+}
+QUERIES = {
+    f"GET {ONE}/shadow": "?policy=cucb",
+    f"GET {ONE}/projection": "?rounds=1&draws=10",
+    f"GET {ONE}/worth": "?sensitivity=0.5&rounds=1&draws=10",
+}
+
+
+class World:
+    """Two campaigns, and links of every role, good and bad."""
+
+    def __init__(self, folder):
+        self.app, self.log = app_on(folder / "campaigns.db")
+        self.app.state.slowing.FIRST = 0.0  # it has tests of its own
+        me = Request("Vera")
+        self.north = service.create(self.log, me, **NORTH).state.campaign
+        self.south = service.create(self.log, me, **NORTH).state.campaign
+        service.plan_round(self.log, self.north, me)
+        self.tokens = {"server": OWNER}
+        for role in ROLES:
+            self.tokens[role] = self.issued(role)
+        self.link = self.tokens["viewer"].split("_")[2]
+        self.tokens["reporter of Ana"] = self.issued("reporter", agent="Ana")
+        self.tokens["of another campaign"] = self.issued("owner", campaign=self.south)
+        self.tokens["expired"] = self.issued("owner", seconds=1)
+        self.tokens["revoked"] = self.issued("owner")
+        revoked = self.tokens["revoked"].split("_")[2]
+        service.revoke_link(self.log, self.north, me, revoked)
+        good = self.tokens["owner"]
+        self.tokens["none"] = None
+        self.tokens["changed at its end"] = good[:-1] + ("A" if good[-1] != "A" else "B")
+        self.tokens["with another link's id"] = good.replace(good.split("_")[2], self.link)
+        self.tokens["without a secret"] = "_".join(good.split("_")[:3]) + "_"
+        self.tokens["a hash instead"] = service.token_hash(good)
+        self.tokens["of no campaign"] = good.replace(self.north, "0" * 12)
+        self.tokens["made up"] = new_token()
+        self.tokens["empty"] = ""
+        time.sleep(1.1)  # until the one that expires has
+
+    def issued(self, role, agent=None, campaign=None, seconds=None):
+        expires = None
+        if seconds is not None:
+            expires = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+        _, token = service.issue_link(
+            self.log, campaign or self.north, Request("Vera"),
+            role=role, name=f"{role} link", agent=agent, expires=expires,
+        )  # fmt: skip
+        return token
+
+    def address(self, route):
+        values = {
+            "campaign": self.north,
+            "round": "1",
+            "agent": "Ana",
+            "arm": "river",
+            "link": self.link,
+        }
+        return re.sub(r"{(\w+)}", lambda name: values.get(name[1], "x"), route)
+
+    def asked(self, holder, method, route):
+        """The answer to a request that would change something if it were allowed."""
+        name = f"{method} {route}"
+        with Asker(self.app, self.tokens[holder]) as ask:
+            return ask.request(
+                method, self.address(route) + QUERIES.get(name, ""), json=BODIES.get(name)
+            )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    made = World(tmp_path_factory.mktemp("roles"))
+    yield made
+    made.log.store.close()
+
+
+def routes(app):
+    """Every path of the app with each of its methods, whatever put them there."""
+    described = {
+        (method.upper(), path)
+        for path, operations in app.openapi()["paths"].items()
+        for method in operations
+    }
+    return described | {("GET", "/api/openapi.json")}
+
+
+BAD = (
+    "none", "expired", "revoked", "changed at its end", "with another link's id",
+    "without a secret", "a hash instead", "of no campaign", "made up", "empty",
+)  # fmt: skip
+GUARDED = sorted(name for name, roles in ALLOWED.items() if roles != ANYONE)
+
+
+class TestTable:
+    """The table of the code is what is documented, and has all routes."""
+
+    def test_it_has_every_route_of_the_app(self, world):
+        assert routes(world.app) == set(ALLOWED)
+
+    def test_it_says_what_the_documentation_says(self):
+        for role, may in MAY.items():
+            assert {f"{m} {r}" for (m, r), roles in ALLOWED.items() if role in roles} == may
+        public = {name for name, roles in ALLOWED.items() if roles == ANYONE}
+        assert {path for _, path in public} == {
+            "/api/openapi.json", "/api/health", "/metrics", "/enter/{token}",
+        }  # fmt: skip
+        assert {method for method, _ in public} == {"GET"}
+
+
+class TestEveryRoute:
+    """With every role on every route and method: what is not allowed is refused and changes nothing."""
+
+    @pytest.mark.parametrize("role", ROLES)
+    def test_what_a_role_may_not(self, world, role):
+        before = world.log.store.heads()
+        tried = 0
+        for method, route in GUARDED:
+            if f"{method} {route}" not in MAY[role]:
+                answer = world.asked(role, method, route)
+                assert answer.status_code == 403, (method, route)
+                assert answer.json()["type"] == "/problems/forbidden"
+                tried += 1
+        assert tried == len(GUARDED) - len(MAY[role])
+        assert world.log.store.heads() == before
+
+    @pytest.mark.parametrize("holder", BAD)
+    def test_without_a_token_that_opens_anything(self, world, holder):
+        before = world.log.store.heads()
+        for method, route in GUARDED:
+            answer = world.asked(holder, method, route)
+            assert answer.status_code == 401, (method, route)
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert "North" not in answer.text
+        assert world.log.store.heads() == before
+
+    def test_with_a_link_of_another_campaign(self, world):
+        before = world.log.store.heads()
+        with Asker(world.app, world.tokens["of another campaign"]) as ask:
+            nowhere = ask.get("/api/campaigns/000000000000").json()
+        for method, route in GUARDED:
+            answer = world.asked("of another campaign", method, route)
+            assert answer.status_code == (404 if "{campaign}" in route else 403), (method, route)
+            if (method, route) == ("GET", ONE):  # nor can it tell whether there is one
+                said = answer.json()
+                for one in (said, nowhere):
+                    one["detail"] = re.sub("[0-9a-f]{12}", "", one["detail"])
+                    one.pop("instance")
+                assert said == nowhere
+        assert world.log.store.heads() == before
+
+    def test_methods_that_no_route_has(self, world):
+        before = world.log.store.heads()
+        paths = {route for _, route in ALLOWED}
+        for method, route in product(METHODS, sorted(paths)):
+            if (method, route) not in {*ALLOWED, ("HEAD", "/api/openapi.json")}:
+                answer = world.asked("server", method, route)
+                # a path may be another's too, as /api/campaigns/import is one of a campaign
+                assert answer.status_code in (404, 405), (method, route)
+        assert world.log.store.heads() == before
+
+    def test_what_a_role_may(self, world, tmp_path):
+        """In a world of its own for each: nothing is refused that is allowed."""
+        for role in ("server", *ROLES):
+            folder = tmp_path / role
+            folder.mkdir()
+            own = World(folder)
+            for name in sorted(
+                MAY[role], key=lambda name: ("DELETE" in name, "PATCH" in name, name)
+            ):
+                method, route = name.split(" ", 1)
+                answer = own.asked(role, method, route)
+                assert answer.status_code not in (401, 403, 404, 405), (role, name, answer.text)
+                assert answer.status_code < 500
+            own.log.store.close()
+
+    def test_a_reporter_of_one_agent_reports_of_no_other(self, world):
+        before = world.log.store.heads()
+        with Asker(world.app, world.tokens["reporter of Ana"]) as ask:
+            for agent in ("Ben", "agent-2", "Chi"):
+                place = f"/api/campaigns/{world.north}/rounds/1/outcomes/{agent}"
+                for answer in (
+                    ask.put(place, json={"successes": 1, "tests": 1}),
+                    ask.put(place, json={"successes": 1, "tests": 1}, headers={"If-Match": "*"}),
+                    ask.delete(place),
+                ):
+                    assert answer.status_code == 403, answer.text
+            assert world.log.store.heads() == before
+            own = f"/api/campaigns/{world.north}/rounds/1/outcomes/Ana"
+            assert ask.put(own, json={"successes": 1, "tests": 1}).status_code in (200, 201)
+
+    def test_who_wrote_it_is_the_link(self, world):
+        with Asker(world.app, world.tokens["planner"]) as ask:
+            ask.post(f"/api/campaigns/{world.north}/notes", json={"text": "rain"})
+        assert world.log.store.read(world.north)[-1].who == "planner link"
+
+    def test_nothing_of_a_body_is_read_before_its_sender_is_known(self, world):
+        with Asker(world.app, None) as ask:
+            answer = ask.post("/api/campaigns", content=b"{" * 3_000_000)
+        assert answer.status_code == 401
+
+
+class TestLinks:
+    """Where a link leads, and how it ends."""
+
+    def test_its_page_says_what_it_is_for_and_markup_is_text(self, world):
+        _, token = service.issue_link(
+            world.log, world.north, Request("Vera"), role="viewer", name="<script>alert(1)</script>"
+        )
+        with Asker(world.app, None) as ask:
+            page = ask.get(f"/enter/{token}")
+        assert page.status_code == 200
+        assert "North park" in page.text
+        assert "&lt;script&gt;" in page.text
+        assert "<script" not in page.text
+        assert token not in page.text
+        assert page.headers["cache-control"] == "no-store"
+        assert page.headers["referrer-policy"] == "no-referrer"
+
+    @pytest.mark.parametrize("holder", ["expired", "revoked", "made up", "of no campaign"])
+    def test_a_link_that_opens_nothing_says_so(self, world, holder):
+        with Asker(world.app, None) as ask:
+            page = ask.get(f"/enter/{world.tokens[holder]}")
+        assert page.status_code == 404
+        assert "opens nothing" in page.text
+        assert "North" not in page.text
+
+    def test_a_revoked_link_is_shut_at_once(self, world):
+        token = world.issued("viewer")
+        place = f"/api/campaigns/{world.north}"
+        with Asker(world.app, token) as holder, Asker(world.app) as owner:
+            assert holder.get(place).status_code == 200
+            assert owner.delete(f"{place}/links/{token.split('_')[2]}").json()["revoked"]
+            assert holder.get(place).status_code == 401
+
+    def test_no_answer_has_a_hash_or_a_token_of_a_link(self, world):
+        with Asker(world.app) as ask:
+            page = ask.get(f"/api/campaigns/{world.north}/links").text
+        for token in filter(None, world.tokens.values()):
+            assert token not in page
+            assert service.token_hash(token) not in page
+
+
+class TestOwner:
+    """The token of the server's owner."""
+
+    def test_it_is_made_once_and_kept_as_a_hash(self, tmp_path):
+        _, log = app_on(tmp_path / "x.db")
+        hashed, token = owner_of(log.store, None)
+        assert service.token_hash(token) == hashed
+        assert len(token) >= len("hb_owner_") + 43  # 256 bits in letters of six
+        assert owner_of(log.store, None) == (hashed, None)
+        log.store.close()
+        assert token.encode() not in (tmp_path / "x.db").read_bytes()
+
+    def test_one_that_is_set_stands_in_its_place(self, tmp_path):
+        _, log = app_on(tmp_path / "x.db")
+        assert owner_of(log.store, OWNER) == (service.token_hash(OWNER), None)
+        with pytest.raises(InvalidInput, match="at least 32"):
+            owner_of(log.store, "short")
+        log.store.close()
+
+
+class TestSlowing:
+    """Bad tokens are slowed down, by where they come from."""
+
+    def test_it_grows_up_to_a_bound_and_others_do_not_wait(self):
+        slowing = Slowing()
+        waits = [slowing.seconds("10.0.0.1") for _ in range(12)]
+        assert waits[:4] == [0.05, 0.1, 0.2, 0.4]
+        assert max(waits) == waits[-1] == 5.0
+        assert slowing.seconds("10.0.0.2") == 0.05
+
+    def test_memory_is_bounded(self):
+        slowing = Slowing()
+        for number in range(slowing.MOST + 500):
+            slowing.seconds(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
+        assert len(slowing) == slowing.MOST
+
+    def test_it_begins_anew_after_a_quiet_while(self, monkeypatch):
+        slowing = Slowing()
+        moments = iter([0.0, 1.0, 2.0, 2.0 + slowing.QUIET + 1])
+        monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+        assert [slowing.seconds("::1") for _ in range(4)] == [0.05, 0.1, 0.2, 0.05]
+
+    def test_a_household_of_version_6_is_one(self):
+        assert network("2001:db8::1") == network("2001:db8::ffff:1") == "2001:db8::/64"
+        assert network("2001:db8:0:1::1") != network("2001:db8::1")
+        assert network("fe80::1%eth0") == "fe80::/64"
+        assert network(None) == network("no address") == "unknown"
+
+    def test_on_a_real_server_good_tokens_are_not_slowed(self, tmp_path):
+        with served(tmp_path / "x.db") as server:
+
+            def asked(token):
+                began = time.monotonic()
+                headers = {"Authorization": f"Bearer {token}"}
+                answer = httpx.get(f"{server.url}/api/campaigns", headers=headers, timeout=30)
+                return answer.status_code, time.monotonic() - began
+
+            bad = [asked(new_token()) for _ in range(5)]
+            assert {status for status, _ in bad} == {401}
+            for (_, seconds), least in zip(bad, (0.05, 0.1, 0.2, 0.4, 0.8), strict=True):
+                assert seconds >= least
+            with ThreadPoolExecutor(1) as pool:  # while a bad one waits 1.6 s
+                waiting = pool.submit(asked, new_token())
+                time.sleep(0.2)
+                status, seconds = asked(OWNER)
+                assert status == 200
+                assert not waiting.done()
+                assert seconds < 1.4
+                assert waiting.result()[1] >= 1.6

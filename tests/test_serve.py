@@ -1,0 +1,222 @@
+"""`heterobandits serve` as a process: its first lines, its end, its warnings, no tokens in its output, no compiling."""
+
+import signal
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+from numba import config
+
+from serving import NORTH, OWNER, SERVE, Server, served
+
+pytestmark = pytest.mark.usefixtures("ends")
+
+HEADERS = {"Authorization": f"Bearer {OWNER}"}
+# The compilations of the server, as it counts them itself: all until it listens are its own affair.
+COUNTING = (
+    """
+import atexit, sys
+from numba.core import event
+class Listener(event.Listener):
+    names = []
+    def on_start(self, event):
+        self.names.append(str(event.data))
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Listener())
+import uvicorn
+run = uvicorn.Server.run
+def counted(*arguments, **options):
+    Listener.names.clear()
+    try:
+        run(*arguments, **options)
+    finally:
+        print("compiled:", Listener.names, file=sys.stderr)
+uvicorn.Server.run = counted
+"""
+    + SERVE
+)
+
+
+class TestStart:
+    """What it says when it starts."""
+
+    def test_the_first_line_has_the_address_and_the_owners_link_is_shown_once(self, tmp_path):
+        database = tmp_path / "park.db"
+        own = {"HETEROBANDITS_OWNER_TOKEN": ""}
+        server = Server(database, env=own)
+        assert httpx.get(f"{server.url}/api/health").json()["status"] == "ok"
+        code, out, err = server.end()
+        assert code == 0
+        first, link = out.splitlines()
+        assert first == f"{database} is served at {server.url}"
+        token = link.rpartition("/enter/")[2]
+        assert "loading kernels" in err
+        assert "warning" not in err
+        again = Server(database, env=own)
+        answer = httpx.get(
+            f"{again.url}/api/campaigns", headers={"Authorization": f"Bearer {token}"}
+        )
+        assert answer.json() == {"campaigns": []}
+        code, out, err = again.end()
+        assert code == 0
+        assert len(out.splitlines()) == 1
+        assert "hb_" not in out + err
+
+    def test_a_port_in_use_is_one_line(self, tmp_path, called_serve):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            code, out, err = called_serve("--database", tmp_path / "x.db", "--port", port)
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert f"cannot listen at 127.0.0.1:{port}" in err
+        assert not (tmp_path / "x.db").exists()
+
+    @pytest.mark.parametrize("host", ["nowhere.invalid", "256.0.0.1", ""])
+    def test_an_address_that_is_none(self, tmp_path, called_serve, host):
+        code, _, err = called_serve(
+            "--database", tmp_path / "x.db", "--host", host or "-", "--port", 0
+        )
+        assert code == 2
+        assert err.count("\n") == 1
+
+    def test_a_file_that_is_no_database(self, tmp_path, called_serve):
+        (tmp_path / "x.db").write_text("no database at all, but a text that is long enough" * 20)
+        code, _, err = called_serve("--database", tmp_path / "x.db", "--port", 0)
+        assert code == 2
+        assert err.count("\n") == 1
+
+    def test_a_token_that_is_too_short(self, tmp_path, called_serve, monkeypatch):
+        monkeypatch.setenv("HETEROBANDITS_OWNER_TOKEN", "short")
+        code, _, err = called_serve("--database", tmp_path / "x.db", "--port", 0)
+        assert code == 2
+        assert "HETEROBANDITS_OWNER_TOKEN" in err
+        assert "short" not in err
+
+
+@pytest.fixture
+def called_serve(capfd):
+    """The command in this process, for what ends before it serves."""
+    from heterobandits.cli import main
+    from heterobandits.cli.commands import app
+    from heterobandits.cli.serve import serve
+
+    if all(command.callback is not serve for command in app.registered_commands):
+        app.command()(serve)
+
+    def call(*options):
+        with pytest.raises(SystemExit) as exit_:
+            main(["serve", *map(str, options)])
+        out, err = capfd.readouterr()
+        notes = [line for line in err.splitlines() if "load" not in line]
+        return int(exit_.value.code or 0), out, "".join(f"{line}\n" for line in notes)
+
+    return call
+
+
+class TestEnd:
+    """It finishes what it has begun."""
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+    def test_requests_are_answered_before_it_ends(self, tmp_path, number, code):
+        server = Server(tmp_path / "x.db")
+        made = httpx.post(f"{server.url}/api/campaigns", json=NORTH, headers=HEADERS).json()
+        place = f"{server.url}/api/campaigns/{made['id']}"
+        answers = []
+
+        def ask():
+            query = "projection?rounds=300&draws=200"
+            answers.append(httpx.get(f"{place}/{query}", headers=HEADERS, timeout=60))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(0.3)
+        ended, _, err = server.end(number)
+        asking.join()
+        assert ended == code
+        assert answers[0].status_code == 200
+        assert answers[0].json()["rounds"] == 300
+        assert "Traceback" not in err
+
+    def test_what_was_acknowledged_is_there_after_a_kill(self, tmp_path):
+        server = Server(tmp_path / "x.db")
+        made = httpx.post(f"{server.url}/api/campaigns", json=NORTH, headers=HEADERS).json()
+        place = f"/api/campaigns/{made['id']}"
+        planned = httpx.post(f"{server.url}{place}/rounds", headers=HEADERS)
+        assert planned.status_code == 201
+        server.end(signal.SIGKILL)
+        with served(tmp_path / "x.db") as again:
+            there = httpx.get(f"{again.url}{place}/rounds/1", headers=HEADERS).json()
+        assert there == planned.json()
+
+
+class TestOutput:
+    """No token is in what the server prints."""
+
+    def test_whatever_is_asked_and_other_addresses_than_loopback_are_warned_of(self, tmp_path):
+        server = Server(tmp_path / "x.db", "--host", "0.0.0.0")
+        with httpx.Client(base_url=server.url, headers=HEADERS) as ask:
+            place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}"
+            link = ask.post(f"{place}/links", json={"role": "viewer", "name": "Eva"}).json()
+            bad = "hb_" + "f" * 12 + "_" + "e" * 12 + "_" + "s" * 43
+            for token in (link["token"], bad):
+                ask.get(f"/enter/{token}")
+                ask.post(f"/enter/{token}")
+                ask.get(place, headers={"Authorization": f"Bearer {token}"})
+                ask.get(f"{place}?token={token}")
+                ask.post(
+                    f"{place}/rounds", content=b"{", headers={"Authorization": f"Bearer {token}"}
+                )
+        with socket.create_connection(server.url.removeprefix("http://").split(":")) as raw:
+            raw.sendall(f"GET /enter/{bad} HTTP/9.9\r\n\r\n".encode())  # what it cannot parse
+            raw.recv(1000)
+        _, out, err = server.end()
+        assert "warning: http://0.0.0.0:" in err
+        assert "without TLS" in err
+        assert link["url"] == f"{server.url}/enter/{link['token']}"
+        for token in (OWNER, link["token"], bad):
+            assert token not in out + err
+            assert token[-20:] not in out + err
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+class TestCompiling:
+    """Kernels are loaded at the start: no request waits for a compiler."""
+
+    def test_the_first_requests_compile_nothing(self, tmp_path):
+        server = Server(tmp_path / "x.db", code=COUNTING)
+        with httpx.Client(base_url=server.url, headers=HEADERS, timeout=60) as ask:
+            for change in (
+                {},
+                {"policy": "posterior-sorted"},
+                {"policy": "min-width"},
+                {"policy": "cucb"},
+                {"policy": "thompson"},
+                {"policy": "posterior-sorted-discounted"},
+                {"policy": "calibrated-sorted"},
+            ):
+                made = ask.post("/api/campaigns", json=NORTH | change)
+                place = f"/api/campaigns/{made.json()['id']}"
+                given = {
+                    "forbidden": [["Ana", "river"]],
+                    "forced": [["Ben", "gate"]],
+                    "closed": ["hill"],
+                }
+                for body in ({}, {"absent": ["Ben"]}, given):
+                    assert ask.post(f"{place}/rounds?preview=true", json=body).status_code == 200
+                    assert ask.post(f"{place}/rounds", json=body).status_code == 201
+                ask.put(f"{place}/rounds/1/outcomes/Ana", json={"successes": 1, "tests": 1})
+                ask.put(f"{place}/rounds/1/outcomes/Chi", json={"successes": 5, "tests": 12})
+                for part in (
+                    "arms", "answers", "rounds/1/explanations", "rounds/3/explanations",
+                    "projection?rounds=2&draws=10", "worth?sensitivity=0.8&rounds=2&draws=10",
+                    "shadow?policy=greedy",
+                ):  # fmt: skip
+                    assert ask.get(f"{place}/{part}").status_code == 200
+        code, _, err = server.end()
+        assert code == 0
+        assert "compiled: []" in err.splitlines()
