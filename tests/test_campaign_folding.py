@@ -36,8 +36,10 @@ def log_of(*drafts, first=FIRST, campaign="0123456789ab"):
 def planned(number, ana="arm-1", ben="arm-2", **circumstances):
     nothing = {"absent": [], "closed": [], "forbidden": [], "forced": []}
     sent = [("agent-1", ana), ("agent-2", ben)]
-    assignments = [{"agent": agent, "arm": arm} for agent, arm in sent]
-    body = {"round": number, "assignments": assignments, **nothing, **circumstances}
+    why = {"code": "random", "index": "infinite", "estimate": None, "visited": 2}
+    assignments = [{"agent": agent, "arm": arm} | why for agent, arm in sent]
+    made = {"policy": {}, "seed": 3, "index": "", "made_with": {}}
+    body = {"round": number, "assignments": assignments, **made, **nothing, **circumstances}
     return Draft("round planned", body)
 
 
@@ -170,6 +172,13 @@ WRONG = {
         Draft(
             "round planned", planned(1).body | {"assignments": [{"agent": "agent-1", "arm": None}]}
         )
+    ],
+    "a plan without a seed": [planned(1, seed=None)],
+    "a plan without reasons": [
+        planned(1, assignments=[{"agent": f"agent-{i}", "arm": f"arm-{i}"} for i in (1, 2)])
+    ],
+    "a plan with a reason of another kind": [
+        planned(1, assignments=[a | {"index": "x"} for a in planned(1).body["assignments"]])
     ],
     "an absent agent that is sent": [planned(1, absent=["agent-1"])],
     "a closed arm": [planned(1, closed=["arm-1"])],

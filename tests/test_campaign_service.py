@@ -8,7 +8,7 @@ import pytest
 from campaigning import VERA, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import line
+from heterobandits.campaigns.events import hash_again, line
 from heterobandits.campaigns.folding import AlreadyTold
 from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.log import KeyReused, Log, Request
@@ -239,6 +239,14 @@ class TestTeam:
         state = service.revise(log, campaign, VERA, "Chi", {"calibration": [9, 10]}, "always").state
         assert state.rows[state.agents[2].row].reports.sensitivity == 10 / 12
 
+    def test_what_is_stated_anew_replaces_what_it_was_known_by(self, log, campaign):
+        state = service.revise(log, campaign, VERA, "Chi", {"sensitivity": 0.7}, "always").state
+        chi = state.rows[state.agents[2].row].reports
+        assert (chi.sensitivity, chi.calibration, chi.tests) == (0.7, None, 12)
+        both = {"false_positive_calibration": [1, 18]}
+        state = service.revise(log, campaign, VERA, "Ben", both, "always").state
+        assert state.rows[state.agents[1].row].reports.false_positive_rate == 2 / 20
+
     def test_another_policy(self, log, campaign):
         state = service.set_policy(log, campaign, VERA, "min-width", 0.1).state
         assert (state.policy.name, state.policy.delta) == ("min-width", 0.1)
@@ -439,6 +447,18 @@ class TestFiles:
         with pytest.raises(InvalidInput):
             service.import_events(log, VERA, text)
         assert log.store.heads() == []
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("who", "a\u202eb"), ("who", ""), ("time", "yesterday"), ("key", "\x1b[31m")],
+    )
+    def test_what_nobody_could_have_written_is_refused(self, log, lived, tmp_path, field, value):
+        other = opened(tmp_path, "other.db")
+        events = [replace(e, **{field: value}) for e in service.history(log, lived)[:1]]
+        events = [replace(e, hash=hash_again(e)) for e in events]
+        with pytest.raises(InvalidInput, match=field):
+            service.import_events(other, VERA, "\n".join(map(line, events)))
+        assert other.store.heads() == []
 
     def test_a_changed_line_is_refused_and_nothing_is_kept(self, log, lived, tmp_path):
         other = opened(tmp_path, "other.db")

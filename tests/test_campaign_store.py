@@ -661,7 +661,7 @@ def proxied(postgres):
         Store(url.replace(f":{postgres.port}/", f":{proxy.port}/")) as store,
     ):
         yield proxy, store, direct
-    proxy.close()
+        proxy.close()
 
 
 class TestServer:

@@ -106,7 +106,7 @@ class TestVerify:
             "index": "0" * 64,
             "made_with": {"heterobandits": "9.9", "kernels": "other"},
         }
-        with pytest.raises(InvalidInput, match=r"made with version 9\.9 or other kernels"):
+        with pytest.raises(InvalidInput, match=r"made with version '9\.9' or other kernels"):
             replayed(resealed(events, number, body=body))
 
     def test_what_cannot_be_is_named(self, events):

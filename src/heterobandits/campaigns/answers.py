@@ -5,6 +5,7 @@ All numbers are of the tables that the policy looks at   docs/campaigns-answers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ Counts = npt.NDArray[np.int32]
 
 MOST_VISITS = 1_000_000  # to come, that are looked ahead to
 MOST_TOLD = 8  # arms in a sentence
+RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()  # of states, which do not change
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,9 @@ def ranked(state: State) -> Ranking | None:
     """What is certain of the order of all arms; None if they are too many for a table of pairs."""
     if len(state.arms) > MOST_RANKED:
         return None
-    return order_of(state.team, *state.knowledge.tables, state.policy.delta)
+    if state not in RANKED:  # a table of pairs takes seconds if there are hundreds of arms
+        RANKED[state] = order_of(state.team, *state.knowledge.tables, state.policy.delta)
+    return RANKED[state]
 
 
 def visits_of(state: State) -> list[int]:

@@ -23,6 +23,7 @@ from heterobandits.campaigns.inputs import (
     seed_from,
     text_from,
 )
+from heterobandits.campaigns.reasons import reason_of
 from heterobandits.campaigns.rounds import Given, Pair, Round, Rounds, Told
 from heterobandits.campaigns.state import ROLES, Agent, Arm, Link, Row, State, located, moment
 from heterobandits.errors import (
@@ -38,6 +39,7 @@ from heterobandits.ranges import MOST
 
 Body = Mapping[str, Any]
 CAMPAIGN = re.compile("[0-9a-f]{12}")
+MADE_AGAIN = {"policy": dict, "seed": int, "index": str, "made_with": dict}  # what that needs
 NAMED = ("team", "arm_names", "agent_names")  # what a state derives of agents and arms, and keeps
 
 
@@ -85,7 +87,9 @@ def _numbered(event: Event, apply: Callable[[], Any]) -> Any:
     """What it returns; a body that lacks something is said of its event."""
     try:
         return apply()
-    except (KeyError, TypeError, AttributeError) as error:
+    except InvalidInput:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise InvalidInput(
             f"event {event.number}, {event.kind}, is damaged: an entry is missing or of the wrong kind ({error})"
         ) from None
@@ -265,7 +269,11 @@ def round_planned(state: State, event: Event) -> None:
         )
     given = given_from(state, **{name: body[name] for name in GIVEN})
     assignment: list[int | None] = [None] * len(state.agents)
+    for name, kind in MADE_AGAIN.items():
+        if not isinstance(body[name], kind):
+            raise InvalidInput(f"{name} of a plan is {shown(body[name])}: a {kind.__name__}")
     for one in body["assignments"]:
+        reason_of(one)
         agent = state.agent(one["agent"])
         assignment[agent] = None if one["arm"] is None else state.arm(one["arm"])
     sent = [arm for arm in assignment if arm is not None]

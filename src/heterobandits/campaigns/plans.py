@@ -1,25 +1,22 @@
 """Plans of a campaign's rounds: made from its state, written into an event, and made again from the log to see that they fit."""
 
 import hashlib
-import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from heterobandits import planning
+from heterobandits.campaigns.reasons import to_json
 from heterobandits.campaigns.rounds import Given
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.core.compiled import SOURCE_DIGEST
-from heterobandits.errors import InvalidInput
+from heterobandits.errors import InvalidInput, shown
 from heterobandits.knowledge import Knowledge
-from heterobandits.plans import Explanation, Plan, Reason
+from heterobandits.plans import Explanation, Plan
 from heterobandits.policies import Policy
 from heterobandits.provenance import version
 from heterobandits.team import Team
-
-INFINITE = "infinite"  # in place of a number that JSON does not have
-
 
 Arguments = tuple[Team, tuple[str, ...], Policy, Knowledge, planning.Address]
 
@@ -85,24 +82,6 @@ def assignments(state: State, plan: Plan) -> list[dict[str, Any]]:
     return made
 
 
-def reason_of(assignment: dict[str, Any]) -> Reason:
-    """Why an agent goes where it goes, as an event has it."""
-    index, estimate = (from_json(assignment[name]) for name in ("index", "estimate"))
-    return Reason(assignment["code"], index, estimate, assignment["visited"])
-
-
-def to_json(number: float | None) -> float | str | None:
-    """A number as JSON can hold it."""
-    return INFINITE if number is not None and math.isinf(number) else number
-
-
-def from_json(value: float | str | None) -> float | None:
-    """The number that was written."""
-    if value is None:
-        return None
-    return math.inf if value == INFINITE else float(value)
-
-
 def digest(plan: Plan) -> str:
     """What tells index tables apart, to the last bit."""
     rows = {id(row): row for row in plan.index}  # agents mostly share one
@@ -121,7 +100,7 @@ def check_again(state: State, body: dict[str, Any], given: Given) -> None:
     for name in ("policy", "seed", "assignments", "index"):
         if body[name] != again[name]:
             other = body["made_with"] != again["made_with"]
-            made = body["made_with"]["heterobandits"] if other else ""
+            made = shown(body["made_with"].get("heterobandits")) if other else ""
             raise InvalidInput(
                 f"the plan of round {body['round']} does not follow from what was known: its {name} differ"
                 f"{'s' * (name != 'assignments')}"

@@ -19,6 +19,7 @@ from heterobandits.campaigns.inputs import (
     called,
     new_name,
     outcome_from,
+    plain,
     policy_from,
     season_from,
     seed_from,
@@ -30,6 +31,10 @@ from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.errors import InvalidInput, choice, listed, shown
 from heterobandits.plans import Explanation, Plan
 
+CALIBRATED = (
+    ("sensitivity", "calibration"),
+    ("false_positive_rate", "false_positive_calibration"),
+)
 TOKEN_BYTES = 32
 ID_BYTES = 6
 
@@ -145,8 +150,14 @@ def revise(
     def make(state: State) -> list[Draft]:
         number = state.agent(agent)
         had = state.rows[state.agents[number].row].reports.body
-        if "calibration" in reports and "sensitivity" not in reports:
-            had.pop("sensitivity")
+        for (
+            one,
+            other,
+        ) in CALIBRATED:  # what is stated anew does not stand beside what it was stated with
+            if one in reports:
+                had[other] = None
+            elif reports.get(other) is not None:
+                had[one] = None
         given = {"name": state.agents[number].name} | had | dict(reports)
         ((_, made),) = agents_from([given], place=lambda i: "reports")
         body = {"id": id_of("agent", number), "since": since, "reports": made.body}
@@ -426,6 +437,12 @@ def import_events(log: Log, request: Request, text: str) -> Done:
     events = [from_line(row) for row in text.removeprefix("\ufeff").splitlines() if row.strip()]
     if not events:
         raise InvalidInput("nothing to import: a file of events, a line of JSON for each")
+    for who in {event.who for event in events}:
+        called(who, "who")
+    for event in events:
+        moment(event.time)
+        if event.key is not None:
+            plain(event.key, "key")
     campaign = events[0].campaign
     there = log.store.read(campaign)
     if not there:

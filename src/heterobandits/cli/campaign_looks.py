@@ -124,7 +124,7 @@ def explain(
     from dataclasses import asdict
 
     from heterobandits.campaigns import service
-    from heterobandits.campaigns.plans import reason_of, to_json
+    from heterobandits.campaigns.reasons import reason_of, to_json
 
     with opened(file, campaign) as (log, state):
         if round is None and not state.rounds:

@@ -108,7 +108,7 @@ def priced(state: "State", given: "Given") -> "Prices | None":
 
 def plan_entries(state: "State", body: dict[str, Any], price: "Prices | None") -> dict[str, Any]:
     """A plan for a program."""
-    from heterobandits.campaigns.plans import reason_of
+    from heterobandits.campaigns.reasons import reason_of
 
     assignments = [
         pair_entries(state, agent, None if one["arm"] is None else state.arm(one["arm"]))
@@ -145,7 +145,7 @@ def price_entries(state: "State", price: "Prices") -> dict[str, Any]:
 
 def print_plan(state: "State", body: dict[str, Any], price: "Prices | None", preview: bool) -> None:
     """A plan for a person."""
-    from heterobandits.campaigns.plans import reason_of
+    from heterobandits.campaigns.reasons import reason_of
     from heterobandits.cli.campaign_tables import print_table
 
     season = "" if state.season is None else f" of {state.season:,}"

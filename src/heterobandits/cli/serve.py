@@ -74,7 +74,7 @@ def serve(
             access_log=False,  # the address of a link is its key
             log_level="warning",
             server_header=False,
-            lifespan="off",
+            lifespan="on",
             timeout_graceful_shutdown=LAST_SECONDS,
         )
         check = interrupts.raised()

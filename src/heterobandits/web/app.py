@@ -1,7 +1,11 @@
 """The app: all routes over a log of campaigns, behind the gate, and their description as OpenAPI."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
+import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
@@ -20,6 +24,9 @@ from heterobandits.web.metrics import Counted, Metrics
 from heterobandits.web.problems import KINDS, MEDIA, ProblemDetails, handle_problems
 
 ROUTERS = (routes_server, routes_campaigns, routes_rounds, routes_knowledge, routes_links)
+THREADS = (
+    4  # that answer requests: more would take the interpreter from the one who holds the database
+)
 SCHEMAS = "#/components/schemas/"
 PROBLEM = {MEDIA: {"schema": {"$ref": f"{SCHEMAS}ProblemDetails"}}}
 KEY = {
@@ -48,18 +55,27 @@ def create_app(log: Log, owner_hash: str) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        lifespan=few_threads,
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.log = log
     app.state.gate = Gate(log, owner_hash)
     app.state.slowing = Slowing()
     app.state.metrics = Metrics()
+    app.state.long = anyio.CapacityLimiter(1)
     for module in ROUTERS:
         app.include_router(module.router)
     handle_problems(app)
     app.add_middleware(Counted, metrics=app.state.metrics)
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     return app
+
+
+@asynccontextmanager
+async def few_threads(app: FastAPI) -> AsyncIterator[None]:
+    """Within, few threads answer requests."""
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
 
 
 def described(app: FastAPI) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """Routes of what was learned: estimates, answers, what another policy would have done, what is to be expected."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Query, Response
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Query, Request, Response
 
 from heterobandits.campaigns import projecting
 from heterobandits.campaigns.inputs import Reports
@@ -24,10 +24,9 @@ PATIENCE = 20.0  # seconds that one waits while another computes
 Rounds = Annotated[int | None, Query(ge=1, le=MOST_ROUNDS)]
 Draws = Annotated[int, Query(ge=10, le=MOST_DRAWS)]
 
+Made = TypeVar("Made")
+
 router = APIRouter(route_class=Guarded)
-turn = threading.BoundedSemaphore(
-    1
-)  # projections take both cores; whoever reports must not wait for them
 
 
 @router.get("/api/campaigns/{campaign}/arms", response_model=shapes.Estimates)
@@ -43,27 +42,30 @@ def read_answers(asked: Asking) -> Response:
 
 
 @router.get("/api/campaigns/{campaign}/shadow", response_model=shapes.Shadow)
-def read_shadow(
+async def read_shadow(
+    request: Request,
     asked: Asking,
     policy: Annotated[str, Query(max_length=200)],
     delta: Annotated[float | None, Query(allow_inf_nan=False)] = None,
 ) -> Response:
     """What another policy would have planned, from what was known at that time."""
-    with alone():
-        return reply(asked.state, views.shadow(asked.log, asked.state, policy, delta))
+    found = await alone(request, lambda: views.shadow(asked.log, asked.state, policy, delta))
+    return reply(asked.state, found)
 
 
 @router.get("/api/campaigns/{campaign}/projection", response_model=shapes.Projection)
-def read_projection(asked: Asking, rounds: Rounds = None, draws: Draws = 100) -> Response:
+async def read_projection(
+    request: Request, asked: Asking, rounds: Rounds = None, draws: Draws = 100
+) -> Response:
     """The rest of the season, or so many rounds, on draws from what is known."""
     ahead = rounds_of(asked.state, rounds, draws)
-    with alone():
-        found = projecting.project(asked.state, rounds=ahead, draws=draws)
+    found = await alone(request, lambda: projecting.project(asked.state, rounds=ahead, draws=draws))
     return reply(asked.state, views.projection(found))
 
 
 @router.get("/api/campaigns/{campaign}/worth", response_model=shapes.Worth)
-def read_worth(
+async def read_worth(
+    request: Request,
     asked: Asking,
     sensitivity: Annotated[float, Query(allow_inf_nan=False)],
     agent: Annotated[str | None, Query(max_length=4000)] = None,
@@ -71,13 +73,14 @@ def read_worth(
     draws: Draws = 100,
 ) -> Response:
     """What one more agent of this sensitivity would find more, or an agent if it had this one."""
-    s = sensitivity_from(sensitivity)
+    reports = Reports(sensitivity_from(sensitivity))
     ahead = rounds_of(asked.state, rounds, 2 * draws)
-    change: dict[str, object] = {"add": Reports(s)}
-    if agent is not None:
-        change = {"revise": (asked.state.agent(agent), Reports(s))}
-    with alone():
-        found = projecting.worth(asked.state, rounds=ahead, draws=draws, **change)  # type: ignore[arg-type]
+    add = reports if agent is None else None
+    revise = None if agent is None else (asked.state.agent(agent), reports)
+    found = await alone(
+        request,
+        lambda: projecting.worth(asked.state, rounds=ahead, draws=draws, add=add, revise=revise),
+    )
     answer = {
         "plain": views.projection(found.plain),
         "other": views.projection(found.other),
@@ -101,12 +104,15 @@ def rounds_of(state: State, rounds: int | None, draws: int) -> int:
     return ahead
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """Within, nobody else computes something long."""
-    if not turn.acquire(timeout=PATIENCE):
-        raise Busy("others are having something long computed: try again in a moment")
+async def alone(request: Request, compute: Callable[[], Made]) -> Made:
+    """What a long computation comes to: one at a time, in a thread of its own, so that whoever reports need not wait."""
+    limiter: anyio.CapacityLimiter = request.app.state.long
     try:
-        yield
+        with anyio.fail_after(PATIENCE):
+            await limiter.acquire_on_behalf_of(request)
+    except TimeoutError:
+        raise Busy("others are having something long computed: try again in a moment") from None
+    try:
+        return await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
     finally:
-        turn.release()
+        limiter.release_on_behalf_of(request)

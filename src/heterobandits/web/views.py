@@ -10,8 +10,8 @@ from heterobandits.campaigns.answers import estimates as estimates_of
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.folding import policy_body
 from heterobandits.campaigns.log import Done, Log
-from heterobandits.campaigns.plans import reason_of, to_json
 from heterobandits.campaigns.prices import prices as prices_of
+from heterobandits.campaigns.reasons import reason_of, to_json
 from heterobandits.campaigns.rounds import Round, Told
 from heterobandits.campaigns.shadows import shadow as shadow_of
 from heterobandits.campaigns.state import Link, State, id_of
