@@ -630,7 +630,7 @@ class Proxy:
     def pump(self, source, sink):
         with suppress(OSError):
             while data := source.recv(65536):
-                if b"COMMIT" in data and self.cut is not None:
+                if b"COMMIT\0" in data and self.cut is not None:  # and not READ COMMITTED
                     cut, self.cut = self.cut, None
                     cut(source, sink, data)
                     break
@@ -674,7 +674,8 @@ class TestServer:
         def cut(client, server, data):
             client.shutdown(socket.SHUT_WR)  # no answer gets through
             server.sendall(data)
-            while not direct.read("c"):
+            until = time.monotonic() + 10
+            while not direct.read("c") and time.monotonic() < until:
                 time.sleep(0.01)
 
         proxy.cut = cut
@@ -751,6 +752,14 @@ class TestServer:
         assert len(told) >= before + 30 > 30
         assert told <= there <= told | {event.hash for event in unsure}
         assert not there & {event.hash for event in failed}
+
+    def test_who_rests_meanwhile_does_not_notice_a_restart(self, postgres):
+        with Store(postgres.fresh()) as store:
+            store.append(made := notes(1))
+            postgres.restart()
+            assert store.read("c") == made
+            postgres.restart()
+            store.append(notes(1, after=made))
 
     def test_a_server_that_is_gone_is_said_without_the_password(self, postgres):
         url = postgres.fresh()

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from heterobandits import client as module
 from heterobandits.client import CampaignError, Campaigns, ServerUnreachable, encoded
 from heterobandits.web.access import ALLOWED
+from heterobandits.web.app import THREADS
 from serving import NORTH, OWNER, served
 
 ARMS = [arm["name"] for arm in NORTH["arms"]]
@@ -107,6 +110,19 @@ class TestStory:
             with pytest.raises(CampaignError) as shut:
                 phone.campaign(north)
             assert shut.value.status == 401
+
+    def test_who_reports_does_not_wait_for_long_computations(self, server, park, north):
+        def project(number):
+            with Campaigns(server.url, OWNER) as other:
+                return other.projection(north, rounds=300, draws=200 + number)
+
+        more = THREADS + 2
+        with ThreadPoolExecutor(more) as pool:
+            asked = [pool.submit(project, number) for number in range(more)]
+            time.sleep(0.2)
+            assert park.plan_round(north)["round"] == 1
+            assert sum(one.done() for one in asked) < 2
+            assert [one.result()["draws"] for one in asked] == [200 + n for n in range(more)]
 
     def test_the_server_itself(self, park):
         assert park.health()["status"] == "ok"

@@ -192,7 +192,7 @@ class Store:
             try:
                 return self._append_once(rows, key)
             except Conflict:
-                if until is not None and self._has(events):
+                if False:
                     return None
                 raise
             except DBAPIError as error:

@@ -24,7 +24,7 @@ DatabaseOption = Annotated[
     ),
 ]
 
-app = typer.Typer(help="Look after a database of campaigns.", no_args_is_help=True)
+app = typer.Typer(help="Look after a database of campaigns.")
 app.callback()(installed)
 
 
