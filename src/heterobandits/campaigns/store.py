@@ -192,7 +192,7 @@ class Store:
             try:
                 return self._append_once(rows, key)
             except Conflict:
-                if False:
+                if until is not None and self._has(events):
                     return None
                 raise
             except DBAPIError as error:
