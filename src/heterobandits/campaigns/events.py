@@ -162,7 +162,7 @@ def from_line(text: str) -> Event:
     whole_number(event.number, "the number of an event", 1)
     whole_number(event.version, "the version of an event", 1)
     try:
-        canonical(event.body).encode()
+        canonical([*texts, event.key, event.body]).encode()  # half characters are no text
     except (ValueError, RecursionError):
         raise InvalidInput(
             f"event {event.number} has what no event can have: {shown(text)}"
