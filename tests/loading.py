@@ -30,13 +30,14 @@ GONE = (ConnectionError, http.client.HTTPException, OSError)
 class Server:
     """`heterobandits serve` on a database, on a port of its own."""
 
-    def __init__(self, database):
-        self.database = str(database)
+    def __init__(self, database, workers=1):
+        self.database, self.workers = str(database), workers
         self.start()
 
     def start(self):
         program = "from heterobandits.cli import main; raise SystemExit(main())"
-        command = ("serve", "--database", self.database, "--port", "0")
+        count = str(self.workers)
+        command = ("serve", "--database", self.database, "--port", "0", "--workers", count)
         self.process = subprocess.Popen(
             [sys.executable, "-c", program, *command],
             env=os.environ | {"HETEROBANDITS_OWNER_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"},

@@ -433,6 +433,20 @@ class TestFiles:
         assert [e.kind for e in done.events] == ["round planned"]
         assert done.state.hash == log.state(lived).hash
 
+    def test_the_same_key_imports_once(self, log, lived, tmp_path):
+        other = opened(tmp_path, "other.db")
+        request = Request("Vera", "k1", "digest")
+        first = service.import_events(other, request, service.export(log, lived))
+        again = service.import_events(other, request, service.export(log, lived))
+        assert (first.repeated, again.repeated) == (False, True)
+        assert again.events == first.events
+
+    def test_changed_bodies_under_old_hashes_are_not_taken_for_what_is_there(self, log, lived):
+        events = service.history(log, lived)
+        events[0] = replace(events[0], body=events[0].body | {"name": "South park"})
+        with pytest.raises(InvalidInput, match="event 1 is not what its hash says"):
+            service.import_events(log, VERA, "\n".join(map(line, events)))
+
     def test_another_history_is_refused(self, log, lived, tmp_path):
         other = opened(tmp_path, "other.db")
         service.import_events(other, VERA, service.export(log, lived))

@@ -23,6 +23,7 @@ APPLICATION = 0x48426E64  # HBnd, in the head of an SQLite file
 MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATING = 4_801_101  # the advisory lock of PostgreSQL under which one process migrates
 PATIENCE = 10.0  # seconds that one waits for another writer, or for a server to come back
+BETWEEN_LOOKS = 0.001  # seconds, at a file that another writes to
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 ALLOWED = "the path of an SQLite file, or postgresql://user:password@host:port/database"
 POOL: dict[str, Any] = {"poolclass": sa.QueuePool, "pool_size": 5, "max_overflow": 15}
@@ -54,6 +55,13 @@ class Place(NamedTuple):
 
     name: str
     engine: sa.Engine
+
+    @property
+    def reading(self) -> sa.Engine:
+        """The same engine for single statements that read, each a transaction of its own."""
+        if self.engine.dialect.name == "sqlite":
+            return self.engine.execution_options(begins=False)
+        return self.engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @property
     def writing(self) -> sa.Engine:
@@ -140,10 +148,32 @@ def _sqlite(path: Path) -> sa.Engine:
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        options = connection.get_execution_options()
+        if options.get("writes", False):
+            begin_writing(connection.connection.driver_connection)
+        elif options.get("begins", True):
+            connection.exec_driver_sql("BEGIN")
 
     return engine
+
+
+def begin_writing(connection: Any) -> None:
+    """Begin a transaction that writes, when all others have ended: SQLite itself would look only every 100 ms in the end."""
+    until = time.monotonic() + PATIENCE
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > until:
+                    raise
+            else:
+                return
+            time.sleep(BETWEEN_LOOKS)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
 
 
 def _postgresql(url: sa.URL) -> sa.Engine:

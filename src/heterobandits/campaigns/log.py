@@ -31,6 +31,7 @@ TRIES = 20
 PATIENCE = 0.02  # seconds before the second try, at most
 MOST_STATES = 256  # that are at hand
 ELSEWHERE = "*"  # the scope of keys of requests that make a campaign
+NOTHING_TO_DO = InvalidInput("there is nothing to do")  # which is no mistake
 
 
 class KeyReused(InvalidInput):
@@ -87,35 +88,51 @@ class Log:
     def write(
         self, campaign: str, request: Request, make: Callable[[State], Iterable[Draft]]
     ) -> Done:
-        """Append what `make` drafts for the state as it is when it is written; nothing if it drafts nothing."""
-        who = called(request.who, "who")
+        """Append what `make` drafts for the state as it is when it is written; nothing if it drafts nothing.
+
+        It is tried on the state at hand first, which mostly is the newest: the store says if it is not. A refusal holds
+        only if the state is the newest and the request was not carried out before.
+        """
+        if request.key is not None:
+            plain(request.key, "Idempotency-Key")
         for attempt in range(TRIES):
             with self._turn(campaign):  # those of this process need not be in each other's way
-                again = self._repeated(campaign, request)
+                state = self._states.get(campaign) or self.state(campaign)
+                try:
+                    events = self._sealed(make(state), state, request)
+                    if events:
+                        following = fold(events, state)
+                        self._append(events, campaign, request)
+                        return Done(self._remember(following), events)
+                except Conflict:
+                    refused = None
+                except InvalidInput as error:
+                    refused = error
+                else:
+                    refused = NOTHING_TO_DO
+                again = self.repeated(campaign, request)
                 if again is not None:
                     return again
-                state = self.state(campaign)
-                drafts = list(make(state))
-                if not drafts:
-                    return Done(state, [])
-                events = sealed(
-                    drafts,
-                    campaign,
-                    after=state.number,
-                    previous=state.hash,
-                    time=max(now(), state.changed),
-                    who=who,
-                    key=request.key,
-                )
-                following = fold(events, state)
-                try:
-                    self._append(events, campaign, request)
-                except Conflict:
-                    time.sleep(random.random() * PATIENCE * attempt)
-                    continue
-                return Done(self._remember(following), events)
+                newest = self.state(campaign)
+                if refused is not None and newest.number == state.number:
+                    if refused is NOTHING_TO_DO:
+                        return Done(state, [])
+                    raise refused
+            if refused is None:
+                time.sleep(random.random() * PATIENCE * attempt)
         raise Conflict(
             f"campaign {shown(campaign)} is being changed by others without a pause: try again"
+        )
+
+    def _sealed(self, drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
+        return sealed(
+            drafts,
+            state.campaign,
+            after=state.number,
+            previous=state.hash,
+            time=max(now(), state.changed),
+            who=called(request.who, "who"),
+            key=request.key,
         )
 
     def begin(self, campaign: str, request: Request, drafts: Iterable[Draft]) -> Done:
@@ -133,14 +150,14 @@ class Log:
 
     def begin_with(self, events: list[Event], request: Request) -> Done:
         """A new campaign with events that are sealed already."""
-        again = self._repeated(ELSEWHERE, request)
+        again = self.repeated(ELSEWHERE, request)
         if again is not None:
             return again
         state = fold(checked(events))
         try:
             self._append(events, ELSEWHERE, request)
         except Conflict:
-            again = self._repeated(ELSEWHERE, request)
+            again = self.repeated(ELSEWHERE, request)
             if again is None:
                 raise
             return again
@@ -149,7 +166,7 @@ class Log:
     def _append(self, events: list[Event], scope: str, request: Request) -> None:
         self.store.append(events, scope=scope, key=request.key, digest=request.digest)
 
-    def _repeated(self, scope: str, request: Request) -> Done | None:
+    def repeated(self, scope: str, request: Request) -> Done | None:
         """What a request with this key has written before."""
         if request.key is None:
             return None

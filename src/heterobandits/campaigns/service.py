@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from heterobandits.campaigns import plans
-from heterobandits.campaigns.events import Draft, Event, from_line, line, now
+from heterobandits.campaigns.events import Draft, Event, checked, from_line, line, now
 from heterobandits.campaigns.folding import fold, given_from, policy_body
 from heterobandits.campaigns.inputs import (
     agents_from,
@@ -25,7 +25,7 @@ from heterobandits.campaigns.inputs import (
     seed_from,
     text_from,
 )
-from heterobandits.campaigns.log import Done, Log, Request
+from heterobandits.campaigns.log import ELSEWHERE, Done, Log, Request
 from heterobandits.campaigns.rounds import Given, Round
 from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.errors import InvalidInput, choice, listed, shown
@@ -434,7 +434,11 @@ def export(log: Log, campaign: str) -> str:
 
 def import_events(log: Log, request: Request, text: str) -> Done:
     """The campaign that was exported, with the same events and hashes; what is there already goes on from where it stands."""
-    events = [from_line(row) for row in text.removeprefix("\ufeff").splitlines() if row.strip()]
+    again = log.repeated(ELSEWHERE, request)
+    if again is not None:
+        return again
+    rows = [from_line(row) for row in text.removeprefix("\ufeff").split("\n") if row.strip()]
+    events = list(checked(rows))
     if not events:
         raise InvalidInput("nothing to import: a file of events, a line of JSON for each")
     for who in {event.who for event in events}:

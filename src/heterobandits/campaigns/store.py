@@ -103,6 +103,11 @@ class Keyed(NamedTuple):
     last: int
 
 
+KEYED = sa.select(*(KEYS.c[name] for name in Keyed._fields)).where(
+    KEYS.c.scope == sa.bindparam("of"), KEYS.c.key == sa.bindparam("wanted")
+)
+
+
 class Snapshot(NamedTuple):
     """What the events up to `number` came to, in the words of the version that made it."""
 
@@ -116,6 +121,7 @@ class Store:
 
     def __init__(self, database: str | Path, *, create: bool = True) -> None:
         self._place = opened(database, create=create)
+        self._for_reading, self._for_writing = self._place.reading, self._place.writing
         dialect = self._place.engine.dialect.name
         self._insert = INSERT[dialect]
         # SQLite has one writer at a time. Threads wait for each other here, where they are woken, and not at the file.
@@ -210,7 +216,7 @@ class Store:
     def _append_once(self, rows: list[dict[str, Any]], key: dict[str, Any] | None) -> None:
         first = rows[0]
         campaign, number, previous = first["campaign"], first["number"], first["previous"]
-        with self._turn, self._place.writing.begin() as connection:
+        with self._turn, self._for_writing.begin() as connection:
             before = connection.execute(LAST, {"id": campaign}).first()
             if (before or (0, NOTHING)) != (number - 1, previous):
                 there = "there is none" if before is None else f"the last is {before[0]}"
@@ -236,10 +242,8 @@ class Store:
         """What was written under a key, if anything was."""
         if not storable(scope) or not storable(key):
             return None
-        columns = [KEYS.c[name] for name in Keyed._fields]
-        query = sa.select(*columns).where(KEYS.c.scope == scope, KEYS.c.key == key)
         with self._reading() as connection:
-            row = connection.execute(query).first()
+            row = connection.execute(KEYED, {"of": scope, "wanted": key}).first()
         return None if row is None else Keyed(*row)
 
     def snapshot(self, campaign: str) -> Snapshot | None:
@@ -292,12 +296,12 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
-        with explained(self._place.name), self._place.engine.connect() as connection:
+        with explained(self._place.name), self._for_reading.connect() as connection:
             yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
-        with explained(self._place.name), self._turn, self._place.writing.begin() as connection:
+        with explained(self._place.name), self._turn, self._for_writing.begin() as connection:
             yield connection
 
 

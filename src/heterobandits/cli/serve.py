@@ -6,17 +6,23 @@ import signal
 import socket
 import sys
 import time
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
 from heterobandits.cli import interrupts
+from heterobandits.cli.workers import supervised
 from heterobandits.errors import InvalidInput
 
 DATABASE = "campaigns.db"
 PORT = 8765
 WAITING = 1024  # connections that wait to be accepted
 LAST_SECONDS = 20  # that requests have to come to an end
+COUNTED = (
+    "PROMETHEUS_MULTIPROC_DIR"  # where processes count together, as prometheus_client calls it
+)
 
 
 def serve(
@@ -35,31 +41,34 @@ def serve(
     port: Annotated[
         int, typer.Option(help="The port to listen at; 0 takes one that is free.", min=0, max=65535)
     ] = PORT,
+    workers: Annotated[int, typer.Option(help="How many processes answer.", min=1, max=64)] = 1,
 ) -> int:
     """Serve the campaigns of a database over HTTP, until Ctrl-C.
 
     Example: heterobandits serve --database rangers.db
     """
     try:
-        import uvicorn
-
-        from heterobandits.web.app import create_app
+        import uvicorn  # noqa: F401
     except ImportError as error:
         raise InvalidInput(
             f"serve needs {error.name}: pip install 'heterobandits[campaigns]'"
         ) from None
-    from heterobandits.campaigns.databases import name_of
-    from heterobandits.campaigns.log import Log
-    from heterobandits.campaigns.store import Store
-    from heterobandits.web.access import VARIABLE, owner_of
-    from heterobandits.web.warming import load_kernels
+    with listening(host, port) as place, ExitStack() as end:
+        if workers > 1:  # which count their requests together, in files
+            os.environ[COUNTED] = end.enter_context(TemporaryDirectory(prefix="heterobandits-"))
+        from heterobandits.campaigns.databases import name_of
+        from heterobandits.campaigns.store import Store
+        from heterobandits.web.access import VARIABLE, owner_of
+        from heterobandits.web.warming import load_kernels
 
-    with listening(host, port) as place, Store(database) as store:
-        owner_hash, token = owner_of(store, os.environ.get(VARIABLE))
-        note("loading kernels; the first time on a machine they are compiled, which takes minutes")
-        began = time.monotonic()
-        load_kernels()
-        note(f"loaded in {time.monotonic() - began:.1f} s")
+        with Store(database) as store:  # and no connection crosses a fork
+            note(
+                "loading kernels; the first time on a machine they are compiled, which takes minutes"
+            )
+            began = time.monotonic()
+            load_kernels()
+            note(f"loaded in {time.monotonic() - began:.1f} s")
+            owner_hash, token = owner_of(store, os.environ.get(VARIABLE))
         base = f"http://{written(host)}:{place.getsockname()[1]}"
         if not is_loopback(host):
             note(
@@ -69,6 +78,33 @@ def serve(
         print(f"{name_of(database)} is served at {base}", flush=True)
         if token is not None:
             print(f"the owner's link, which is shown this once: {base}/enter/{token}", flush=True)
+        if workers == 1:
+            check = interrupts.raised()
+            answer(place, database, owner_hash)
+            check()
+        else:
+            taken = place.getsockname()[1]
+            place.close()  # each has one of its own, and the system deals the connections evenly
+
+            def work() -> None:
+                with listening(host, taken, shared=True) as own:
+                    answer(own, database, owner_hash)
+
+            supervised(workers, work, note)
+    return 0
+
+
+def answer(place: socket.socket, database: str, owner_hash: str) -> None:
+    """Answer requests until a signal comes; those that have begun come to their end."""
+    import uvicorn
+
+    from heterobandits.campaigns.log import Log
+    from heterobandits.campaigns.store import Store
+    from heterobandits.web.app import create_app
+
+    # uvicorn ends in order at a signal, and then raises it once more for whoever was there before
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    with Store(database) as store:
         settings = uvicorn.Config(
             create_app(Log(store), owner_hash),
             access_log=False,  # the address of a link is its key
@@ -77,16 +113,11 @@ def serve(
             lifespan="on",
             timeout_graceful_shutdown=LAST_SECONDS,
         )
-        check = interrupts.raised()
-        # uvicorn ends in order at a signal, and then raises it once more for whoever was there before
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
         uvicorn.Server(settings).run(sockets=[place])
-        check()
-    return 0
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
+def listening(host: str, port: int, shared: bool = False) -> socket.socket:
+    """A socket that listens there; alone, or beside others that share what comes in."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -94,6 +125,8 @@ def listening(host: str, port: int) -> socket.socket:
         place = socket.socket(family, kind, protocol)
         try:
             place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             place.bind(address)
             place.listen(WAITING)
         except OSError:

@@ -24,9 +24,7 @@ from heterobandits.web.metrics import Counted, Metrics
 from heterobandits.web.problems import KINDS, MEDIA, ProblemDetails, handle_problems
 
 ROUTERS = (routes_server, routes_campaigns, routes_rounds, routes_knowledge, routes_links)
-THREADS = (
-    4  # that answer requests: more would take the interpreter from the one who holds the database
-)
+THREADS = 2  # that answer requests: more would take the interpreter from whoever holds the database
 SCHEMAS = "#/components/schemas/"
 PROBLEM = {MEDIA: {"schema": {"$ref": f"{SCHEMAS}ProblemDetails"}}}
 KEY = {

@@ -1,14 +1,19 @@
 """What the server counts: requests and how long they took, by the template of their path, never by whose they are."""
 
+import os
 import time
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from heterobandits.web.guard import ROUTE
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+TOGETHER = (
+    "PROMETHEUS_MULTIPROC_DIR"  # the folder of what several processes count, if there are several
+)
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -37,7 +42,11 @@ class Metrics:
 
     def page(self) -> bytes:
         """All counts as Prometheus reads them."""
-        return generate_latest(self._registry)
+        registry = self._registry
+        if TOGETHER in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
 
 
 class Counted:
