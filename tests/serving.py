@@ -20,10 +20,6 @@ OWNER = "hb_owner_" + "o" * 43
 SERVE = """
 import sys
 from heterobandits.cli import main
-from heterobandits.cli.commands import app
-from heterobandits.cli.serve import serve
-if all(command.callback is not serve for command in app.registered_commands):
-    app.command()(serve)
 main(sys.argv[1:])
 """
 NORTH = {

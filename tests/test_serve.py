@@ -1,9 +1,11 @@
 """`heterobandits serve` as a process: its first lines, its end, its warnings, no tokens in its output, no compiling."""
 
+import os
 import signal
 import socket
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -102,11 +104,6 @@ class TestStart:
 def called_serve(capfd):
     """The command in this process, for what ends before it serves."""
     from heterobandits.cli import main
-    from heterobandits.cli.commands import app
-    from heterobandits.cli.serve import serve
-
-    if all(command.callback is not serve for command in app.registered_commands):
-        app.command()(serve)
 
     def call(*options):
         with pytest.raises(SystemExit) as exit_:
@@ -152,6 +149,83 @@ class TestEnd:
         with served(tmp_path / "x.db") as again:
             there = httpx.get(f"{again.url}{place}/rounds/1", headers=HEADERS).json()
         assert there == planned.json()
+
+
+def children(process):
+    """The processes that a process has started."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(number) for number in listed.read_text().split()]
+
+
+def is_gone(number):
+    """Whether a process has ended; one that nobody has waited for counts."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def eventually(true):
+    until = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    """A server of two processes."""
+    server = Server(tmp_path_factory.mktemp("workers") / "x.db", "--workers", "2")
+    yield server
+    server.end()
+
+
+@pytest.mark.skipif(
+    not Path("/proc").exists(), reason="the children of a process are looked up in /proc"
+)
+class TestWorkers:
+    """Several processes answer at one address, and end together."""
+
+    def ask(self, server, path="/api/health", **given):
+        """Over a connection of its own, which any of them may take."""
+        return httpx.request(
+            given.pop("method", "GET"), server.url + path, headers=HEADERS, **given
+        )
+
+    def test_all_of_them_know_what_one_has_written(self, workers):
+        made = self.ask(workers, "/api/campaigns", method="POST", json=NORTH).json()
+        place = f"/api/campaigns/{made['id']}"
+        for number in range(1, 9):
+            planned = self.ask(workers, f"{place}/rounds", method="POST")
+            assert planned.json()["round"] == number
+        assert {self.ask(workers, place).json()["rounds"] for _ in range(8)} == {8}
+        # they count together
+        wanted = '{method="POST",route="/api/campaigns/{campaign}/rounds",status="201"} 8.0'
+        assert f"heterobandits_requests_total{wanted}" in self.ask(workers, "/metrics").text
+
+    def test_one_that_dies_is_replaced(self, workers):
+        eventually(lambda: len(children(workers.process)) == 2)
+        before = children(workers.process)
+        os.kill(before[0], signal.SIGKILL)
+        eventually(lambda: len(set(children(workers.process)) - set(before)) == 1)
+        eventually(lambda: "another one takes its place" in "".join(workers.noted))
+        assert self.ask(workers).status_code == 200
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+    def test_they_end_together(self, tmp_path, number, code):
+        server = Server(tmp_path / "x.db", "--workers", "2")
+        eventually(lambda: len(children(server.process)) == 2)
+        there = children(server.process)
+        ended, _, err = server.end(number)
+        assert ended == code
+        assert "Traceback" not in err
+        assert all(map(is_gone, there))
+
+    def test_they_do_not_outlive_the_first(self, workers):
+        there = children(workers.process)
+        assert len(there) == 2
+        workers.process.kill()
+        eventually(lambda: all(map(is_gone, there)))
 
 
 class TestOutput:
