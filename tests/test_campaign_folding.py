@@ -43,6 +43,9 @@ def planned(number, ana="arm-1", ben="arm-2", **circumstances):
     return Draft("round planned", body)
 
 
+LINK, HASH = "0123456789ab", "f" * 64
+
+
 def told(kind, number, agent, arm, successes=1, tests=1):
     body = {"round": number, "agent": agent, "arm": arm, "successes": successes, "tests": tests}
     return Draft(kind, body)
@@ -112,6 +115,35 @@ class TestTables:
         assert state.team.sensitivities[0] == was
         assert state.team.sensitivities[state.agents[0].row] == 0.5
 
+    def test_stated_wrongly_means_from_the_beginning(self):
+        revised = [{"id": "agent-1", "reports": {"sensitivity": s}} for s in (0.6, 0.5)]
+        drafts = [
+            planned(1),
+            Draft("agent revised", revised[0] | {"since": "now"}),
+            planned(2),
+            Draft("agent revised", revised[1] | {"since": "always"}),
+        ]
+        state = fold(log_of(*drafts))
+        assert state.team.sensitivities == (0.5, 0.6, 0.5)  # Ana then, Ben, Ana since round 2
+
+    def test_from_now_on_leaves_what_a_newcomer_did_in_earlier_rounds(self):
+        drafts = [
+            planned(1),
+            Draft("agents added", {"agents": [{"name": "Chi", "sensitivity": 0.9}]}),
+            Draft("overridden", {"round": 1, "agent": "agent-3", "arms": ["arm-3"]}),
+            told("reported", 1, "agent-3", "arm-3", 5, 10),
+            Draft(
+                "agent revised",
+                {"id": "agent-3", "since": "now", "reports": {"sensitivity": 0.5}},
+            ),
+        ]
+        state = fold(log_of(*drafts))
+        assert state.team.sensitivities == (0.9, 0.6, 0.9, 0.5)
+        assert state.pulls[2, 2] == 10
+        assert state.agents[2].row == 3
+        early = fold(log_of(drafts[1], drafts[4]))  # who was nowhere yet needs no second row
+        assert early.team.sensitivities == (0.9, 0.6, 0.5)
+
     def test_closing_ends_the_wait_and_takes_what_comes_late(self):
         closed = fold(log_of(planned(1), Draft("round closed", {"round": 1})))
         assert not closed.waiting
@@ -160,6 +192,11 @@ class TestTeam:
         assert state.pulls.sum() == 1
         back = [Draft("returned", {"what": "agent", "id": "agent-2"})]
         assert plan_of(fold(log_of(*drafts, *back)), Given()).assignment[1] is not None
+
+
+def link(**changes):
+    body = {"link": LINK, "role": "viewer", "name": "K", "agent": None, "expires": None}
+    return Draft("link issued", body | {"token_hash": HASH} | changes)
 
 
 WRONG = {
@@ -233,12 +270,12 @@ WRONG = {
         Draft(
             "link issued",
             {
-                "link": "a",
+                "link": LINK,
                 "role": "king",
                 "name": "K",
                 "agent": None,
                 "expires": None,
-                "token_hash": "f",
+                "token_hash": HASH,
             },
         )
     ],
@@ -246,16 +283,22 @@ WRONG = {
         Draft(
             "link issued",
             {
-                "link": "a",
+                "link": LINK,
                 "role": "planner",
                 "name": "K",
                 "agent": "agent-1",
                 "expires": None,
-                "token_hash": "f",
+                "token_hash": HASH,
             },
         )
     ],
-    "no such link": [Draft("link revoked", {"link": "a"})],
+    "a link without an id": [link(link="\x1b[31m")],
+    "a link whose hash is none": [link(token_hash="é")],
+    "a link that ends beyond all time": [link(expires="9999-12-31T23:59:59-14:00")],
+    "a link that ends at a time that is none": [link(expires="2026-11-16\u202e22:22:58")],
+    "the same link twice": [link(), link()],
+    "a note that nobody could have written": [Draft("note", {"text": "a\rb", "round": None})],
+    "no such link": [Draft("link revoked", {"link": LINK})],
     "a body that lacks something": [Draft("reported", {"round": 1})],
     "a body of another kind": [Draft("agents added", {"agents": 3})],
 }

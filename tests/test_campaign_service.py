@@ -54,6 +54,12 @@ class TestCreate:
         ]
         assert log.store.heads() == []
 
+    def test_mistakes_of_all_kinds_are_named_at_once(self, log):
+        with pytest.raises(Wrong) as refused:
+            park(log, name="", agents=[{"name": "Ana", "sensitivity": 2}], arms=["a", "a"], seed=-1)
+        places = [place for place, _ in refused.value.errors]
+        assert places == ["name", "agents[0].sensitivity", "arms[1].name", "seed"]
+
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
@@ -252,6 +258,9 @@ class TestTeam:
         assert (state.policy.name, state.policy.delta) == ("min-width", 0.1)
         state = service.set_policy(log, campaign, VERA, delta=0.2).state
         assert (state.policy.name, state.policy.delta) == ("min-width", 0.2)
+        service.set_policy(log, campaign, VERA, "min-width-window", memory=50)
+        state = service.set_policy(log, campaign, VERA, delta=0.1).state
+        assert (state.policy.memory, state.policy.delta) == (50, 0.1)
         assert service.set_season(log, campaign, VERA, 9).state.rounds_left == 9
 
     def test_names(self, log, campaign):
@@ -375,6 +384,12 @@ class TestLinks:
         assert len(token.split("_", 3)[3]) == 43  # 32 bytes in base 64
         assert token not in service.export(log, campaign)
         assert token.split("_", 3)[3] not in service.export(log, campaign)
+
+    def test_its_end_is_kept_in_utc(self, log, campaign):
+        ends = "2099-01-01T02:00+02:00"
+        done, _ = service.issue_link(log, campaign, VERA, role="viewer", name="wall", expires=ends)
+        (link,) = done.state.links.values()
+        assert link.expires == "2099-01-01T00:00:00.000000Z"
 
     def test_it_ends_with_its_time_or_when_it_is_revoked(self, log, campaign):
         done, _ = service.issue_link(

@@ -6,9 +6,9 @@ import pytest
 
 from campaigning import VERA, opened, park
 from heterobandits import InvalidInput
-from heterobandits.campaigns import service
+from heterobandits.campaigns import service, snapshots
 from heterobandits.campaigns.events import NOTHING, Draft, sealed
-from heterobandits.campaigns.store import UnknownCampaign
+from heterobandits.campaigns.store import Snapshot, UnknownCampaign
 from heterobandits.campaigns.verifying import replayed, verify
 
 
@@ -140,6 +140,19 @@ class TestVerify:
             verify(log, campaign)
         with pytest.raises(InvalidInput, match="event 3"):
             log.state(campaign)
+
+    def test_a_snapshot_that_lies_is_found_and_made_anew(self, tmp_path):
+        log = opened(tmp_path)
+        campaign = park(log)
+        service.plan_round(log, campaign, VERA)
+        state = service.report(log, campaign, VERA, 1, {"Ana": 1}).state
+        lie = snapshots.written(replace(state, successes=state.successes * 0))
+        log.store.keep_snapshot(campaign, Snapshot(state.number, snapshots.FORMAT, lie))
+        assert opened(tmp_path).state(campaign).successes.sum() == 0
+        with pytest.raises(InvalidInput, match=r"snapshot of event 3 .* verify once more"):
+            verify(opened(tmp_path), campaign)
+        assert verify(opened(tmp_path), campaign).events == 3
+        assert opened(tmp_path).state(campaign).successes.sum() == 1
 
     def test_nothing_there(self, tmp_path):
         with pytest.raises(UnknownCampaign):

@@ -87,7 +87,7 @@ class Answers:
         The arms that may still be the best.
     visits_needed
         About how many further visits it takes to know the best, as `visits_needed` counts them; None if it is known,
-        if that is more than `MOST_VISITS`, or if the policy forgets.
+        if that is more than `MOST_VISITS`, if some of them were never visited, or if the policy forgets.
     changed
         The arms that have changed.
     sentences
@@ -154,26 +154,35 @@ def answers(state: State) -> Answers:
     """What can be said of the arms that are not retired."""
     here = [n for n, arm in enumerate(state.arms) if not arm.retired]
     order = ranked(state)
-    above = np.zeros((len(here), len(here)), bool)
+    candidates, pairs = here, []
     if order is not None:
         above = order.above[np.ix_(here, here)]
-    candidates = [n for n, higher in zip(here, above.T, strict=True) if not higher.any()]
+        candidates = [n for n, higher in zip(here, above.T, strict=True) if not higher.any()]
+        through = above.astype(np.float32)  # products of floats are fast, and these are counts
+        steps = above & ~(through @ through > 0)
+        pairs = [(here[i], here[j]) for i, j in zip(*steps.nonzero(), strict=True)]
     best = candidates[0] if len(candidates) == 1 else None
     needed = None
     if best is None and order is not None and not state.policy.forgets:
-        needed = visits_needed(state, candidates)
-    through = above.astype(np.float32)  # products of floats are fast, and these are counts
-    steps = above & ~(through @ through > 0)
-    pairs = [(here[i], here[j]) for i, j in zip(*steps.nonzero(), strict=True)]
-    alarms = changes(state, here)
-    changed = [
-        Changed(here[i], int(alarms.after[i]), float(alarms.before[i]), float(alarms.since[i]))
-        for i in alarms.changed.nonzero()[0]
-    ]
+        needed = None if unseen(state, candidates) else visits_needed(state, candidates)
+    seen = [n for n in here if state.pulls[:, n].any()]
     confidence = 1.0 - state.policy.delta
-    known = Answers(confidence, best, pairs, candidates, needed, changed, [])
-    known.sentences.extend(in_words(state, known, alarms.warnings))
+    known = Answers(confidence, best, pairs, candidates, needed, [], [])
+    warnings: list[str] = []
+    if seen:
+        alarms = changes(state, seen)
+        warnings = alarms.warnings
+        known.changed.extend(
+            Changed(seen[i], int(alarms.after[i]), float(alarms.before[i]), float(alarms.since[i]))
+            for i in alarms.changed.nonzero()[0]
+        )
+    known.sentences.extend(in_words(state, known, warnings))
     return known
+
+
+def unseen(state: State, arms: Sequence[int]) -> list[int]:
+    """Those of which no outcome was ever reported."""
+    return [n for n in arms if not state.pulls[:, n].any()]
 
 
 def visits_needed(state: State, contested: Sequence[int]) -> int | None:
@@ -259,9 +268,9 @@ def in_words(state: State, known: Answers, warnings: Sequence[str]) -> list[str]
     if not state.pulls.any():
         return [*sentences, "Nothing is known yet: no outcome has been reported."]
     sentences += [*of_the_best(state, known, sure), *of_the_order(state, known, sure)]
-    unseen = [n for n in known.candidates if not state.pulls[:, n].any()]
-    if unseen:
-        sentences.append(f"Nothing is known of {listing(state, unseen, 'and')} yet.")
+    never = unseen(state, known.candidates)
+    if never:
+        sentences.append(f"Nothing is known of {listing(state, never, 'and')} yet.")
     if any(sure in sentence for sentence in sentences):
         sentences.append(what_it_needs(state))
     return sentences
@@ -289,6 +298,8 @@ def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
         sentences.append(
             f"About {visits} would tell, dealt evenly to these arms, if the estimates are right."
         )
+    elif unseen(state, known.candidates):
+        pass  # what is not known of them says nothing of how many visits it takes
     elif state.policy.forgets:
         sentences.append(
             f"How many visits would tell is not said: {state.policy.name} forgets while they are made."

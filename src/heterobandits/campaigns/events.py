@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from heterobandits.errors import InvalidInput, UnsupportedVersion, json_from, shown, whole_number
 
 VERSION = 1
+FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"  # of times
+DEEPEST = 20  # that lists may lie in each other in a body
 NOTHING = "0" * 64  # what the first event has for the hash of the one before
 KINDS = (
     "created",
@@ -82,7 +84,33 @@ def canonical(value: Any) -> str:
 
 def now() -> str:
     """The time in UTC, to the microsecond, as it stands in events: 2026-03-01T09:30:00.000000Z."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return timestamp(datetime.now(UTC))
+
+
+def timestamp(time: datetime) -> str:
+    """A time in UTC as it stands in events."""
+    return time.strftime(FORMAT)
+
+
+def is_timestamp(text: str) -> bool:
+    """Whether a text is a time as it stands in events, to the letter."""
+    try:
+        return timestamp(datetime.strptime(text, FORMAT)) == text
+    except ValueError:
+        return False
+
+
+def depth(value: Any) -> int:
+    """How deep lists and tables lie in each other.
+
+    >>> depth({"a": [1, [2]]}), depth(1)
+    (3, 0)
+    """
+    deepest, level = 0, [value]
+    while level := [one for one in level if isinstance(one, (list, dict))]:
+        deepest += 1
+        level = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]
+    return deepest
 
 
 def sealed(
@@ -159,6 +187,10 @@ def from_line(text: str) -> Event:
             raise InvalidInput(f"not an event of a campaign: {shown(value)} is not a text")
     if not (event.key is None or isinstance(event.key, str)) or not isinstance(event.body, dict):
         raise InvalidInput(f"not an event of a campaign: {shown(text)}")
+    if not is_timestamp(event.time):
+        raise InvalidInput(f"time is {shown(event.time)}: such as 2026-03-01T09:30:00.000000Z")
+    if depth(event.body) > DEEPEST:
+        raise InvalidInput(f"event {shown(event.number)} has a body over {DEEPEST} lists deep")
     whole_number(event.number, "the number of an event", 1)
     whole_number(event.version, "the version of an event", 1)
     try:

@@ -38,7 +38,8 @@ from heterobandits.planner import check_size
 from heterobandits.ranges import MOST
 
 Body = Mapping[str, Any]
-CAMPAIGN = re.compile("[0-9a-f]{12}")
+CAMPAIGN = re.compile("[0-9a-f]{12}")  # an id of a campaign or a link
+HASH = re.compile("[0-9a-f]{64}")
 MADE_AGAIN = {"policy": dict, "seed": int, "index": str, "made_with": dict}  # what that needs
 NAMED = ("team", "arm_names", "agent_names")  # what a state derives of agents and arms, and keeps
 
@@ -224,14 +225,15 @@ def agent_revised(state: State, event: Event) -> None:
     since = choice(body["since"], "since", ("now", "always"))
     given = {"name": state.agents[agent].name} | dict(body["reports"])
     ((_, reports),) = agents_from([given], place=lambda i: "reports")
-    row = state.agents[agent].row
-    if since == "always" or state.rows[row].since == state.next_round:
-        state.rows[row] = replace(state.rows[row], reports=reports)
-    else:
+    mine = [i for i, row in enumerate(state.rows) if row.agent == agent]
+    if since == "now" and any(round.arms_of(agent) for round in state.rounds):
         _check_pairs(len(state.rows) + 1, len(state.arms))
         state.agents[agent] = replace(state.agents[agent], row=len(state.rows))
         state.rows.append(Row(agent, state.next_round, reports))
         _widen(state)
+    else:  # stated wrongly, or nobody has seen it report yet
+        for i in mine:
+            state.rows[i] = replace(state.rows[i], reports=reports)
     _forget_names(state)
 
 
@@ -421,7 +423,8 @@ def _put(state: State, round: Round) -> None:
 
 def noted(state: State, event: Event) -> None:
     """A note, of a round or of all: it changes nothing."""
-    text_from(event.body["text"])
+    if text_from(event.body["text"]) != event.body["text"]:
+        raise InvalidInput(f"text is {shown(event.body['text'])}: lines without blanks around them")
     if event.body["round"] is not None:
         state.round(event.body["round"])
 
@@ -429,16 +432,18 @@ def noted(state: State, event: Event) -> None:
 def link_issued(state: State, event: Event) -> None:
     """A link for somebody."""
     body = event.body
-    if body["link"] in state.links or not isinstance(body["link"], str):
+    if not CAMPAIGN.fullmatch(body["link"]):
+        raise InvalidInput(f"link is {shown(body['link'])}: an id of 12 letters from 0 to f")
+    if body["link"] in state.links:
         raise InvalidInput(f"link {shown(body['link'])} is there already")
     choice(body["role"], "role", ROLES)
     agent = None if body["agent"] is None else state.agent(body["agent"])
     if agent is not None and body["role"] != "reporter":
         raise InvalidInput(f"agent is given for a {body['role']}: only a reporter is of one agent")
     if body["expires"] is not None:
-        moment(body["expires"])
-    if not isinstance(body["token_hash"], str):
-        raise InvalidInput("a link has the hash of its token")
+        moment(body["expires"], "expires")
+    if not HASH.fullmatch(body["token_hash"]):
+        raise InvalidInput("a link has the hash of its token, 64 letters from 0 to f")
     state.links[body["link"]] = Link(
         body["link"],
         body["role"],

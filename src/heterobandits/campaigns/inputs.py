@@ -87,6 +87,16 @@ class Collected:
             self.errors.append((place, str(error)))
         return None
 
+    def all(self, place: str, check: Callable[..., Made], *arguments: Any) -> Made | None:
+        """The same for a check that knows the places of its errors itself."""
+        try:
+            return check(*arguments)
+        except Wrong as wrong:
+            self.errors += wrong.errors
+        except InvalidInput as error:
+            self.errors.append((place, str(error)))
+        return None
+
     def end(self) -> None:
         """Raise them, if there are any."""
         if self.errors:

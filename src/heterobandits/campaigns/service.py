@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from heterobandits.campaigns import plans
-from heterobandits.campaigns.events import Draft, Event, checked, from_line, line, now
+from heterobandits.campaigns.events import Draft, Event, checked, from_line, line, now, timestamp
 from heterobandits.campaigns.folding import fold, given_from, policy_body
 from heterobandits.campaigns.inputs import (
+    Collected,
     agents_from,
     arms_from,
     called,
@@ -57,14 +58,20 @@ def create(
     season: int | None = None,
 ) -> Done:
     """A new campaign; its id is `done.state.campaign`."""
-    rounds = season_from(season)
-    chosen = policy_from(policy, delta, rounds, memory)
+    errors = Collected()
+    text = errors.of("name", called, name)
+    team = errors.all("agents", agents_from, agents)
+    places = errors.all("arms", arms_from, arms)
+    start = errors.all("seed", seed_from, seed)
+    rounds = errors.all("season", season_from, season)
+    chosen = errors.all("policy", policy_from, policy, delta, rounds, memory)
+    errors.end()
     body = {
-        "name": called(name),
-        "agents": [{"name": n, **r.body} for n, r in agents_from(agents)],
-        "arms": [{"name": n} for n in arms_from(arms)],
+        "name": text,
+        "agents": [{"name": n, **r.body} for n, r in team or ()],
+        "arms": [{"name": n} for n in places or ()],
         "policy": policy_body(chosen),
-        "seed": seed_from(seed),
+        "seed": start,
         "season": rounds,
     }
     return log.begin(secrets.token_hex(ID_BYTES), request, [Draft("created", body)])
@@ -180,7 +187,8 @@ def set_policy(
     def make(state: State) -> list[Draft]:
         name = state.policy.name if policy is None else policy
         level = state.policy.delta if delta is None else delta
-        chosen = policy_from(name, level, state.season, memory)
+        kept = state.policy.memory if name == state.policy.name else None
+        chosen = policy_from(name, level, state.season, kept if memory is None else memory)
         return [Draft("policy changed", {"policy": policy_body(chosen)})]
 
     return log.write(campaign, request, make)
@@ -383,14 +391,15 @@ def issue_link(
     token = f"hb_{campaign}_{link}_{secret}"
 
     def make(state: State) -> list[Draft]:
-        if expires is not None and moment(expires) <= moment(now()):
+        until = None if expires is None else moment(expires, "expires")
+        if until is not None and until <= moment(now()):
             raise InvalidInput(f"expires is {shown(expires)}: a time to come")
         body = {
             "link": link,
             "role": role,
             "name": called(name),
             "agent": None if agent is None else id_of("agent", state.agent(agent)),
-            "expires": expires,
+            "expires": None if until is None else timestamp(until),
             "token_hash": token_hash(token),
         }
         return [Draft("link issued", body)]
@@ -444,7 +453,6 @@ def import_events(log: Log, request: Request, text: str) -> Done:
     for who in {event.who for event in events}:
         called(who, "who")
     for event in events:
-        moment(event.time)
         if event.key is not None:
             plain(event.key, "key")
     campaign = events[0].campaign
@@ -460,7 +468,9 @@ def import_events(log: Log, request: Request, text: str) -> Done:
         )
     if len(events) > len(there):
         state = fold(events)  # which refuses what cannot be
-        log.store.append(events[len(there) :])
+        log.store.append(
+            events[len(there) :], scope=ELSEWHERE, key=request.key, digest=request.digest
+        )
         return Done(log.state(state.campaign), events[len(there) :])
     return Done(log.state(campaign), [])
 

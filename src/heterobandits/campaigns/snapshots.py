@@ -4,9 +4,11 @@ Rounds stay packed until somebody looks at them: who plans the next round looks 
 """
 
 import base64
+import hashlib
 import json
 import zlib
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,20 @@ from heterobandits.campaigns.folding import policy_body
 from heterobandits.campaigns.inputs import Reports, policy_from
 from heterobandits.campaigns.rounds import Rounds
 from heterobandits.campaigns.state import Agent, Arm, Link, Row, State, Table
+from heterobandits.errors import InvalidInput
 
-FORMAT = "1"  # a snapshot of another is not used
+MAKERS = ("events", "folding", "inputs", "rounds", "snapshots", "state")  # of what is in a snapshot
+DIGEST = 32  # bytes of a hash, before the rest
 FIRST = 500  # events from which on a snapshot is worth it
+
+
+def sources_digest() -> str:
+    """A digest of the sources that make a snapshot: one that others have made is not used."""
+    sources = (Path(__file__).with_name(f"{name}.py").read_bytes() for name in MAKERS)
+    return hashlib.sha256(b"".join(sources)).hexdigest()[:16]
+
+
+FORMAT = sources_digest()
 
 
 def written(state: State) -> bytes:
@@ -41,12 +54,16 @@ def written(state: State) -> bytes:
         "successes": _table(state.successes),
         "waiting": sorted(state.waiting),
     }
-    return zlib.compress(json.dumps(fields, separators=(",", ":")).encode(), 1)
+    data = json.dumps(fields, separators=(",", ":")).encode()
+    return hashlib.sha256(data).digest() + zlib.compress(data, 1)
 
 
 def read(data: bytes) -> State:
     """The state that was written."""
-    fields = json.loads(zlib.decompress(data))
+    text = zlib.decompress(data[DIGEST:])
+    if hashlib.sha256(text).digest() != data[:DIGEST]:
+        raise InvalidInput("a snapshot that is damaged")
+    fields = json.loads(text)
     shape = (len(fields["rows"]), len(fields["arms"]))
     return State(
         **{

@@ -7,6 +7,7 @@ found before counts as it was reported then.
 A state is never changed once it is made: `folding.fold` makes the next one. So whoever reads one needs no lock.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from heterobandits.team import Team
 
 Table = npt.NDArray[np.int64]
 Kind = Literal["agent", "arm"]
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 ROLES = ("owner", "planner", "reporter", "viewer")
 
 
@@ -226,10 +228,12 @@ def id_of(kind: Kind, number: int) -> str:
     return f"{kind}-{number + 1}"
 
 
-def moment(text: str) -> datetime:
-    """A time as it stands in events, to compare with; a time without a zone is taken as UTC."""
+def moment(text: Any, name: str = "time") -> datetime:
+    """A time, to compare with; one without a zone is taken as UTC."""
     try:
+        if not isinstance(text, str) or not TIME.fullmatch(text):
+            raise ValueError
         found = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"time is {shown(text)}: such as 2026-03-01T09:30:00Z") from None
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"{name} is {shown(text)}: such as 2026-03-01T09:30:00Z") from None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from heterobandits.campaigns import snapshots
 from heterobandits.campaigns.events import NOTHING, Event, checked
 from heterobandits.campaigns.folding import fold
 from heterobandits.campaigns.log import Log
@@ -29,7 +30,23 @@ def verify(log: Log, campaign: str, tell: Callable[[float], None] = lambda share
     if not events:
         raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
     state = replayed(events, tell)
+    check_snapshot(log, events)
     return Verified(state.number, len(state.rounds), state.hash)
+
+
+def check_snapshot(log: Log, events: list[Event]) -> None:
+    """Refuse a snapshot that is not what the events make, and put a right one in its place."""
+    campaign = events[0].campaign
+    kept = log.store.snapshot(campaign)
+    if kept is None or kept.made_with != snapshots.FORMAT or kept.number > len(events):
+        return
+    state = fold(events[: kept.number])
+    if snapshots.written(state) != kept.data:
+        log.keep(state)
+        raise InvalidInput(
+            f"the snapshot of event {kept.number} was not what the events make, and what was shown since may be wrong: "
+            "it is made anew now; verify once more"
+        )
 
 
 def replayed(events: list[Event], tell: Callable[[float], None] = lambda share: None) -> State:
