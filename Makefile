@@ -37,7 +37,8 @@ lowest: .venv-lowest/installed  ## the tests of a user's first steps, on the old
 	.venv-lowest/bin/python -m pytest $(WORKERS) -q tests/test_cli.py tests/test_planner.py \
 		tests/test_planning.py tests/test_history.py tests/test_team_changes.py tests/test_circumstances.py \
 		tests/test_explaining.py tests/test_saving.py tests/test_results.py tests/test_files.py tests/test_plots.py \
-		tests/test_store.py tests/test_sweeps.py tests/test_sweep_report.py tests/test_cluster.py
+		tests/test_store.py tests/test_sweeps.py tests/test_sweep_report.py tests/test_cluster.py \
+		tests/test_campaign_service.py tests/test_campaign_store.py tests/test_databases.py tests/test_client.py
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
