@@ -1,17 +1,22 @@
 """The HTTP API as programs use it: what each route answers, keys, ETags, problems, names of any letters."""
 
+import asyncio
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
+import anyio
+import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns import projecting, service
+from heterobandits.campaigns.inputs import Reports
 from heterobandits.campaigns.store import StoreUnavailable
-from heterobandits.web import shapes
+from heterobandits.web import computing, shapes
 from heterobandits.web.access import (
     ALL,
     ALLOWED,
@@ -87,6 +92,11 @@ def refused(answer, status, kind):
     assert problem["detail"]
     assert problem["instance"].startswith("/")
     return problem
+
+
+def paths(answer):
+    """The fields that a refusal names."""
+    return [error["path"] for error in refused(answer, 422, "invalid-input")["errors"]]
 
 
 class TestCampaigns:
@@ -180,6 +190,65 @@ class TestCampaigns:
         assert ana["sensitivity"] == 0.7
         refused(ask.patch(f"{north}/agents/Ana", json={"sensitivity": 0.7}), 422, "invalid-input")
 
+    def test_wrong_agents_and_wrong_arms_are_named_together(self, ask, log):
+        wrong = {"agents": [{"name": "Ana", "sensitivity": 7}], "arms": [{"name": " "}], "seed": -1}
+        named = ["agents[0].sensitivity", "arms[0].name", "seed"]
+        assert paths(ask.post("/api/campaigns", json=NORTH | wrong)) == named
+        assert log.store.heads() == []
+
+    @pytest.mark.parametrize(
+        ("where", "change", "path"),
+        [
+            ("", {"name": None}, "name"),
+            ("", {"name": "a\nb"}, "name"),
+            ("", {"season": 0}, "season"),
+            ("", {"policy": "none-such"}, "policy"),
+            ("", {"delta": 7}, "delta"),
+            ("/agents/Ana", {"name": None}, "name"),
+            ("/agents/Ana", {"name": "Ben"}, "name"),
+            ("/agents/Ana", {"retired": None}, "retired"),
+            ("/agents/Ana", {"sensitivity": 0.7}, "since"),
+            ("/agents/Ana", {"sensitivity": 0.7, "since": None}, "since"),
+            ("/agents/Ana", {"sensitivity": 7, "since": "now"}, "sensitivity"),
+            ("/agents/Ana", {"since": "now"}, "since"),
+            ("/arms/river", {"retired": None}, "retired"),
+            ("/arms/river", {"name": None}, "name"),
+        ],
+    )
+    def test_a_change_that_is_none_or_wrong_is_refused_with_its_field(
+        self, ask, north, log, where, change, path
+    ):
+        before = log.store.heads()
+        answer = ask.patch(f"{north}{where}", json=change)
+        assert paths(answer) == [path]
+        assert path in answer.json()["errors"][0]["message"].split(":")[0]
+        assert log.store.heads() == before
+
+    def test_null_is_no_change(self, ask, north, log):
+        ask.patch(f"{north}/agents/Ana", json={"retired": True})
+        before = log.store.heads()
+        refused(ask.patch(f"{north}/agents/Ana", json={"retired": None}), 422, "invalid-input")
+        nothing = {"policy": None, "delta": None, "memory": None}
+        problem = refused(ask.patch(north, json=nothing), 422, "invalid-input")
+        assert "0 changes" in problem["detail"]
+        assert log.store.heads() == before
+        assert ask.patch(north, json=nothing | {"policy": "cucb"}).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("change", "path"),
+        [
+            ({"role": "king"}, "role"),
+            ({"name": ""}, "name"),
+            ({"agent": "Zoe"}, "agent"),
+            ({"role": "viewer"}, "agent"),
+            ({"expires": "soon"}, "expires"),
+            ({"expires": (datetime.now(UTC) - timedelta(days=1)).isoformat()}, "expires"),
+        ],
+    )
+    def test_a_link_that_cannot_be_has_its_wrong_field(self, ask, north, change, path):
+        body = {"role": "reporter", "name": "Ana's phone", "agent": "Ana"}
+        assert paths(ask.post(f"{north}/links", json=body | change)) == [path]
+
     def test_what_is_exported_is_imported_with_its_hashes(self, ask, north, tmp_path):
         page = ask.get(f"{north}/export")
         assert page.headers["content-type"] == "application/x-ndjson"
@@ -208,7 +277,7 @@ class TestCampaigns:
         )
         assert (said["text"], said["round"], said["who"]) == ("rain", 1, "owner")
         assert ask.get(f"{north}/events?after=2").json()["events"][0]["kind"] == "note"
-        refused(ask.post(f"{north}/notes", json={"text": "rain", "round": 7}), 422, "invalid-input")
+        assert paths(ask.post(f"{north}/notes", json={"text": "rain", "round": 7})) == ["round"]
 
 
 class TestRounds:
@@ -273,6 +342,43 @@ class TestRounds:
         wrong = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": "soon"})
         refused(wrong, 422, "invalid-input")
 
+    @pytest.mark.parametrize("told", [True, False])
+    @pytest.mark.parametrize("tag", ["*", '"3"'])
+    def test_only_what_has_changed_since_is_called_so(self, ask, north, told, tag):
+        """With If-Match, whether there is something to correct or not, what is wrong in itself is wrong."""
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        ask.post(f"{north}/notes", json={"text": "rain"})
+        if told:
+            ask.put(ana, json={"successes": 1, "tests": 1})
+        seen, body = {"If-Match": tag}, {"successes": 0, "tests": 1}
+        wrong = ask.put(ana, json={"successes": 5, "tests": 1}, headers=seen)
+        assert paths(wrong) == ["successes"]
+        for method in ("PUT", "DELETE"):
+            given = body if method == "PUT" else None
+            refused(
+                ask.request(method, ana, json=given, headers={"If-Match": "x"}),
+                422,
+                "invalid-input",
+            )
+            bad = seen | {"Idempotency-Key": "k" * 201}
+            refused(ask.request(method, ana, json=given, headers=bad), 422, "invalid-input")
+            nowhere = ask.request(method, f"{ana}?arm=lake", json=given, headers=seen)
+            assert (
+                "did not send 'Ana' to 'lake'" in refused(nowhere, 422, "invalid-input")["detail"]
+            )
+        key = seen | {"Idempotency-Key": "rain"}
+        ask.post(f"{north}/notes", json={"text": "rain"}, headers=key)
+        refused(ask.put(ana, json=body, headers=key), 422, "key-reused")
+        if not told:
+            problem = refused(ask.put(ana, json=body, headers=seen), 412, "changed-since")
+            assert problem["current"]["waits"]
+
+    def test_an_etag_of_another_history_takes_nothing_back(self, ask, north):
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        ask.put(ana, json={"successes": 1, "tests": 1})
+        ahead = ask.delete(ana, headers={"If-Match": '"99"'})
+        assert refused(ahead, 412, "changed-since")["current"]["successes"] == 1
+
     def test_what_was_withdrawn_waits_again(self, ask, north):
         ana = f"{north}/rounds/1/outcomes/Ana"
         seen = ask.put(ana, json={"successes": 1, "tests": 1}).headers["etag"]
@@ -283,21 +389,22 @@ class TestRounds:
         assert ask.put(ana, json={"successes": 0, "tests": 1}).status_code == 201
 
     @pytest.mark.parametrize(
-        ("body", "paths"),
+        ("body", "named"),
         [
             ({}, ["successes", "tests"]),
             ({"successes": 1}, ["tests"]),
             ({"missing": True, "tests": 1}, ["tests"]),
             ({"successes": "1", "tests": 1}, ["successes"]),
             ({"successes": 0.5, "tests": 1}, ["successes"]),
+            ({"successes": 5, "tests": 1}, ["successes"]),
+            ({"successes": -1, "tests": 1}, ["successes"]),
+            ({"successes": 0, "tests": -1}, ["tests"]),
+            ({"successes": -1, "tests": -1}, ["tests", "successes"]),
         ],
     )
-    def test_half_an_outcome_is_none(self, ask, north, log, body, paths):
+    def test_half_an_outcome_is_none(self, ask, north, log, body, named):
         before = log.store.heads()
-        problem = refused(
-            ask.put(f"{north}/rounds/1/outcomes/Ana", json=body), 422, "invalid-input"
-        )
-        assert [error["path"] for error in problem["errors"]] == paths
+        assert paths(ask.put(f"{north}/rounds/1/outcomes/Ana", json=body)) == named
         assert log.store.heads() == before
 
     def test_who_went_to_several_arms_says_which(self, ask, north):
@@ -366,6 +473,39 @@ class TestKnowledge:
         better = ask.get(f"{told}/worth?sensitivity=0.99&agent=Ben&rounds=2&draws=10")
         assert conforms(shapes.Worth, better)["plain"] == ahead
 
+    def test_who_reports_as_it_does_finds_nothing_more(self, ask):
+        """On the same worlds with the same luck: all that is not said of an agent is its own."""
+        dan = {"name": "Dan", "sensitivity": 0.7, "false_positive_rate": 0.1, "tests": 12}
+        made = ask.post("/api/campaigns", json=NORTH | {"agents": [*NORTH["agents"], dan]}).json()
+        worth = f"/api/campaigns/{made['id']}/worth?rounds=3&draws=20&agent=Dan"
+        same = ask.get(f"{worth}&sensitivity=0.7").json()
+        assert (same["more"], same["more_se"]) == (0.0, 0.0)
+        assert ask.get(f"{worth}&sensitivity=0.7&tests=1").json()["more"] < 0.0
+        assert ask.get(f"{worth}&sensitivity=0.9").json()["more"] > 0.0
+        assert paths(ask.get(f"{worth}&sensitivity=0.05")) == ["false_positive_rate"]
+
+    def test_a_new_agent_may_make_several_tests(self, ask, told, log):
+        state = log.state(told.rpartition("/")[2])
+        said = ask.get(
+            f"{told}/worth?sensitivity=0.9&tests=12&false_positive_rate=0.05&rounds=3&draws=20"
+        ).json()
+        found = projecting.worth(state, rounds=3, draws=20, add=Reports(0.9, 0.05, 12))
+        assert (said["more"], said["more_se"]) == (found.more, found.more_se)
+        plain = ask.get(f"{told}/worth?sensitivity=0.9&rounds=3&draws=20").json()
+        assert plain["more"] < said["more"]
+
+    @pytest.mark.parametrize(
+        ("query", "named"),
+        [
+            ("sensitivity=7", ["sensitivity"]),
+            ("sensitivity=0.5&tests=0&false_positive_rate=0.6", ["tests", "false_positive_rate"]),
+            ("sensitivity=0.5&agent=Zoe", ["agent"]),
+            ("sensitivity=0.5&test=3", ["test"]),
+        ],
+    )
+    def test_what_cannot_be_of_worth_is_named(self, ask, told, query, named):
+        assert paths(ask.get(f"{told}/worth?rounds=1&draws=10&{query}")) == named
+
     @pytest.mark.parametrize("query", ["rounds=0", "draws=100000", "rounds=1e9", "draws=x"])
     def test_projections_are_bounded(self, ask, told, query):
         refused(ask.get(f"{told}/projection?{query}"), 422, "invalid-input")
@@ -374,6 +514,53 @@ class TestKnowledge:
         page = ask.get(f"{told}/visits.csv")
         assert page.headers["content-type"] == "text/csv; charset=utf-8"
         assert [line.split(",")[2] for line in page.text.splitlines()] == ["agent", "Ana", "Chi"]
+
+
+class TestLargeCampaigns:
+    """What takes long is computed one at a time, so that there are threads for others."""
+
+    ASKED = (
+        ("GET", "/arms"),
+        ("GET", "/answers"),
+        ("GET", "/rounds/1/explanations"),
+        ("POST", "/rounds?preview=true"),
+        ("GET", "/shadow?policy=cucb"),
+        ("GET", "/projection?rounds=1&draws=10"),
+        ("GET", "/worth?sensitivity=0.5&rounds=1&draws=10"),
+    )
+    ALWAYS_LONG = 3  # the last of them, whatever the campaign
+
+    def made(self, ask, agents, arms):
+        body = {
+            "name": "large",
+            "agents": [{"name": f"a{i}", "sensitivity": 0.5} for i in range(agents)],
+            "arms": [{"name": f"n{i}"} for i in range(arms)],
+        }
+        place = f"/api/campaigns/{ask.post('/api/campaigns', json=body).json()['id']}"
+        assert ask.post(f"{place}/rounds").status_code == 201
+        return place
+
+    def test_who_asks_while_another_computes_waits_and_nobody_else(self, made, ask, monkeypatch):
+        monkeypatch.setattr(computing, "PATIENCE", 0.05)
+        small, large = self.made(ask, 3, 4), self.made(ask, 4, 300)
+        app = made[0]
+
+        async def statuses(place, asked):
+            app.state.long = anyio.CapacityLimiter(1)
+            await app.state.long.acquire_on_behalf_of("somebody")
+            inside = httpx.ASGITransport(app)
+            headers = {"Authorization": f"Bearer {OWNER}"}
+            async with httpx.AsyncClient(
+                transport=inside, base_url="http://127.0.0.1", headers=headers
+            ) as client:
+                sent = [await client.request(method, place + path) for method, path in asked]
+            return [answer.status_code for answer in sent]
+
+        assert asyncio.run(statuses(large, self.ASKED)) == [503] * len(self.ASKED)
+        quick = self.ASKED[: -self.ALWAYS_LONG]
+        assert asyncio.run(statuses(small, quick)) == [200] * len(quick)
+        others = [("GET", ""), ("GET", "/rounds/1"), ("POST", "/rounds")]
+        assert asyncio.run(statuses(large, others)) == [200, 200, 201]
 
 
 class TestNames:
@@ -446,6 +633,48 @@ class TestKeys:
         refused(ask.post(f"{north}/rounds", headers=key), 422, "key-reused")
         assert log.store.heads() == before
 
+    def test_an_import_has_its_first_answer_again(self, ask, north, tmp_path):
+        short = ask.get(f"{north}/export").content
+        ask.post(f"{north}/notes", json={"text": "rain"})
+        long = ask.get(f"{north}/export").content
+        other, log = app_on(tmp_path / "other.db")
+        with Asker(other) as there:
+            where = "/api/campaigns/import"
+            firsts = {}
+            for text, key in (
+                (short, "short"),
+                (long, "long"),
+            ):  # the second goes on with the first
+                firsts[key] = there.post(where, content=text, headers={"Idempotency-Key": key})
+            there.post(f"{north}/notes", json={"text": "sun"})
+            for text, key in ((short, "short"), (long, "long")):
+                again = there.post(where, content=text, headers={"Idempotency-Key": key})
+                first = firsts[key]
+                assert (again.status_code, first.status_code) == (201, 201)
+                assert (again.text, again.headers["etag"]) == (first.text, first.headers["etag"])
+            before = log.store.heads()
+            for text in (long, long + b"\n"):
+                mixed = there.post(where, content=text, headers={"Idempotency-Key": "short"})
+                refused(mixed, 422, "key-reused")
+            assert log.store.heads() == before
+        log.store.close()
+
+    def test_what_wrote_nothing_does_not_keep_its_key(self, ask, north):
+        ana, key = f"{north}/rounds/1/outcomes/Ana", {"Idempotency-Key": "k"}
+        ask.put(ana, json={"successes": 1, "tests": 1})
+        same = ask.put(ana, json={"successes": 1, "tests": 1}, headers=key)
+        assert same.status_code == 200
+        note = ask.post(f"{north}/notes", json={"text": "rain"}, headers=key)
+        assert note.status_code == 201
+
+    def test_keys_are_of_one_campaign(self, ask, north):
+        other = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}"
+        for place in (north, other):
+            sent = ask.post(
+                f"{place}/notes", json={"text": place[-12:]}, headers={"Idempotency-Key": "k"}
+            )
+            assert sent.json()["text"] == place[-12:]
+
     @pytest.mark.parametrize("key", ["", "k" * 201, "a\tb"])
     def test_keys_that_are_none(self, ask, north, key):
         answer = ask.post(f"{north}/rounds", headers={"Idempotency-Key": key})
@@ -480,6 +709,24 @@ class TestTags:
         later = ask.get(f"{north}{path}", headers={"If-None-Match": '"2"'})
         assert (later.status_code, later.headers["etag"]) == (200, '"3"')
 
+    @pytest.mark.parametrize(
+        ("path", "status"),
+        [
+            ("/rounds/999", 404),
+            ("/rounds/999/explanations", 404),
+            ("/shadow", 422),
+            ("/shadow?policy=none-such", 422),
+            ("/projection?rounds=0", 422),
+            ("/worth?sensitivity=7&rounds=1", 422),
+            ("/events?after=x", 422),
+            ("?colour=red", 422),
+            ("/answers?colour=red", 422),
+        ],
+    )
+    def test_what_is_not_there_has_not_stayed_the_same(self, ask, north, path, status):
+        answer = ask.get(f"{north}{path}", headers={"If-None-Match": '"2"'})
+        refused(answer, status, {404: "not-found", 422: "invalid-input"}[status])
+
 
 class TestProblems:
     """Whatever goes wrong is a problem with a type, and never a failure."""
@@ -492,6 +739,87 @@ class TestProblems:
             assert answer.status_code in (400, 422), body
             assert answer.headers["content-type"] == "application/problem+json"
         refused(ask.post("/api/campaigns", content=b"{", headers={"Content-Type": "application/json"}), 400, "malformed")  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"text": "rain", "text": "sun"}',
+            b'{"text": "rain", "round": {"a": 1, "a": 1}}',
+            b'\xef\xbb\xbf{"text": "rain", "text": "rain"}',
+        ],
+    )
+    def test_bodies_that_say_something_twice(self, ask, north, log, body):
+        before = log.store.heads()
+        answer = ask.post(
+            f"{north}/notes", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert "is there twice" in refused(answer, 400, "malformed")["detail"]
+        assert log.store.heads() == before
+
+    @pytest.mark.parametrize(
+        "media", [None, "application/x-www-form-urlencoded", "text/plain", "application/jsonl"]
+    )
+    def test_bodies_that_are_not_called_json(self, ask, north, log, media):
+        before = log.store.heads()
+        headers = {} if media is None else {"Content-Type": media}
+        answer = ask.post(f"{north}/notes", content=b'{"text": "rain"}', headers=headers)
+        problem = refused(answer, 415, "wrong-media")
+        assert "send Content-Type: application/json" in problem["detail"]
+        assert log.store.heads() == before
+
+    @pytest.mark.parametrize(
+        "media", ["application/json; charset=utf-8", "Application/JSON", "application/x+json"]
+    )
+    def test_bodies_that_are_called_json(self, ask, north, media):
+        content, headers = b'{"text": "rain"}', {"Content-Type": media}
+        sent = ask.post(f"{north}/notes", content=content, headers=headers)
+        assert sent.status_code == 201
+
+    @pytest.mark.parametrize(
+        ("method", "path", "said"),
+        [
+            ("POST", "/rounds?previw=true", "did you mean 'preview'?"),
+            ("POST", "/rounds?preview=true&dry=1", "unknown query 'dry'"),
+            ("PUT", "/rounds/1/outcomes/Ana?Arm=river", "did you mean 'arm'?"),
+            ("POST", "/rounds/1/close?force", "this has none"),
+            ("GET", "?verbose=1", "this has none"),
+        ],
+    )
+    def test_queries_that_nobody_knows(self, ask, north, log, method, path, said):
+        before = log.store.heads()
+        body = {"successes": 1, "tests": 1} if method == "PUT" else None
+        problem = refused(ask.request(method, f"{north}{path}", json=body), 422, "invalid-input")
+        assert said in problem["errors"][-1]["message"]
+        assert log.store.heads() == before
+
+    def test_an_upload_that_is_dropped_ends_quietly(self, made, ask, north, log):
+        before = log.store.heads()
+        messages = iter(
+            [
+                {"type": "http.request", "body": b'{"te', "more_body": True},
+                {"type": "http.disconnect"},
+            ]
+        )
+        sent = []
+
+        async def receive():
+            return next(messages)
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST",
+            "scheme": "http", "path": f"{north}/notes", "raw_path": f"{north}/notes".encode(),
+            "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1), "server": ("h", 80),
+            "headers": [(b"authorization", f"Bearer {OWNER}".encode())],
+        }  # fmt: skip
+        asyncio.run(made[0](scope, receive, send))
+        route = 'route="/api/campaigns/{campaign}/notes"'
+        page = ask.get("/metrics").text
+        assert f'heterobandits_requests_total{{method="POST",{route},status="499"}} 1.0' in page
+        assert f'{route},status="500"' not in page
+        assert log.store.heads() == before
 
     def test_bodies_that_are_too_large(self, ask, north, log):
         before = log.store.heads()
@@ -549,7 +877,9 @@ class TestServer:
     def test_health_needs_no_token(self, made):
         with Asker(made[0], None) as ask:
             said = conforms(shapes.Health, ask.get("/api/health"))
+            head = ask.head("/api/health")
         assert (said["status"], said["database"]) == ("ok", "ok")
+        assert head.status_code == 200
 
     def test_metrics_have_templates_and_no_names(self, ask, north):
         ask.get(f"{north}/rounds/1")

@@ -3,6 +3,7 @@
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
@@ -16,6 +17,7 @@ from heterobandits.web.access import (
     ALLOWED,
     ANYONE,
     ONE,
+    Gate,
     Slowing,
     network,
     new_token,
@@ -64,6 +66,7 @@ MAY["server"] = MAY["owner"] | {
     "POST /api/campaigns",
     "POST /api/campaigns/import",
 }
+HEADS = {("HEAD", "/api/openapi.json"), ("HEAD", "/api/health")}
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
 BODIES = {  # that would change something
     f"PATCH {ONE}": {"name": "taken over"},
@@ -230,7 +233,7 @@ class TestEveryRoute:
         before = world.log.store.heads()
         paths = {route for _, route in ALLOWED}
         for method, route in product(METHODS, sorted(paths)):
-            if (method, route) not in {*ALLOWED, ("HEAD", "/api/openapi.json")}:
+            if (method, route) not in {*ALLOWED, *HEADS}:
                 answer = world.asked("server", method, route)
                 # a path may be another's too, as /api/campaigns/import is one of a campaign
                 assert answer.status_code in (404, 405), (method, route)
@@ -316,6 +319,19 @@ class TestLinks:
         for token in filter(None, world.tokens.values()):
             assert token not in page
             assert service.token_hash(token) not in page
+
+    @pytest.mark.parametrize("kept", ["é" * 64, "", "\u0000" * 64])
+    def test_a_hash_that_is_none_opens_nothing(self, tmp_path, kept):
+        app, log = app_on(tmp_path / "x.db")
+        assert Gate(log, kept).caller(OWNER) is None
+        me = Request("Vera")
+        state = service.create(log, me, **NORTH).state
+        done, token = service.issue_link(log, state.campaign, me, role="owner", name="Eva")
+        assert app.state.gate.caller(token).who == "Eva"
+        ((link, known),) = done.state.links.items()
+        done.state.links[link] = replace(known, token_hash=kept)  # as of a file from elsewhere
+        assert app.state.gate.caller(token) is None
+        log.store.close()
 
 
 class TestOwner:

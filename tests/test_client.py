@@ -82,6 +82,8 @@ class TestStory:
         assert park.shadow(north, "cucb")["rounds"] == 3
         assert park.projection(north, rounds=2, draws=10)["rounds"] == 2
         assert park.worth(north, 0.9, rounds=2, draws=10)["plain"]["draws"] == 10
+        several = park.worth(north, 0.9, rounds=2, draws=10, tests=12, false_positive_rate=0.1)
+        assert several["more"] > park.worth(north, 0.9, rounds=2, draws=10)["more"]
         assert park.rename(north, "South")["name"] == "South"
         assert park.set_season(north, 40)["season"] == 40
         assert park.set_policy(north, "cucb", delta=0.1)["policy"]["name"] == "cucb"

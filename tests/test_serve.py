@@ -248,7 +248,16 @@ class TestOutput:
         with socket.create_connection(server.url.removeprefix("http://").split(":")) as raw:
             raw.sendall(f"GET /enter/{bad} HTTP/9.9\r\n\r\n".encode())  # what it cannot parse
             raw.recv(1000)
+        with socket.create_connection(server.url.removeprefix("http://").split(":")) as raw:
+            raw.sendall(  # and what is never said to its end
+                f"POST {place}/notes HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {OWNER}\r\n"
+                'Content-Length: 1000\r\n\r\n{"te'.encode()
+            )
+            time.sleep(0.3)
+        counted = '"/api/campaigns/{campaign}/notes",status="499"} 1.0'
+        eventually(lambda: counted in httpx.get(f"{server.url}/metrics").text)
         _, out, err = server.end()
+        assert "Traceback" not in err
         assert "warning: http://0.0.0.0:" in err
         assert "without TLS" in err
         assert link["url"] == f"{server.url}/enter/{link['token']}"

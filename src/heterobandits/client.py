@@ -280,9 +280,19 @@ class Campaigns:
         agent: str | None = None,
         rounds: int | None = None,
         draws: int | None = None,
+        *,
+        tests: int | None = None,
+        false_positive_rate: float | None = None,
     ) -> shapes.Worth:
-        """What one more agent of this sensitivity would find more, or an agent if it had this one."""
-        asked = {"sensitivity": sensitivity, "agent": agent, "rounds": rounds, "draws": draws}
+        """What one more agent that reports like this would find more, or an agent if it did."""
+        asked = {
+            "sensitivity": sensitivity,
+            "agent": agent,
+            "tests": tests,
+            "false_positive_rate": false_positive_rate,
+            "rounds": rounds,
+            "draws": draws,
+        }
         return cast(shapes.Worth, self._read(path(campaign, "worth"), **asked))
 
     def events(self, campaign: str, after: int = 0) -> list[shapes.Event]:

@@ -8,6 +8,9 @@ from heterobandits.campaigns.inputs import MOST_LETTERS, MOST_TEXT
 
 Text = Annotated[str, Field(max_length=20 * MOST_LETTERS)]  # blanks around a name may be many
 Counted = Annotated[list[int], Field(min_length=2, max_length=2)]
+# These may be left out of a change, but not be null; what they are then is not said, so that nobody sends it.
+Name = Annotated[Text, Field(default_factory=str)]
+Retired = Annotated[bool, Field(default_factory=bool)]
 PairOf = Annotated[list[Text], Field(min_length=2, max_length=2)]
 
 
@@ -58,9 +61,9 @@ class CampaignBody(Body):
 
 
 class CampaignChange(Body):
-    """One change of a campaign: its name, its policy with delta and memory, or its season."""
+    """One change of a campaign: its name, its policy with delta and memory, or its season, which may have no end."""
 
-    name: Text | None = None
+    name: Name
     policy: Text | None = None
     delta: float | None = None
     memory: int | None = None
@@ -82,15 +85,15 @@ class ArmsBody(Body):
 class ArmChange(Body):
     """One change of an arm: its name, or whether it is retired."""
 
-    name: Text | None = None
-    retired: bool | None = None
+    name: Name
+    retired: Retired
 
 
 class AgentChange(ReportsBody):
     """One change of an agent: its name, whether it is retired, or how it reports, since now or always."""
 
-    name: Text | None = None
-    retired: bool | None = None
+    name: Name
+    retired: Retired
     since: Literal["now", "always"] | None = None
 
 

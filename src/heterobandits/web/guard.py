@@ -1,4 +1,4 @@
-"""What every route does before its own work: admit who asks, bound the body, answer what has not changed.
+"""What every route does beside its own work: admit who asks, bound and check what is said, answer what has not changed.
 
 Nothing of a body is read before its sender is known, and a route that is not in the table of `access` opens for nobody.
 """
@@ -13,20 +13,24 @@ from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.inputs import plain
 from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.log import Request as Asker
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown
-from heterobandits.web.access import ALLOWED, ANYONE, Caller, Gate, Slowing
+from heterobandits.web.access import Caller, Gate, Slowing, is_open
 from heterobandits.web.problems import NotAdmitted, NotFound
+from heterobandits.web.reading import check_json, check_queries, fields_of, placed
 
 ROUTE = "heterobandits.route"  # where a request keeps the template of its path
 MOST_BODY = 1_000_000
 MOST_IMPORT = 20_000_000
 IMPORT = "/api/campaigns/import"
+GONE = 499  # the status that is counted for whoever left before all was said, as others count it
 TAG = re.compile(r'(?:W/)?"(\d{1,18})"')
 
 Made = TypeVar("Made")
@@ -71,17 +75,31 @@ class Guarded(APIRoute):
         handle = super().get_route_handler()
         route = self.path_format
         most = MOST_IMPORT if route == IMPORT else MOST_BODY
+        fields = fields_of(self)
+        # Of a campaign alone it is known before the work whether it is there; of a round or a policy, only after.
+        of_campaign = self.param_convertors.keys() == {"campaign"} and not fields.queries
 
         async def guarded(request: Request) -> Response:
             request.scope[ROUTE] = route
-            if ALLOWED.get((request.method, route)) == ANYONE:
+            if is_open(request.method, route):
                 return await handle(request)
             caller, state = await admit(request, route)
-            if request.method == "GET" and state is not None and unchanged(request, state):
-                return Response(status_code=304, headers=headers(state))
+            check_queries(request.query_params, fields.queries)
+            known = state if request.method == "GET" and unchanged(request, state) else None
+            if known is not None and of_campaign:
+                return not_again(known)
             bounded = Request(request.scope, within(request.receive, most))
-            bounded.state.asked = await asked(bounded, caller, state)
-            return await handle(bounded)
+            try:
+                bounded.state.asked = await asked(bounded, caller, state)
+            except ClientDisconnect:
+                return Response(status_code=GONE)
+            if fields.body and bounded.state.asked.body:
+                check_json(bounded.state.asked.body, request.headers.get("content-type", ""))
+            try:
+                answer = await handle(bounded)
+            except InvalidInput as error:
+                raise placed(error, fields.queries | fields.body) from None
+            return answer if known is None else not_again(known)
 
         return guarded
 
@@ -123,11 +141,14 @@ def bearer(request: Request) -> str | None:
 async def asked(request: Request, caller: Caller, state: State | None) -> Asked:
     """A request, read whole."""
     body = await request.body()
+    key = request.headers.get("idempotency-key")
+    if key is not None and request.method != "GET":
+        plain(key, "Idempotency-Key")
     conditions = request.headers.get("if-match", "")
     digest = service.digest_of(
         request.method, request.url.path, request.url.query, conditions, body.hex()
     )
-    asker = Asker(caller.who, request.headers.get("idempotency-key"), digest)
+    asker = Asker(caller.who, key, digest)
     return Asked(request.app.state.log, caller, state, asker, body, base_of(request))
 
 
@@ -159,9 +180,15 @@ def headers(state: State) -> dict[str, str]:
     return {"ETag": f'"{state.number}"', "Cache-Control": "private, no-cache"}
 
 
-def unchanged(request: Request, state: State) -> bool:
+def unchanged(request: Request, state: State | None) -> bool:
     """Whether the sender has seen the campaign as it stands."""
-    return str(state.number) in TAG.findall(request.headers.get("if-none-match", ""))
+    seen = TAG.findall(request.headers.get("if-none-match", ""))
+    return state is not None and str(state.number) in seen
+
+
+def not_again(state: State) -> Response:
+    """The answer to who has seen it all."""
+    return Response(status_code=304, headers=headers(state))
 
 
 def seen_from(condition: str) -> int | None:

@@ -42,6 +42,10 @@ class Malformed(InvalidInput):
     """A body that is no JSON."""
 
 
+class WrongMedia(InvalidInput):
+    """A body that is not called JSON."""
+
+
 class Busy(InvalidInput):
     """Too much is asked at once."""
 
@@ -74,6 +78,7 @@ KINDS = (  # the first that fits
     Kind(Conflict, 409, "conflict", "Somebody else was faster"),
     Kind(Stale, 412, "changed-since", "Changed since you looked"),
     Kind(TooLarge, 413, "too-large", "The body is too large"),
+    Kind(WrongMedia, 415, "wrong-media", "The body is not sent as JSON"),
     Kind(KeyReused, 422, "key-reused", "The idempotency key is of another request"),
     Kind(StoreUnavailable, 503, "unavailable", "The database cannot be used now"),
     Kind(Busy, 503, "busy", "Too much is asked at once"),
@@ -84,7 +89,6 @@ OTHERS = {  # that the framework raises
     404: ("not-found", "Not there"),
     405: ("wrong-method", "The method is not allowed here"),
     413: ("too-large", "The body is too large"),
-    415: ("malformed", "The body is not JSON"),
 }
 
 

@@ -1,23 +1,25 @@
 """Routes of a campaign as a whole: made, listed, changed, noted, exported and imported."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from starlette.responses import JSONResponse, StreamingResponse
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import line
-from heterobandits.campaigns.log import Done, Log
+from heterobandits.campaigns.inputs import Wrong
+from heterobandits.campaigns.log import Done, Log, Request
 from heterobandits.campaigns.spreadsheets import visits_csv
 from heterobandits.campaigns.state import State, id_of
-from heterobandits.errors import InvalidInput
+from heterobandits.errors import InvalidInput, shown
 from heterobandits.web import bodies, shapes, views
 from heterobandits.web.guard import Asking, Guarded, headers
 from heterobandits.web.replies import one_change, reply
 
 NDJSON = "application/x-ndjson"
 AT_ONCE = 1000  # events that are read at once
+POLICY = ("policy", "delta", "memory")
 REPORTS = tuple(bodies.ReportsBody.model_fields)
 
 router = APIRouter(route_class=Guarded)
@@ -69,10 +71,11 @@ def read_campaign(asked: Asking) -> Response:
 @router.patch("/api/campaigns/{campaign}", response_model=shapes.Campaign)
 def change_campaign(asked: Asking, body: bodies.CampaignChange) -> Response:
     """Another name, another policy (with delta and memory), or another season: one at a time."""
-    kind = one_change(body.model_fields_set, ("name",), ("policy", "delta", "memory"), ("season",))
+    given = body.model_fields_set - {name for name in POLICY if getattr(body, name) is None}
+    kind = one_change(given, ("name",), POLICY, ("season",))
     where = (asked.log, asked.id, asked.asker)
     if kind == ("name",):
-        done = service.rename(*where, "campaign", None, body.name)  # type: ignore[arg-type]
+        done = service.rename(*where, "campaign", None, body.name)
     elif kind == ("season",):
         done = service.set_season(*where, body.season)
     else:
@@ -99,14 +102,27 @@ def change_agent(asked: Asking, agent: str, body: bodies.AgentChange) -> Respons
     where = (asked.log, asked.id, asked.asker)
     kind = one_change(given, ("name",), ("retired",), (*REPORTS, "since"))
     if kind == ("name",):
-        done = service.rename(*where, "agent", key, body.name)  # type: ignore[arg-type]
+        done = service.rename(*where, "agent", key, body.name)
     elif kind == ("retired",):
         done = (service.retire if body.retired else service.bring_back)(*where, "agent", key)
     else:
         reports = body.model_dump(include=given & set(REPORTS))
-        done = service.revise(*where, key, reports, body.since)  # type: ignore[arg-type]
+        if not reports:
+            raise InvalidInput(f"since is {shown(body.since)}: say what is so since then, as well")
+        done = revised(where, key, reports, body.since)
     state = views.after(asked.log, done)
     return reply(state, views.agent(state, number))
+
+
+def revised(
+    where: tuple[Log, str, Request], agent: str, reports: dict[str, Any], since: Any
+) -> Done:
+    """What was written for another way to report; what is wrong is named as the body has it."""
+    try:
+        return service.revise(*where, agent, reports, since)
+    except Wrong as wrong:
+        own = [[text.removeprefix("reports.") for text in error] for error in wrong.errors]
+        raise Wrong([(place, message) for place, message in own]) from None
 
 
 @router.post("/api/campaigns/{campaign}/arms", response_model=shapes.Arms, status_code=201)
@@ -126,7 +142,7 @@ def change_arm(asked: Asking, arm: str, body: bodies.ArmChange) -> Response:
     where = (asked.log, asked.id, asked.asker)
     done: Done
     if one_change(body.model_fields_set, ("name",), ("retired",)) == ("name",):
-        done = service.rename(*where, "arm", key, body.name)  # type: ignore[arg-type]
+        done = service.rename(*where, "arm", key, body.name)
     else:
         done = (service.retire if body.retired else service.bring_back)(*where, "arm", key)
     state = views.after(asked.log, done)

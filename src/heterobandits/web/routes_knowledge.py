@@ -1,44 +1,42 @@
 """Routes of what was learned: estimates, answers, what another policy would have done, what is to be expected."""
 
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-import anyio
-import anyio.to_thread
 from fastapi import APIRouter, Query, Request, Response
 
 from heterobandits.campaigns import projecting
-from heterobandits.campaigns.inputs import Reports
+from heterobandits.campaigns.inputs import Collected, Reports, reports_from
+from heterobandits.campaigns.service import CALIBRATED
 from heterobandits.campaigns.state import State
-from heterobandits.errors import InvalidInput, sensitivity_from
+from heterobandits.errors import InvalidInput
 from heterobandits.web import shapes, views
+from heterobandits.web.computing import alone, computed
 from heterobandits.web.guard import Asking, Guarded
-from heterobandits.web.problems import Busy
 from heterobandits.web.replies import reply
 
 MOST_DRAWS = 500
 MOST_ROUNDS = 1000
 MOST_WORK = 40_000_000  # agents times arms times rounds times draws: about half a minute
-PATIENCE = 20.0  # seconds that one waits while another computes
 
 Rounds = Annotated[int | None, Query(ge=1, le=MOST_ROUNDS)]
 Draws = Annotated[int, Query(ge=10, le=MOST_DRAWS)]
-
-Made = TypeVar("Made")
 
 router = APIRouter(route_class=Guarded)
 
 
 @router.get("/api/campaigns/{campaign}/arms", response_model=shapes.Estimates)
-def read_arms(asked: Asking) -> Response:
+async def read_arms(request: Request, asked: Asking) -> Response:
     """What is known of every arm: estimate, interval, ranks, and pulls by agent."""
-    return reply(asked.state, views.estimates(asked.state))
+    state = asked.state
+    return await computed(request, state, lambda: reply(state, views.estimates(state)))
 
 
 @router.get("/api/campaigns/{campaign}/answers", response_model=shapes.Answers)
-def read_answers(asked: Asking) -> Response:
+async def read_answers(request: Request, asked: Asking) -> Response:
     """Which arms are certainly above which, which is the best, and what is not known yet, also in words."""
-    return reply(asked.state, views.answers(asked.state))
+    state = asked.state
+    return await computed(request, state, lambda: reply(state, views.answers(state)))
 
 
 @router.get("/api/campaigns/{campaign}/shadow", response_model=shapes.Shadow)
@@ -69,14 +67,22 @@ async def read_worth(
     asked: Asking,
     sensitivity: Annotated[float, Query(allow_inf_nan=False)],
     agent: Annotated[str | None, Query(max_length=4000)] = None,
+    tests: int | None = None,
+    false_positive_rate: Annotated[float | None, Query(allow_inf_nan=False)] = None,
     rounds: Rounds = None,
     draws: Draws = 100,
 ) -> Response:
-    """What one more agent of this sensitivity would find more, or an agent if it had this one."""
-    reports = Reports(sensitivity_from(sensitivity))
+    """What one more agent that reports like this would find more, or an agent if it did; what is not said, it has of its own."""
+    given = {
+        "sensitivity": sensitivity,
+        "tests": tests,
+        "false_positive_rate": false_positive_rate,
+    }
+    number = None if agent is None else asked.state.agent(agent)
+    reports = reports_of(asked.state, number, given)
     ahead = rounds_of(asked.state, rounds, 2 * draws)
-    add = reports if agent is None else None
-    revise = None if agent is None else (asked.state.agent(agent), reports)
+    add = reports if number is None else None
+    revise = None if number is None else (number, reports)
     found = await alone(
         request,
         lambda: projecting.worth(asked.state, rounds=ahead, draws=draws, add=add, revise=revise),
@@ -88,6 +94,20 @@ async def read_worth(
         "more_se": found.more_se,
     }
     return reply(asked.state, answer)
+
+
+def reports_of(state: State, agent: int | None, given: Mapping[str, Any]) -> Reports:
+    """How an agent, or nobody known yet, would report with what is given."""
+    stated = {name: value for name, value in given.items() if value is not None}
+    had = {} if agent is None else state.rows[state.agents[agent].row].reports.body
+    for one, trial in CALIBRATED:
+        if one in stated:
+            had[trial] = None
+    errors = Collected()
+    made = reports_from(had | stated, errors, lambda field: field)
+    errors.end()
+    assert made is not None, "what is wrong has been named"
+    return made
 
 
 def rounds_of(state: State, rounds: int | None, draws: int) -> int:
@@ -102,17 +122,3 @@ def rounds_of(state: State, rounds: int | None, draws: int) -> int:
             "`heterobandits campaign project`"
         )
     return ahead
-
-
-async def alone(request: Request, compute: Callable[[], Made]) -> Made:
-    """What a long computation comes to: one at a time, in a thread of its own, so that whoever reports need not wait."""
-    limiter: anyio.CapacityLimiter = request.app.state.long
-    try:
-        with anyio.fail_after(PATIENCE):
-            await limiter.acquire_on_behalf_of(request)
-    except TimeoutError:
-        raise Busy("others are having something long computed: try again in a moment") from None
-    try:
-        return await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
-    finally:
-        limiter.release_on_behalf_of(request)

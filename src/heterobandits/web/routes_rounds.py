@@ -2,17 +2,20 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.folding import AlreadyTold
-from heterobandits.campaigns.inputs import NOT_DONE, Wrong
+from heterobandits.campaigns.inputs import NOT_DONE, Collected, Wrong, outcome_from
 from heterobandits.campaigns.rounds import Round
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput
+from heterobandits.ranges import MOST
 from heterobandits.web import bodies, shapes, views
 from heterobandits.web.access import check_agent
+from heterobandits.web.computing import computed
 from heterobandits.web.guard import Asked, Asking, Guarded, found, seen_from
 from heterobandits.web.problems import Refused
 from heterobandits.web.replies import reply
@@ -40,13 +43,22 @@ def list_rounds(
     status_code=201,
     responses={200: {"model": shapes.Preview, "description": "A preview: nothing is recorded"}},
 )
-def plan_round(
-    asked: Asking, body: bodies.RoundBody | None = None, preview: bool = False
+async def plan_round(
+    request: Request,
+    asked: Asking,
+    body: bodies.RoundBody | None = None,
+    preview: bool = False,
 ) -> Response:
     """The next round, planned and recorded; with preview=true only shown, with what the circumstances cost."""
     given = (body or bodies.RoundBody()).model_dump()
+    state = asked.state
     if preview:
-        return reply(asked.state, views.preview(asked.state, given))
+        return await computed(request, state, lambda: reply(state, views.preview(state, given)))
+    return await run_in_threadpool(planned, asked, given)
+
+
+def planned(asked: Asked, given: dict[str, Any]) -> Response:
+    """The next round, recorded."""
     done = service.plan_round(asked.log, asked.id, asked.asker, **given)
     state = views.after(asked.log, done)
     return reply(state, views.round(asked.log, state, done.events[0].body["round"]), 201)
@@ -71,9 +83,14 @@ def close_round(asked: Asking, round: int) -> Response:
 @router.get(
     "/api/campaigns/{campaign}/rounds/{round}/explanations", response_model=shapes.Explanations
 )
-def explain_round(asked: Asking, round: int) -> Response:
+async def explain_round(request: Request, asked: Asking, round: int) -> Response:
     """Why a round sent each agent where it was planned to go, from what was known then."""
     at = found(asked.state.round, round)
+    return await computed(request, asked.state, lambda: explained(asked, at))
+
+
+def explained(asked: Asked, at: Round) -> Response:
+    """Why a round is as it was planned."""
     told = service.explain(asked.log, asked.id, at.number)
     why = [views.why(asked.state, agent, at, one) for agent, one in told.items()]
     return reply(asked.state, {"round": at.number, "explanations": why})
@@ -115,15 +132,17 @@ def tell_outcome(
 ) -> Response:
     """What came of a visit: a first report, or with If-Match a correction."""
     at, key = visit_of(asked, round, agent, arm)
-    outcome = {key: outcome_of(body)}
+    outcome = {key: outcome_of(body, asked.state.agents[asked.agent(agent)].name)}
+    seen = None if if_match is None else seen_from(if_match)
     where = (asked.log, asked.id, asked.asker, at.number, outcome)
     try:
         if if_match is None:
             done = service.report(*where)
         else:
-            done = service.correct(*where, seen_of(asked, if_match))
+            check_seen(asked, seen)
+            done = service.correct(*where, seen)
     except InvalidInput as error:
-        raise explained(asked, at, key, error, if_match is not None) from None
+        raise refused(asked, at, key, error, if_match is not None) from None
     state = views.after(asked.log, done)
     first = any(event.kind == "reported" for event in done.events)
     return reply(state, told(state, at, key), 201 if first else 200)
@@ -137,11 +156,12 @@ def withdraw_outcome(
 ) -> Response:
     """What was told of a visit is taken back: it waits again."""
     at, key = visit_of(asked, round, agent, arm)
-    seen = None if if_match is None else seen_of(asked, if_match)
+    seen = None if if_match is None else seen_from(if_match)
     try:
+        check_seen(asked, seen)
         done = service.withdraw(asked.log, asked.id, asked.asker, at.number, [key], seen)
     except InvalidInput as error:
-        raise explained(asked, at, key, error, if_match is not None) from None
+        raise refused(asked, at, key, error, if_match is not None) from None
     state = views.after(asked.log, done)
     return reply(state, told(state, at, key))
 
@@ -155,8 +175,8 @@ def visit_of(asked: Asked, round: int, agent: str, arm: str | None) -> tuple[Rou
     return at, key if arm is None else (key, id_of("arm", found(asked.state.arm, arm)))
 
 
-def outcome_of(body: bodies.OutcomeBody) -> Any:
-    """An outcome as the campaign takes it."""
+def outcome_of(body: bodies.OutcomeBody, agent: str) -> Any:
+    """An outcome as the campaign takes it; what it would refuse is named by its field."""
     counts = {"successes": body.successes, "tests": body.tests}
     given = [name for name, value in counts.items() if value is not None]
     if body.missing:
@@ -166,35 +186,36 @@ def outcome_of(body: bodies.OutcomeBody) -> Any:
     lacking = [name for name in counts if name not in given]
     if lacking:
         raise Wrong([(name, f"{name} is missing: a whole number") for name in lacking])
+    errors = Collected()
+    errors.all("tests", outcome_from, (0, body.tests), agent)
+    most = MOST if errors.errors else body.tests
+    errors.all("successes", outcome_from, (body.successes, most), agent)
+    errors.end()
     return (body.successes, body.tests)
 
 
-def seen_of(asked: Asked, if_match: str) -> int | None:
-    """The event that was seen; one that is not there is of another history."""
-    seen = seen_from(if_match)
+def check_seen(asked: Asked, seen: int | None) -> None:
+    """Refuse an event that is not there: it is of another history."""
     if seen is not None and seen > asked.state.number:
         raise Stale(f"event {seen} is not there: the last is {asked.state.number}")
-    return seen
 
 
-def explained(
+def refused(
     asked: Asked, at: Round, key: Any, error: InvalidInput, conditional: bool
 ) -> InvalidInput:
     """The error with what is known of the visit now, if that is what it is about."""
     state = asked.log.state(asked.id)
+    now = state.round(at.number)
     try:
-        known = views.current(known_of(state, at.number, key))
+        which = service.visit(state, now, key)
     except InvalidInput:
         return error
-    if conditional and known["waits"]:
-        return Refused(Stale(str(error)), known)
+    if which not in now.sent:
+        return error
+    known = views.current(now.told.get(which))
+    if conditional and known["waits"] and type(error) is InvalidInput:
+        return Refused(Stale(str(error)), known)  # there is nothing that could be corrected
     return Refused(error, known) if isinstance(error, (AlreadyTold, Stale)) else error
-
-
-def known_of(state: State, round: int, key: Any) -> Any:
-    """What is known of a visit."""
-    at = state.round(round)
-    return at.told.get(service.visit(state, at, key))
 
 
 def told(state: State, at: Round, key: Any) -> shapes.Visit:

@@ -13,6 +13,7 @@ from heterobandits.web.metrics import MEDIA
 router = APIRouter(route_class=Guarded)
 
 
+@router.head("/api/health", include_in_schema=False)
 @router.get(
     "/api/health",
     response_model=shapes.Health,
