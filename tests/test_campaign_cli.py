@@ -7,16 +7,21 @@ import os
 import re
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from heterobandits.campaigns import service
 from heterobandits.campaigns.answers import Estimate
 from heterobandits.campaigns.events import NOTHING, Draft, line, sealed
+from heterobandits.campaigns.log import Request
 from heterobandits.cli.campaign import COMMANDS
+from heterobandits.cli.campaign_options import opened
 from heterobandits.cli.campaign_tables import ASCII, DRAWN, bar, chart
+from heterobandits.cli.campaign_words import print_change
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "campaigns.md"
@@ -198,6 +203,57 @@ class TestASeason:
         assert "; but stayed home" in park("explain", "Ana")
         assert {one["agent_name"] for one in told("status")["waiting"][0]["missing"]} == {"Chi"}
 
+    def test_a_withdrawn_report_is_not_taken_for_one_that_stays(self, park):
+        park("plan")
+        park("override", "--round", 1, "Ana=river+ford")
+        park("report", "Ana@river=1", "Ana@ford=0")
+        park("withdraw", "--round", 1, "Ana@river")
+        park("override", "--round", 1, "Ana=ford")
+        now = park("correct", "--round", 1, "Ana=1")
+        assert now == "round 1: Ana at ford: corrected to 1 of 1, before it was 0 of 1\n"
+        assert f"{now}and 7 before" in park("history", "--last", 1)
+
+    def test_an_override_says_whether_that_was_the_plan_and_what_goes_with_it(self, park, told):
+        there = places(told("plan", "--absent", "Ben"))["Ana"]
+        other = next(arm for arm in ("river", "hill") if arm != there)
+        park("report", "Ana=1")
+        said = [
+            park("override", "--round", 1, f"Ana={other}"),
+            park("override", "--round", 1, f"Ana={there}"),
+            park("override", "--round", 1, "Ben=hill"),
+            park("override", "--round", 1, "Ben=-"),
+        ]
+        assert said == [
+            f"round 1: Ana went to {other}, not as planned; its report of 1 of 1 goes with it\n",
+            f"round 1: Ana went to {there}, as planned; its report of 1 of 1 goes with it\n",
+            "round 1: Ben went to hill, not as planned\n",
+            "round 1: Ben stayed home, as planned\n",
+        ]
+        assert [one["text"] + "\n" for one in told("history", "--last", 4)["events"]] == said
+        assert park("withdraw", "--round", 1, "Ana").endswith(": withdrawn, before it was 1 of 1\n")
+        assert "goes with it" not in park("override", "--round", 1, f"Ana={other}")
+        park("override", "--round", 1, f"Ana={there}")
+        assert "; but" not in park("explain")
+
+    def test_one_who_came_later_and_went_along_is_explained(self, park, told, refused):
+        park("plan")
+        park("add", "agent", "Gus", "0.8")
+        assert refused("explain", "Gus") == "'Gus' came after round 1: it was not sent anywhere"
+        park("override", "--round", 1, "Gus=hill+gate")
+        text = "Gus came after round 1 was planned, and went to hill and gate by hand"
+        assert park("explain").splitlines()[-1] == text
+        (why,) = told("explain", "Gus")["explanations"]
+        assert (why["arm"], why["went_to"], why["text"]) == (None, ["hill", "gate"], text)
+
+    def test_the_memory_of_a_policy_that_forgets(self, park, told):
+        said = park("set", "--policy", "min-width-window", "--memory", 40)
+        assert said == "changed the policy to min-width-window, delta 0.05, memory 40\n"
+        said = park("set", "--delta", "0.1")
+        assert said == "changed the policy to min-width-window, delta 0.1, memory 40\n"
+        park("set", "--memory", 7)
+        last = told("history")["events"][-1]["body"]["policy"]
+        assert last == {"name": "min-width-window", "delta": 0.1, "memory": 7}
+
     def test_what_changes_between_rounds(self, park, told, refused):
         park("add", "arm", "lake")
         park("add", "agent", "Dan", "--calibration", "17/20", "--tests", 4)
@@ -325,6 +381,111 @@ class TestFiles:
         assert Path("visits.csv").read_bytes() == text.encode("utf-8-sig")
 
 
+def write_past(file, events, *statements):
+    """Write events into a database, or change what is there, past all that keeps it whole."""
+    names = ("campaign", "number", "time", "who", "kind", "body", "key", "previous", "hash", "version")  # fmt: skip
+    connection = sqlite3.connect(file)
+    with connection:
+        for (trigger,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            connection.execute(f'DROP TRIGGER "{trigger}"')
+        for event in events:
+            row = [json.dumps(event.body) if name == "body" else getattr(event, name) for name in names]  # fmt: skip
+            connection.execute(
+                f"INSERT INTO events ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
+                row,
+            )
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+class TestDamage:
+    """A log that cannot be read is in nobody's way, is named, and shows what is left of it."""
+
+    WRONG = "event 3 is not what its hash says: it was changed"
+
+    @pytest.fixture
+    def damaged(self, park, told):
+        """The id of a campaign with a changed report, in a file with one that is whole."""
+        told("plan")
+        park("report", "Ana=1", "Ben=0")
+        park("new", "--name", "Isle", "--template", "hotels")
+        write_past(
+            "park.db",
+            [],
+            """UPDATE events SET body = replace(body, '"successes":1', '"successes":0') WHERE number = 3""",
+        )
+        return told("list")[0]["campaign"]
+
+    def test_the_others_are_listed_used_and_added_to(self, damaged, campaign, told, refused):
+        north, isle = told("list")
+        assert (north["name"], north["number"], north["rounds"]) == ("North park", 4, None)
+        assert north["wrong"] == self.WRONG
+        assert (isle["name"], isle["rounds"], isle["wrong"]) == ("Isle", 0, None)
+        shown = campaign("list").splitlines()
+        assert shown[1].split()[:5] == [damaged, "North", "park", "?", "?"]
+        assert shown[-1] == f"campaign 'North park' ({damaged}) cannot be read: {self.WRONG}"
+        assert places(told("plan", "--campaign", "Isle"))
+        campaign("new", "--name", "Third", "--template", "tests")
+        assert "has a campaign 'North park'" in refused(
+            "new", "--name", "North park", "--template", "tests"
+        )
+        message = f"campaign 'North park' ({damaged}) cannot be read: {self.WRONG}"
+        assert refused("status", "--campaign", "North park") == message
+        assert refused("export", "--visits", "--campaign", damaged) == message
+
+    def test_verify_says_what_when_and_by_whom(self, damaged, refused):
+        assert re.fullmatch(
+            rf"campaign 'North park' \({damaged}\): event 3, reported, of [\dT:.-]+Z by Vera: "
+            "is not what its hash says: it was changed",
+            refused("verify", "--campaign", damaged),
+        )
+
+    def test_the_history_and_the_export_have_what_can_be_read(self, damaged, called):
+        write_past("park.db", [], f"UPDATE events SET body = '{{' WHERE number = 3 AND campaign = '{damaged}'")  # fmt: skip
+        code, out, err = called("campaign", "history", "park.db", "--campaign", "North park")
+        assert code == 1
+        assert "event 3 is not what its hash says: its body is no JSON" in err
+        assert [row.split()[0] for row in out.splitlines()] == ["event", "1", "2", "4"]
+        assert out.splitlines()[-1].endswith(": 0 of 1")
+        code, out, err = called("campaign", "export", "park.db", "--campaign", damaged)
+        assert (code, err.count("cannot be read: event 3")) == (1, 1)
+        assert [json.loads(row)["number"] for row in out.splitlines()] == [1, 2, 4]
+        code, out, _ = called(
+            "campaign", "history", "park.db", "--campaign", damaged, "--agent", "Ben", "--format", "json"
+        )  # fmt: skip
+        answer = json.loads(out)
+        assert (code, answer["name"], answer["wrong"][:7]) == (1, "North park", "event 3")
+        assert [one["number"] for one in answer["events"]] == [1, 2, 4]
+
+    @pytest.mark.parametrize("body", [[], {"of": [1]}, {"agent": 5, "assignments": 1}])
+    def test_an_event_of_a_newer_version_is_shown_as_it_is(self, park, told, called, refused, body):
+        (first,) = (json.loads(row) for row in park("export").splitlines())
+        (newer,) = sealed(
+            [Draft("tidied", body)], first["campaign"],
+            after=1, previous=first["hash"], time=first["time"], who="Vera",
+        )  # fmt: skip
+        write_past("park.db", [newer])
+        park("new", "--name", "Isle", "--template", "hotels")
+        assert "newer heterobandits" in refused("verify", "--campaign", "North park")
+        code, out, err = called("campaign", "history", "park.db", "--campaign", "North park")
+        assert code == 1
+        assert out.splitlines()[-1].endswith(f"tidied, which cannot be read: {body!r}")
+        assert "newer heterobandits" in err
+        about_ana = called("campaign", "history", "park.db", "--campaign", "North park", "--agent", "Ana")  # fmt: skip
+        assert (about_ana[0], "created North park" in about_ana[1]) == (1, True)
+        _, out, _ = called("campaign", "export", "park.db", "--campaign", "North park")
+        assert json.loads(out.splitlines()[1])["body"] == body
+
+    def test_a_damaged_first_event_leaves_ids_for_names(self, damaged, called, told):
+        write_past("park.db", [], f"UPDATE events SET body = '[]' WHERE number = 1 AND campaign = '{damaged}'")  # fmt: skip
+        assert told("list")[0]["name"] == damaged
+        _, out, _ = called("campaign", "history", "park.db", "--campaign", damaged)
+        assert re.search(r"round 1: agent-2 at arm-\d: 0 of 1", out)
+
+
 class TestMistakes:
     """One line each, and nothing is changed."""
 
@@ -333,7 +494,8 @@ class TestMistakes:
         [
             (("report", "Ana"), "'Ana' has no outcome: such as Ana=1 or Chi=3/12"),
             (("report", "Ana=2"), "Ana=2: the outcome is '2': 0, 1, successes of tests such as 3/12, or - if it was not done"),
-            (("report", "Chi=13/12"), "Chi=13/12: the outcome of 'Chi' is 13 successes of 12 tests: at most all of them"),
+            (("report", "Chi=13/12"), "Chi=13/12: the outcome is '13/12': at most all tests are successes"),
+            (("report", "Chi=1/0"), "Chi=1/0: the outcome is '1/0': at most all tests are successes"),
             (("report", "Anna=1"), "Anna=1: unknown agent 'Anna': did you mean 'Ana'?"),
             (("report", "Ana=1", "Ana=0"), "Ana=0: that visit is there twice: once is enough"),
             (("report", "X=1", "Ana=x"), "X=1: unknown agent 'X': known are Ana, Ben, Chi; Ana=x: the outcome is 'x': 0, 1, "),
@@ -341,7 +503,7 @@ class TestMistakes:
             (("report",), "outcomes such as Ana=1, or --csv: one of them says what came of it"),
             (("report", "Ana=1", "--round", "7"), "round 7 is not planned: rounds 1 to 1 are"),
             (("report", "--csv", "none.csv"), "cannot read none.csv: No such file or directory"),
-            (("correct", "--round", "1", "Ana=0"), "the visit of 'Ana' to "),
+            (("correct", "--round", "1", "Ana=0"), "Ana=0: the visit of 'Ana' to "),
             (("withdraw", "--round", "1", "Ana"), "the visit of 'Ana' to "),
             (("override", "--round", "1", "Ana"), "'Ana' says no arm: such as Ana=ford, or Ana=- for none"),
             (("override", "--round", "1", "Ana=sea"), "unknown arm 'sea'"),
@@ -351,10 +513,13 @@ class TestMistakes:
             (("plan", "--force", "Ana"), "--force is 'Ana': an agent and an arm, such as Ana=river"),
             (("plan", "--absent", "Ana", "--force", "Ana=hill"), "forced pair ('Ana', 'hill'): the agent is absent"),
             (("plan", "--who", "a\x1b[31m"), "who is 'a\\x1b[31m'"),
-            (("add", "agent", "Dan"), "agents[0].sensitivity is missing: a probability in (0, 1]"),
-            (("add", "agent", "Dan", "1.2"), "agents[0].sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
-            (("add", "agent", "Dan", "--calibration", "much"), "agents[0].calibration is 'much': how many of how many"),
-            (("add", "agent", "Ana", "0.5"), "agents[0].name is 'Ana': that name is taken"),
+            (("add", "agent", "Dan"), "sensitivity is missing: a probability in (0, 1]"),
+            (("add", "agent", "Dan", "1.2"), "sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
+            (("add", "agent", "Dan", "--calibration", "much"), "calibration is 'much': how many of how many"),
+            (("add", "agent", "Ana", "0.5"), "name is 'Ana': that name is taken"),
+            (("add", "agent", "", "0.5"), "name is '': a name is a text that is not blank"),
+            (("add", "arm", ""), "name is '': a name is a text that is not blank"),
+            (("add", "arm", "hill"), "name is 'hill': that name is taken"),
             (("add", "arm", "sea", "0.5"), "sensitivity: an arm has only a name"),
             (("add", "tree", "sea"), "Invalid value for "),
             (("retire", "arm", "sea"), "unknown arm 'sea'"),
@@ -363,7 +528,9 @@ class TestMistakes:
             (("rename", "campaign", "Mine", "Ours"), "no campaign in park.db is called 'Mine'"),
             (("revise", "Ana", "--since", "now"), "nothing to revise: say what changes, such as --sensitivity 0.8"),
             (("revise", "Ana", "--since", "now", "--sensitivity", "0"), "reports.sensitivity is 0: a sensitivity"),
-            (("set",), "--season, or --policy and --delta: one change at a time"),
+            (("set",), "--season, or --policy, --delta and --memory: one change at a time"),
+            (("set", "--season", "5", "--memory", "5"), "--season, or --policy, --delta and --memory: one change at a time"),
+            (("set", "--policy", "cucb", "--memory", "5"), "memory is 5: cucb forgets nothing"),
             (("set", "--season", "soon"), "season is 'soon': a number of rounds, or none"),
             (("set", "--season", "0"), "season is 0: a whole number"),
             (("set", "--policy", "best"), "unknown policy 'best'"),
@@ -402,6 +569,13 @@ class TestMistakes:
         assert code == 2
         assert "there is no database none.db" in err
         assert not Path("none.db").exists()
+        Path("seasons").mkdir()
+        for verb in (("status",), ("new", "--name", "A", "--template", "tests")):
+            code, _, err = called("campaign", verb[0], "seasons", *verb[1:])
+            assert code == 2
+            assert err.startswith(
+                "heterobandits: seasons is a folder: campaigns are kept in a file"
+            )
         Path("text.db").write_text("This is no database, but a text that is long enough to be one.\n" * 9)  # fmt: skip
         code, _, err = called("campaign", "status", "text.db")
         assert (code, err) == (2, "heterobandits: text.db is not a database of heterobandits\n")
@@ -421,7 +595,7 @@ class TestMistakes:
         Path("arms.csv").write_text("name\nriver\nriver\n")
         assert refused("new", "--name", "A", "--from", "agents.csv", "arms.csv") == (
             "agents.csv, line 3: sensitivity is 1.2: a sensitivity is a probability in (0, 1]; "
-            "agents.csv, line 4: name is None: a name is a text that is not blank; "
+            "agents.csv, line 4: name is blank: every agent has a name; "
             "agents.csv, line 5: name is 'Ana': that name is taken; "
             "arms.csv, line 3: name is 'river': that name is taken"
         )
@@ -441,6 +615,23 @@ class TestMistakes:
         assert state["waiting"] == []
         assert sum(arm["pulls"] for arm in state["arms"]) == 13
         assert sum(arm["successes"] for arm in state["arms"]) == 4
+
+    def test_lines_of_a_file_that_the_log_contradicts_are_all_named(self, park, told, refused):
+        sent = places(told("plan", "--absent", "Ben"))
+        park("report", "Ana=1")
+        other = next(arm for arm in ("river", "hill") if arm != sent["Chi"])
+        Path("bad.csv").write_text(
+            f"agent,arm,outcome\nAna,,0\nChi,{sent['Chi']},3/12\nChi,{other},2/12\nBen,,1\nAna,,1\n"
+        )
+        assert refused("report", "--csv", "bad.csv") == (
+            f"bad.csv, line 2: the visit of 'Ana' to '{sent['Ana']}' in round 1 is reported already: correct it; "
+            f"bad.csv, line 4: round 1 did not send 'Chi' to '{other}': if it went there, override the plan first; "
+            "bad.csv, line 5: round 1 sent 'Ben' nowhere: if it went somewhere, override the plan first"
+        )
+        assert told("status")["number"] == 3
+        Path("good.csv").write_text(f"agent,arm,outcome\nChi,{sent['Chi']},3/12\nAna,,1\n")
+        park("report", "--csv", "good.csv")  # the same again is no mistake
+        assert told("status")["number"] == 4
 
     def test_the_same_report_again_changes_nothing(self, park, told, refused):
         park("plan")
@@ -480,9 +671,12 @@ class TestNames:
         sent = places(told("plan"))
         assert set(sent) == set(self.HOSTILE) == set(sent.values())
         campaign("report", *(f"{name}=1" for name in self.HOSTILE[:-1]))
-        for shown in (campaign("status"), campaign("history"), campaign("explain"), campaign("plan")):  # fmt: skip
+        for shown in (campaign("status"), campaign("history"), campaign("explain")):
             assert [name for name in self.HOSTILE if name not in shown] == []
             assert "\x1b" not in shown
+        table = campaign("plan")
+        assert [name for name in self.HOSTILE if len(name) < 40 and name not in table] == []
+        assert ("x" * 39 + "…" in table, "x" * 40 in table) == (True, False)
         campaign("plan", "--forbid", "a=b@c=a=b@c", "--preview")
         moved = campaign("override", "--round", 1, "\\n=a=b@c+=1+1")
         assert "\\n went to a=b@c and =1+1, not as planned" in moved
@@ -495,19 +689,23 @@ class TestNames:
         assert said.isprintable()
         assert "a name" in said
 
-    def test_of_an_imported_history_cannot_reach_the_terminal(self, park, campaign):
+    def test_of_a_foreign_history_cannot_reach_the_terminal(self, park, called):
+        """An import refuses such events, so they are written into the file past it."""
         first = json.loads(park("export"))
+        hostile = {"time": "2026-03\x1b[31m", "who": "x\x1b[31m\u202e"}
         events = sealed(
-            [Draft("created", first["body"]), Draft("note", {"text": "a\rb\x1cc", "round": None})],
-            "0123456789ab", after=0, previous=NOTHING, time=first["time"], who="x\x1b[31m\u202e",
+            [Draft("created", first["body"] | {"name": "b\x1b[2J"}), Draft("note", {"text": "a\rb\x1cc", "round": None})],
+            "0123456789ab", after=0, previous=NOTHING, **hostile,
         )  # fmt: skip
-        Path("hostile.ndjson").write_text("".join(line(event) + "\n" for event in events))
-        Path("park.db").unlink()
-        campaign("import", "hostile.ndjson")
-        shown = campaign("history")
-        assert "x\\x1b[31m\\u202e" in shown
-        assert "a / b / c" in shown
-        assert all(text.isprintable() for text in shown.splitlines())
+        write_past("park.db", events)
+        for verb, *rest in (("list",), ("history",), ("verify",), ("status",)):
+            campaign = () if verb == "list" else ("--campaign", "0123456789ab")
+            _, out, err = called("campaign", verb, "park.db", *rest, *campaign)
+            assert "\\x1b[" in out + err
+            assert all(text.isprintable() for text in (out + err).splitlines())
+        _, out, _ = called("campaign", "history", "park.db", "--campaign", "0123456789ab")
+        assert "2026-03\\x1b[31m  x\\x1b[31m\\u202e  " in out
+        assert "a / b / c" in out
 
     def test_an_event_from_elsewhere_may_be_terse_and_go_by_names(self, campaign):
         body = {
@@ -520,7 +718,7 @@ class TestNames:
             Draft("retired", {"what": "agent", "id": "agent-2"}),
             Draft("policy changed", {"policy": {"name": "cucb"}}),
         ]
-        events = sealed(drafts, "0123456789ab", after=0, previous=NOTHING, time="2026-03-01T00:00:00Z", who="x")  # fmt: skip
+        events = sealed(drafts, "0123456789ab", after=0, previous=NOTHING, time="2026-03-01T00:00:00.000000Z", who="x")  # fmt: skip
         Path("terse.ndjson").write_text("".join(line(event) + "\n" for event in events))
         campaign("import", "terse.ndjson")
         rows = campaign("history").splitlines()
@@ -609,6 +807,15 @@ class TestTwoAtOnce:
         assert sum(arm["pulls"] for arm in state["arms"]) == 13
         assert {one["who"] for one in told("history", "--last", 2)["events"]} == {"Ana", "Chi"}
         assert told("verify")["events"] == 6
+
+    def test_what_was_before_is_what_the_other_one_wrote(self, park, capsys):
+        with opened("park.db", None) as (log, state):
+            park("plan")
+            park("report", "Ana=1")
+            done = service.correct(log, state.campaign, Request("Ben"), 1, {"Ana": 0})
+            print_change(log, state, done, "table")
+        said = capsys.readouterr().out
+        assert said.endswith(": corrected to 0 of 1, before it was 1 of 1\n")
 
     def test_one_of_two_first_reports_of_a_visit_is_refused(self, park, told):
         park("plan")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from folded import after, begun, lived
 from heterobandits.campaigns.folding import given_from
 from heterobandits.campaigns.plans import plan_of
-from heterobandits.campaigns.prices import prices
+from heterobandits.campaigns.prices import amount_of, prices
 from heterobandits.campaigns.rounds import Given
 from heterobandits.errors import InvalidInput
 
@@ -113,7 +113,25 @@ class TestPrices:
             "That agent B is absent",
             "That place 1 is closed",
         ]
+        assert 0.001 < lost[0] < 1
         assert known.constraints[0].text.endswith(f"{lost[0]:.2g} expected detections.")
+
+    @pytest.mark.parametrize(
+        ("lost", "words"),
+        [
+            (0.0, "nothing"),
+            (0.375, "0.38 expected detections"),
+            (1.0, "1 expected detection"),
+            (0.9999, "1 expected detection"),
+            (1.5, "1.5 expected detections"),
+            (99.6, "100 expected detections"),
+            (500.0, "500 expected detections"),
+            (12_345.6, "12,346 expected detections"),
+            (1e-7, "less than 0.001 expected detections"),
+        ],
+    )
+    def test_numbers_are_written_out(self, lost, words):
+        assert amount_of(lost) == words
 
     def test_a_pair_that_nobody_wants_costs_nothing(self):
         known = prices(LIVED, given_from(LIVED, forbidden=[("agent A", "place 1")]))

@@ -88,6 +88,7 @@ class TestMistakes:
             ("name,sensitivity\nAna,0.9\n\n\nBen,1.2\n", "line 5: sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
             ("name,sensitivity\nAna,high\n", "line 2: sensitivity is 'high': a sensitivity is"),
             ("name,sensitivity\nAna,nan\n", "line 2: sensitivity is nan: a sensitivity is"),
+            ("name,sensitivity\n,0.9\n", "line 2: name is blank: every agent has a name"),
             ("name,sensitivity\nAna\n", "line 2: sensitivity is missing: a probability in (0, 1]"),
             ("name,sensitivity,tests\nAna,0.9,1.5\n", "line 2: tests is 1.5: a whole number from 1 to"),
             ("name,sensitivity,calibration\nAna,0.9,17\n", "line 2: calibration is '17': how many of how many"),
@@ -160,6 +161,11 @@ class TestOutcomes:
     )  # fmt: skip
     def test_are_read_as_people_write_them(self, text, outcome):
         assert outcome_of(text) == outcome
+
+    @pytest.mark.parametrize("text", ["1/0", "13/12", "2 of 1"])
+    def test_more_successes_than_tests_are_refused(self, text):
+        with pytest.raises(InvalidInput, match=rf"^the outcome is '{text}': at most all tests are"):
+            outcome_of(text)
 
     @pytest.mark.parametrize(
         "text", ["", "2", "-1", "1.0", "yes", "3/", "/12", "3/12/1", "1/-2", "9" * 400]

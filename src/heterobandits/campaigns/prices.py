@@ -23,6 +23,7 @@ from heterobandits.matching import allowed_pairs
 Floats = npt.NDArray[np.float64]
 Kind = Literal["absent", "closed", "forbidden", "forced"]
 
+LEAST_SAID = 0.001  # detections that are said as a number
 ROUNDING = 1e-12  # of what is expected at best: sums that differ by less are equal
 
 
@@ -121,5 +122,18 @@ def text_of(state: State, kind: Kind, agent: int | None, arm: int | None, lost: 
         "forbidden": f"{who} may not go to {place}",
         "forced": f"{who} must go to {place}",
     }
-    amount = f"{lost:.2g} expected detections" if lost else "nothing"
-    return f"That {what[kind]} costs {amount}."
+    return f"That {what[kind]} costs {amount_of(lost)}."
+
+
+def amount_of(lost: float) -> str:
+    """So many detections, in words.
+
+    >>> amount_of(0.375), amount_of(1.0), amount_of(1234.4), amount_of(1e-5)
+    ('0.38 expected detections', '1 expected detection', '1,234 expected detections', 'less than 0.001 expected detections')
+    """
+    if not lost:
+        return "nothing"
+    if lost < LEAST_SAID:
+        return f"less than {LEAST_SAID} expected detections"
+    number = f"{lost:.2g}" if lost < 10 else f"{lost:,.0f}"
+    return f"{number} expected detection{'s' * (number != '1')}"

@@ -77,8 +77,17 @@ def read_agents(path: Path) -> list[dict[str, Any]]:
     """The agents of a file with the columns name, sensitivity, false_positive_rate, tests, calibration ...; all checked."""
     rows = lines_of(path, AGENT_FIELDS, ("name",))
     given = [_agent(row.cells) for row in rows]
-    place = _places(path, rows)
-    made = agents_from(given, place=place.__getitem__, of=_of)
+    places = _places(path, rows)
+    blank = {
+        _of(place, "name") for place, one in zip(places, given, strict=True) if "name" not in one
+    }
+    try:
+        made = agents_from(given, place=places.__getitem__, of=_of)
+    except Wrong as wrong:
+        raise Wrong([
+            (place, f"{place} is blank: every agent has a name" if place in blank else message)
+            for place, message in wrong.errors
+        ]) from None  # fmt: skip
     return [{"name": name, **reports.body} for name, reports in made]
 
 
@@ -127,7 +136,10 @@ def outcome_of(text: str) -> int | tuple[int, int] | str:
         return NOT_DONE
     counts = OF.fullmatch(text)
     if counts:
-        return int(counts[1]), int(counts[2])
+        successes, tests = int(counts[1]), int(counts[2])
+        if successes > tests:
+            raise InvalidInput(f"the outcome is {shown(text)}: at most all tests are successes")
+        return successes, tests
     if text in ("0", "1"):
         return int(text)
     raise InvalidInput(f"the outcome is {shown(text)}: {ALLOWED}")

@@ -29,33 +29,36 @@ def verify(log: Log, campaign: str, tell: Callable[[float], None] = lambda share
     events = log.store.read(campaign)
     if not events:
         raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
-    state = replayed(events, tell)
-    check_snapshot(log, events)
+    kept = log.store.snapshot(campaign)
+    mark = 0 if kept is None or kept.made_with != snapshots.FORMAT else kept.number
+
+    def check_snapshot(state: State) -> None:
+        if kept is not None and snapshots.written(state) != kept.data:
+            log.keep(state)
+            raise InvalidInput(
+                f"the snapshot of event {kept.number} was not what the events make, and what was shown since may be "
+                "wrong: it is made anew now; verify once more"
+            )
+
+    state = replayed(events, tell, mark, check_snapshot)
     return Verified(state.number, len(state.rounds), state.hash)
 
 
-def check_snapshot(log: Log, events: list[Event]) -> None:
-    """Refuse a snapshot that is not what the events make, and put a right one in its place."""
-    campaign = events[0].campaign
-    kept = log.store.snapshot(campaign)
-    if kept is None or kept.made_with != snapshots.FORMAT or kept.number > len(events):
-        return
-    state = fold(events[: kept.number])
-    if snapshots.written(state) != kept.data:
-        log.keep(state)
-        raise InvalidInput(
-            f"the snapshot of event {kept.number} was not what the events make, and what was shown since may be wrong: "
-            "it is made anew now; verify once more"
-        )
+def replayed(
+    events: list[Event],
+    tell: Callable[[float], None] = lambda share: None,
+    mark: int = 0,
+    there: Callable[[State], None] = lambda state: None,
+) -> State:
+    """The state after these events, all of them checked; plans are made again on all cores.
 
-
-def replayed(events: list[Event], tell: Callable[[float], None] = lambda share: None) -> State:
-    """The state after these events, all of them checked; plans are made again on all cores."""
+    `there` is called with the state after the event of number `mark`.
+    """
     state: State | None = None
     cores = available_threads()
     with ThreadPoolExecutor(cores) as pool:
         checks: deque[Check] = deque()
-        for part in up_to_plans(events):
+        for part in up_to_plans(events, mark):
             before = state
             try:
                 known, state = folded(part, before)
@@ -68,6 +71,8 @@ def replayed(events: list[Event], tell: Callable[[float], None] = lambda share: 
                 again = pool.submit(check_again, known, part[-1].body, state.rounds[-1].given)
                 checks.append(Check(part, before, again))
             settle(checks, 2 * cores)
+            if state.number == mark:
+                there(state)
             tell(state.number / len(events))
         settle(checks)
     assert state is not None
@@ -104,12 +109,12 @@ def end_of(state: State | None) -> tuple[int, str]:
     return (0, NOTHING) if state is None else (state.number, state.hash)
 
 
-def up_to_plans(events: list[Event]) -> Iterator[list[Event]]:
-    """The events in parts that end with a planned round: a fold copies the state once for each."""
+def up_to_plans(events: list[Event], mark: int) -> Iterator[list[Event]]:
+    """The events in parts that end with a planned round, or the event `mark`: a fold copies the state once for each."""
     part: list[Event] = []
     for event in events:
         part.append(event)
-        if event.kind == "round planned":
+        if event.kind == "round planned" or event.number == mark:
             yield part
             part = []
     if part:

@@ -21,7 +21,7 @@ from heterobandits.cli.campaign_team import add, bring_back, change, rename, ret
 app = typer.Typer(
     help="Run a campaign: plan rounds, report what came of them, and see what is known.",
 )
-COMMANDS: dict[str, Callable[..., None]] = {
+COMMANDS: dict[str, Callable[..., int | None]] = {
     "new": new,
     "plan": plan,
     "report": report,

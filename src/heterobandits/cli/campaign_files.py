@@ -16,20 +16,23 @@ from heterobandits.cli.campaign_options import (
     SeasonOption,
     WhoOption,
     by,
+    chosen,
     log_of,
     note,
-    opened,
     season_of,
     shown_work,
 )
+from heterobandits.cli.campaign_reading import DAMAGED, all_found, found, readable
 from heterobandits.cli.campaign_words import (
     print_done,
     print_json,
+    printable,
 )
 from heterobandits.cli.options import QuietOption, TableOrJson
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.log import Done, Log
+    from heterobandits.campaigns.state import State
 
 
 def new(
@@ -76,10 +79,9 @@ def new(
     given |= {"name": name, "policy": policy, "delta": delta, "seed": seed}
 
     def make(log: "Log") -> "Done":
-        for head in log.store.heads():
-            there = log.state(head.campaign).name
-            if appearance(there) == appearance(name):
-                raise InvalidInput(f"{file} has a campaign {there!r} already: choose another name")
+        for there in all_found(log):
+            if appearance(there.name) == appearance(name):
+                raise InvalidInput(f"{file} has a {there.title} already: choose another name")
         return service.create(log, by(who), **given)
 
     done = made_in(file, make)
@@ -100,31 +102,48 @@ def made_in(file: str, make: "Callable[[Log], Done]") -> "Done":
 
 
 def list_campaigns(file: FileArgument, format: TableOrJson = "table") -> None:
-    """List the campaigns of a file."""
+    """List the campaigns of a file, with what is wrong with those that cannot be read."""
     import json
 
     from heterobandits.cli.campaign_tables import print_table
 
     with log_of(file) as log:
-        states = [log.state(head.campaign) for head in log.store.heads()]
+        there = [(head, found(log, head.campaign)) for head in log.store.heads()]
     if format == "json":
-        fields = ("campaign", "name", "created", "changed", "number", "season")
         print(json.dumps([
-            {**{field: getattr(state, field) for field in fields}, "rounds": len(state.rounds), "waiting": sorted(state.waiting)}
-            for state in states
+            {
+                "campaign": one.campaign,
+                "name": one.name,
+                "created": head.created,
+                "changed": head.time,
+                "number": head.number,
+                "season": one.state and one.state.season,
+                "rounds": one.state and len(one.state.rounds),
+                "waiting": one.state and sorted(one.state.waiting),
+                "wrong": one.wrong,
+            }
+            for head, one in there
         ]))  # fmt: skip
         return
     rows = [
         (
-            state.campaign,
-            state.name,
-            f"{len(state.rounds):,}" + ("" if state.season is None else f" of {state.season:,}"),
-            f"{len(state.waiting):,}",
-            state.changed[:16].replace("T", " "),
+            one.campaign,
+            one.name,
+            "?" if one.state is None else rounds_text(one.state),
+            "?" if one.state is None else f"{len(one.state.waiting):,}",
+            head.time[:16].replace("T", " "),
         )
-        for state in states
+        for head, one in there
     ]
     print_table(("id", "name", "rounds", "waiting", "changed (UTC)"), rows, right=(2, 3))
+    for _, one in there:
+        if one.wrong is not None:
+            print(one.damage)
+
+
+def rounds_text(state: "State") -> str:
+    """How many rounds are planned, and of how many."""
+    return f"{len(state.rounds):,}" + ("" if state.season is None else f" of {state.season:,}")
 
 
 def export(
@@ -136,23 +155,34 @@ def export(
         bool, typer.Option("--visits", help="The visits as CSV, for a spreadsheet.")
     ] = False,
     campaign: CampaignOption = None,
-) -> None:
-    """Write all events, a line of JSON for each, or the visits as CSV."""
-    from heterobandits.campaigns import service
+) -> int:
+    """Write all events, a line of JSON for each, or the visits as CSV.
+
+    Of a damaged log all events are written that can be read; then the exit code is 1.
+    """
+    from heterobandits.campaigns.events import line
     from heterobandits.campaigns.spreadsheets import visits_csv
     from heterobandits.files import write_aside, writing_to
 
-    with opened(file, campaign) as (log, state):
-        text = visits_csv(state) if visits else service.export(log, state.campaign)
+    with log_of(file) as log:
+        one = chosen(log, campaign, file)
+        if visits:
+            text = visits_csv(one.whole)
+        else:
+            text = "".join(f"{line(event)}\n" for event in readable(log, one.campaign))
     if output is None:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())  # whatever the encoding of the terminal is
         sys.stdout.buffer.flush()
-        return
-    encoding = "utf-8-sig" if visits else "utf-8"  # without a mark spreadsheets guess
-    with writing_to(output):
-        write_aside(output, lambda path: path.write_bytes(text.encode(encoding)))
-    note(f"{state.name} is in {output}")
+    else:
+        encoding = "utf-8-sig" if visits else "utf-8"  # without a mark spreadsheets guess
+        with writing_to(output):
+            write_aside(output, lambda path: path.write_bytes(text.encode(encoding)))
+        note(f"{one.name} is in {output}")
+    if one.wrong is None:
+        return 0
+    note(one.damage)
+    return DAMAGED
 
 
 def import_events(
@@ -187,14 +217,22 @@ def verify(
     quiet: QuietOption = False,
 ) -> None:
     """Replay all events, check their hashes and make every plan again, bit for bit."""
+    from heterobandits.campaigns.databases import StoreUnavailable
     from heterobandits.campaigns.verifying import verify as check
+    from heterobandits.errors import InvalidInput
     from heterobandits.plans import counted
 
-    with opened(file, campaign) as (log, state), shown_work("verifying", quiet) as tell:
-        found = check(log, state.campaign, tell=tell)
+    with log_of(file) as log, shown_work("verifying", quiet) as tell:
+        one = chosen(log, campaign, file)
+        try:
+            whole = check(log, one.campaign, tell=tell)
+        except StoreUnavailable:  # which says nothing about the campaign
+            raise
+        except InvalidInput as error:
+            raise InvalidInput(f"{one.title}: {printable(str(error))}") from None
     if format == "json":
-        print_json(state, events=found.events, rounds=found.rounds, hash=found.hash)
+        print_json(one, events=whole.events, rounds=whole.rounds, hash=whole.hash)
         return
-    events, plans = counted(found.events, "event"), counted(found.rounds, "plan")
-    print(f"{state.name} is whole: {events}, {plans} made again")
-    print(f"hash {found.hash}")
+    events, plans = counted(whole.events, "event"), counted(whole.rounds, "plan")
+    print(f"{one.name} is whole: {events}, {plans} made again")
+    print(f"hash {whole.hash}")

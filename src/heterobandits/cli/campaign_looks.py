@@ -10,9 +10,13 @@ from heterobandits.cli.campaign_options import (
     FileArgument,
     LevelOption,
     RoundOption,
+    chosen,
+    log_of,
+    note,
     opened,
     shown_work,
 )
+from heterobandits.cli.campaign_reading import DAMAGED, readable
 from heterobandits.cli.campaign_texts import (
     parted,
 )
@@ -29,7 +33,9 @@ if TYPE_CHECKING:
     from heterobandits.campaigns.answers import Answers, Estimate
     from heterobandits.campaigns.inputs import Reports
     from heterobandits.campaigns.projecting import Projection
+    from heterobandits.campaigns.rounds import Round
     from heterobandits.campaigns.state import State
+    from heterobandits.plans import Explanation
 
 LAST = 20  # events that are shown
 
@@ -130,28 +136,22 @@ def explain(
         if round is None and not state.rounds:
             raise InvalidInput("no round is planned yet: nothing to explain")
         at = state.round(len(state.rounds) if round is None else round)
-        chosen = [state.agent(one) for one in agents or []] or range(len(at.assignment))
+        there = sorted({*range(len(at.assignment)), *(agent for agent, _ in at.sent)})
+        whom = [state.agent(one) for one in agents or []] or there
         planned = service.planned(log, state.campaign, at)["assignments"]
-        reasons = {state.agent(one["agent"]): one for one in planned}
+        reasons = {state.agent(one["agent"]): str(reason_of(one)) for one in planned}
         found = service.explain(log, state.campaign, at.number)
     entries, lines = [], []
-    for agent in chosen:
-        if agent >= len(at.assignment):
-            raise InvalidInput(
-                f"{state.agents[agent].name!r} came after round {at.number}: it was not sent anywhere"
-            )
-        reason, why = str(reason_of(reasons[agent])), found.get(agent)
-        arms = [state.arms[arm].name for arm in at.arms_of(agent)]
-        text = f"{state.agents[agent].name} stays home: {reason}" if why is None else str(why)
-        if agent in at.moved:
-            text += f"; but {'went to ' + ' and '.join(arms) if arms else 'stayed home'}"
+    for agent in whom:
+        reason, why = reasons.get(agent), found.get(agent)
+        text = why_text(state, at, agent, why, reason)
         lines.append(text)
         numbers = {} if why is None else asdict(why) | {"reason": reason}
         entries.append(
-            pair_entries(state, agent, at.assignment[agent])
+            pair_entries(state, agent, None if reason is None else at.assignment[agent])
             | {key: to_json(value) if isinstance(value, float) else value
                for key, value in numbers.items() if key not in ("agent", "arm")}
-            | {"went_to": arms, "text": text}
+            | {"went_to": [state.arms[arm].name for arm in at.arms_of(agent)], "text": text}
         )  # fmt: skip
     if format == "json":
         print_json(state, round=at.number, explanations=entries)
@@ -159,6 +159,25 @@ def explain(
     print(f"{state.name}, round {at.number:,}")
     for line in lines:
         print(line)
+
+
+def why_text(
+    state: "State", round: "Round", agent: int, why: "Explanation | None", reason: str | None
+) -> str:
+    """Why an agent was sent where it was, and where it went instead; there is no reason for one who came later."""
+    name, arms = state.agents[agent].name, round.arms_of(agent)
+    went = f"went to {' and '.join(state.arms[arm].name for arm in arms)}"
+    if reason is None:
+        if not arms:
+            raise InvalidInput(
+                f"{name!r} came after round {round.number}: it was not sent anywhere"
+            )
+        return f"{name} came after round {round.number} was planned, and {went} by hand"
+    text = f"{name} stays home: {reason}" if why is None else str(why)
+    planned = round.assignment[agent]
+    if arms == (() if planned is None else (planned,)):
+        return text
+    return f"{text}; but {went if arms else 'stayed home'}"
 
 
 def history(
@@ -170,31 +189,46 @@ def history(
     last: Annotated[int, typer.Option(help="How many events to show.", metavar="N")] = LAST,
     campaign: CampaignOption = None,
     format: TableOrJson = "table",
-) -> None:
-    """Show who did what, and when, the last events last."""
-    from heterobandits.campaigns import service
-    from heterobandits.campaigns.state import id_of
+) -> int:
+    """Show who did what, and when, the last events last.
+
+    Of a damaged log all events are shown that can be read; then the exit code is 1.
+    """
+    from heterobandits.campaigns.state import id_of, located
     from heterobandits.cli.campaign_tables import print_table
-    from heterobandits.cli.campaign_words import about, entry, printable, told
+    from heterobandits.cli.campaign_words import Story, about, entry, told
     from heterobandits.errors import whole_number
 
     whole_number(last, "--last", 1)
-    with opened(file, campaign) as (log, state):
-        if round is not None:
-            state.round(round)
-        whom = None if agent is None else id_of("agent", state.agent(agent))
-        events = service.history(log, state.campaign)
-    fitting = [one for one in told(events) if about(one, round, whom)]
+    with log_of(file) as log:
+        found = chosen(log, campaign, file)
+        events = readable(log, found.campaign)
+    story, state = Story(), found.state
+    everything = list(told(events, story))
+    if round is not None and state is not None:
+        state.round(round)
+    agents = story.agents if state is None else state.agent_names
+    whom = None if agent is None else id_of("agent", located(agent, "agent", agents))
+    fitting = [one for one in everything if about(one, round, whom)]
     if format == "json":
-        print_json(state, events=[entry(one.event, one.text) for one in fitting[-last:]], earlier=max(0, len(fitting) - last))  # fmt: skip
-        return
-    rows = [
-        (f"{event.number}", event.time[:19].replace("T", " "), printable(event.who), text)
-        for event, text, _ in fitting[-last:]
-    ]
-    print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,))
-    if len(fitting) > last:
-        print(f"and {len(fitting) - last:,} before: --last {len(fitting)} shows them all")
+        print_json(
+            found,
+            events=[entry(one.event, one.text) for one in fitting[-last:]],
+            earlier=max(0, len(fitting) - last),
+            wrong=found.wrong,
+        )
+    else:
+        rows = [
+            (f"{event.number}", event.time[:19].replace("T", " "), event.who, text)
+            for event, text, _ in fitting[-last:]
+        ]
+        print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,), whole=(3,))
+        if len(fitting) > last:
+            print(f"and {len(fitting) - last:,} before: --last {len(fitting)} shows them all")
+    if found.wrong is None:
+        return 0
+    note(found.damage)
+    return DAMAGED
 
 
 def shadow(

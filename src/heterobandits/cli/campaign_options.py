@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from heterobandits.errors import MOST_NAMED, InvalidInput, composed, shown
 if TYPE_CHECKING:
     from heterobandits.campaigns.log import Log, Request
     from heterobandits.campaigns.state import State
+    from heterobandits.cli.campaign_reading import Found
 
 FileArgument = Annotated[
     str,
@@ -61,6 +63,10 @@ LevelOption = Annotated[
         "--delta", help="Probability with which intervals and answers may fail.", metavar="D"
     ),
 ]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option("--memory", help="How many rounds a policy that forgets looks back.", metavar="N"),
+]
 SensitivityOption = Annotated[
     float | None,
     typer.Option("--sensitivity", help="The chance to find what is there.", metavar="S"),
@@ -103,9 +109,15 @@ def installed() -> None:
 @contextmanager
 def log_of(file: str, *, create: bool = False) -> Iterator["Log"]:
     """The log of the campaigns in a file or database."""
+    from heterobandits.campaigns.databases import located
     from heterobandits.campaigns.log import Log
     from heterobandits.campaigns.store import Store
 
+    where = located(file)
+    if isinstance(where, Path) and where.is_dir():
+        raise InvalidInput(
+            f"{file} is a folder: campaigns are kept in a file, such as {where / 'park.db'}"
+        )
     with Store(file, create=create) as store:
         yield Log(store)
 
@@ -114,27 +126,29 @@ def log_of(file: str, *, create: bool = False) -> Iterator["Log"]:
 def opened(file: str, campaign: str | None) -> Iterator[tuple["Log", "State"]]:
     """The log, and what stands in the campaign that is meant."""
     with log_of(file) as log:
-        yield log, log.state(chosen(log, campaign, file))
+        yield log, chosen(log, campaign, file).whole
 
 
-def chosen(log: "Log", campaign: str | None, file: str) -> str:
-    """The id of the campaign of this name or id, or of the only one that is there."""
+def chosen(log: "Log", campaign: str | None, file: str) -> "Found":
+    """The campaign of this name or id, or the only one that is there."""
+    from heterobandits.cli.campaign_reading import all_found, found
+
     ids = [head.campaign for head in log.store.heads()]
     if not ids:
         raise InvalidInput(f"{file} has no campaign yet: make one with heterobandits campaign new")
     if campaign in ids:
-        return str(campaign)
+        return found(log, str(campaign))
     if campaign is None and len(ids) == 1:
-        return ids[0]
-    names = {one: log.state(one).name for one in ids}
-    fitting = [one for one in ids if campaign is None or names[one] == composed(campaign)]
+        return found(log, ids[0])
+    there = list(all_found(log))
+    fitting = [one for one in there if campaign is None or one.name == composed(campaign)]
     if len(fitting) == 1:
         return fitting[0]
-    some = [f"{names[one]!r} ({one})" for one in fitting or ids]
-    there = ", ".join(some[:MOST_NAMED]) + (", ..." if len(some) > MOST_NAMED else "")
+    some = [f"{one.name!r} ({one.campaign})" for one in fitting or there]
+    named = ", ".join(some[:MOST_NAMED]) + (", ..." if len(some) > MOST_NAMED else "")
     if not fitting:
-        raise InvalidInput(f"no campaign in {file} is called {shown(campaign)}: there are {there}")
-    raise InvalidInput(f"{file} has {there}: say which with --campaign")
+        raise InvalidInput(f"no campaign in {file} is called {shown(campaign)}: there are {named}")
+    raise InvalidInput(f"{file} has {named}: say which with --campaign")
 
 
 def by(who: str | None) -> "Request":

@@ -25,15 +25,15 @@ from heterobandits.cli.campaign_texts import (
     visit_of,
 )
 from heterobandits.cli.campaign_words import (
+    before,
     pair_entries,
-    print_done,
+    print_change,
     print_json,
     waits,
 )
 from heterobandits.cli.options import TableOrJson
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.log import Log
     from heterobandits.campaigns.prices import Prices
     from heterobandits.campaigns.rounds import Given
     from heterobandits.campaigns.state import State
@@ -83,7 +83,7 @@ def plan(
         else:
             done = service.plan_round(log, state.campaign, by(who), **circumstances)
             (event,) = done.events
-            known_then, body = before(log, state, event.number), event.body
+            known_then, body = before(log, state, done), event.body
         price = priced(known_then, given_from(known_then, **circumstances))
     if format == "json":
         print_json(state, **plan_entries(known_then, body, price), recorded=not preview)
@@ -91,11 +91,6 @@ def plan(
         print_plan(known_then, body, price, preview)
     for number in sorted(known_then.waiting):
         note(waits(known_then, number))
-
-
-def before(log: "Log", state: "State", number: int) -> "State":
-    """What stood before event `number`: mostly what was just read."""
-    return state if state.number == number - 1 else log.at(state.campaign, number - 1)
 
 
 def priced(state: "State", given: "Given") -> "Prices | None":
@@ -159,7 +154,7 @@ def print_plan(state: "State", body: dict[str, Any], price: "Prices | None", pre
         for agent, one in enumerate(body["assignments"])
         if not state.agents[agent].retired
     ]
-    print_table(("agent", "goes to", "why"), rows)
+    print_table(("agent", "goes to", "why"), rows, whole=(2,))
     if price is not None:
         for constraint in price.constraints:
             print(constraint.text)
@@ -192,9 +187,9 @@ def report(
     with opened(file, campaign) as (log, state):
         at = the_round(state, round)
         entries = read_outcomes(csv) if csv is not None else outcomes_of(state, outcomes or [])
-        told = gathered(state, at, entries)
+        told = gathered(state, at, entries, "reported")
         done = service.report(log, state.campaign, by(who), at.number, told)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
         if at.number in done.state.waiting:
             note(waits(done.state, at.number))
 
@@ -214,9 +209,10 @@ def correct(
     from heterobandits.campaigns import service
 
     with opened(file, campaign) as (log, state):
-        told = gathered(state, state.round(round), outcomes_of(state, outcomes or []))
+        entries = outcomes_of(state, outcomes or [])
+        told = gathered(state, state.round(round), entries, "corrected")
         done = service.correct(log, state.campaign, by(who), round, told)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
 
 
 def withdraw(
@@ -238,7 +234,7 @@ def withdraw(
     with opened(file, campaign) as (log, state):
         which = [visit_of(state, text) for text in agents]
         done = service.withdraw(log, state.campaign, by(who), round, which)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
 
 
 def override(
@@ -265,7 +261,7 @@ def override(
     with opened(file, campaign) as (log, state):
         agent, arms = places_of(state, went)
         done = service.override(log, state.campaign, by(who), round, agent, arms)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
 
 
 def close(
@@ -280,7 +276,7 @@ def close(
 
     with opened(file, campaign) as (log, state):
         done = service.close_round(log, state.campaign, by(who), round)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
 
 
 def add_note(
@@ -296,4 +292,4 @@ def add_note(
 
     with opened(file, campaign) as (log, state):
         done = service.add_note(log, state.campaign, by(who), text, round)
-        print_done(state, done, format)
+        print_change(log, state, done, format)

@@ -6,44 +6,71 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
+
+from heterobandits.cli.campaign_words import printable
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.answers import Estimate
 
 MOST_ARMS = 30  # in a chart
 MOST_CELLS = 24  # of a name beside its bar
+MOST_IN_TABLE = 40  # cells of a name in a table
 LEAST_BAR = 20
 
 
 class Marks(NamedTuple):
-    """What a bar is drawn with."""
+    """What a bar is drawn with, and what stands for the rest of a name."""
 
     begin: str
     line: str
     middle: str
     end: str
+    more: str
 
 
-DRAWN = Marks("├", "─", "●", "┤")
-ASCII = Marks("|", "-", "o", "|")
+DRAWN = Marks("├", "─", "●", "┤", "…")
+ASCII = Marks("|", "-", "o", "|", "...")
 
 
 def print_table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Collection[int] = (),
+    whole: Collection[int] = (),
 ) -> None:
-    """Print rows under a head, a line each; columns in `right` are aligned to the right."""
-    lines = [head, *rows]
+    """Print rows under a head, a line each; columns in `right` are aligned to the right.
+
+    Cells are cut where they are too long, but for columns in `whole`, which are sentences.
+    """
+    more = marks().more
+    lines = [head]
+    for row in rows:
+        cells = [printable(cell) for cell in row]
+        lines.append(
+            [c if i in whole else cut(c, MOST_IN_TABLE, more) for i, c in enumerate(cells)]
+        )
     widths = [max(cell_len(row[i]) for row in lines) for i in range(len(head))]
     for row in lines:
-        cells = (padded(cell, widths[i], i in right) for i, cell in enumerate(row))
-        print(("  " + "  ".join(cells)).rstrip())
+        aligned = (padded(cell, widths[i], i in right) for i, cell in enumerate(row))
+        print(("  " + "  ".join(aligned)).rstrip())
 
 
 def padded(text: str, width: int, right: bool = False) -> str:
     """The text with blanks up to a width in cells of the terminal."""
     blanks = " " * (width - cell_len(text))
     return blanks + text if right else text + blanks
+
+
+def cut(text: str, width: int, more: str) -> str:
+    """The text, or as much of it as fits into a width with `more` for the rest.
+
+    >>> cut("salt lick", 9, "…"), cut("salt lick", 8, "…"), cut("東京タワー", 8, "…")
+    ('salt lick', 'salt li…', '東京タ…')
+    """
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - cell_len(more)).rstrip() + more
 
 
 def marks() -> Marks:

@@ -10,6 +10,7 @@ from heterobandits.cli.campaign_options import (
     FileArgument,
     FoundOption,
     LevelOption,
+    MemoryOption,
     PolicyOption,
     RateOption,
     SeasonOption,
@@ -22,7 +23,7 @@ from heterobandits.cli.campaign_options import (
     season_of,
 )
 from heterobandits.cli.campaign_words import (
-    print_done,
+    print_change,
 )
 from heterobandits.cli.options import TableOrJson
 
@@ -57,6 +58,7 @@ def add(
     Example: heterobandits campaign add park.db agent Gus 0.8
     """
     from heterobandits.campaigns import service
+    from heterobandits.campaigns.inputs import agents_from, arms_from
     from heterobandits.errors import InvalidInput
 
     given = reports_given(
@@ -67,10 +69,18 @@ def add(
     with opened(file, campaign) as (log, state):
         request = by(who)
         if kind == "agent":
-            done = service.add_agents(log, state.campaign, request, [{"name": name, **given}])
+            new = [{"name": name, **given}]
+            agents_from(new, state.agent_names, of=argument)
+            done = service.add_agents(log, state.campaign, request, new)
         else:
+            arms_from([name], state.arm_names, of=argument)
             done = service.add_arms(log, state.campaign, request, [name])
-        print_done(state, done, format)
+        print_change(log, state, done, format)
+
+
+def argument(where: str, field: str) -> str:
+    """What a mistake is said of on the command line, where there is no list of agents or arms."""
+    return field
 
 
 def retire(
@@ -86,7 +96,7 @@ def retire(
 
     with opened(file, campaign) as (log, state):
         done = service.retire(log, state.campaign, by(who), kind, name)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
 
 
 def bring_back(
@@ -102,7 +112,7 @@ def bring_back(
 
     with opened(file, campaign) as (log, state):
         done = service.bring_back(log, state.campaign, by(who), kind, name)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
 
 
 def rename(
@@ -121,7 +131,7 @@ def rename(
 
     with opened(file, old if kind == "campaign" else campaign) as (log, state):
         done = service.rename(log, state.campaign, by(who), kind, old, new)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
 
 
 def revise(
@@ -154,7 +164,7 @@ def revise(
         raise InvalidInput("nothing to revise: say what changes, such as --sensitivity 0.8")
     with opened(file, campaign) as (log, state):
         done = service.revise(log, state.campaign, by(who), agent, given, since)
-        print_done(state, done, format)
+        print_change(log, state, done, format)
 
 
 def change(
@@ -162,6 +172,7 @@ def change(
     season: SeasonOption = None,
     policy: PolicyOption = None,
     delta: LevelOption = None,
+    memory: MemoryOption = None,
     campaign: CampaignOption = None,
     who: WhoOption = None,
     format: TableOrJson = "table",
@@ -170,13 +181,13 @@ def change(
     from heterobandits.campaigns import service
     from heterobandits.errors import InvalidInput
 
-    other = policy is not None or delta is not None
+    other = any(given is not None for given in (policy, delta, memory))
     if other == (season is not None):
-        raise InvalidInput("--season, or --policy and --delta: one change at a time")
+        raise InvalidInput("--season, or --policy, --delta and --memory: one change at a time")
     with opened(file, campaign) as (log, state):
         request = by(who)
         if other:
-            done = service.set_policy(log, state.campaign, request, policy, delta)
+            done = service.set_policy(log, state.campaign, request, policy, delta, memory)
         else:
             done = service.set_season(log, state.campaign, request, season_of(season))
-        print_done(state, done, format)
+        print_change(log, state, done, format)

@@ -4,7 +4,7 @@ Names may have these marks themselves: what counts is which parts are names that
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from heterobandits.cli.campaign_words import waits
 from heterobandits.errors import InvalidInput, shown
@@ -63,10 +63,15 @@ def outcomes_of(state: "State", texts: Sequence[str]) -> Iterator[Entry]:
         yield text, visit_of(state, name), outcome
 
 
-def gathered(state: "State", round: "Round", entries: Iterable[Entry]) -> dict[Any, Any]:
-    """Outcomes of a round by agent and arm, as `service.report` takes them; all that is wrong is named at once."""
+def gathered(
+    state: "State", round: "Round", entries: Iterable[Entry], kind: Literal["reported", "corrected"]
+) -> dict[Any, Any]:
+    """Outcomes of a round by agent and arm, as the service takes them; all that is wrong is named at once.
+
+    That is also what the log would refuse as events of this kind.
+    """
     from heterobandits.campaigns.inputs import Collected, outcome_from
-    from heterobandits.campaigns.service import visit
+    from heterobandits.campaigns.service import counts_body, visit, visit_body
     from heterobandits.campaigns.spreadsheets import outcome_of
     from heterobandits.campaigns.state import id_of
 
@@ -76,7 +81,10 @@ def gathered(state: "State", round: "Round", entries: Iterable[Entry]) -> dict[A
         try:
             agent, arm = visit(state, round, key)
             outcome = outcome_of(text)
-            outcome_from(outcome, state.agents[agent].name)
+            counts = outcome_from(outcome, state.agents[agent].name)
+            told = round.told.get((agent, arm))
+            if told is None or told.counts != counts:  # the same again is no mistake
+                try_out(state, kind, visit_body(round, (agent, arm)) | counts_body(counts))
         except InvalidInput as error:
             raise InvalidInput(f"{place}: {error}") from None
         pair = (id_of("agent", agent), id_of("arm", arm))
@@ -88,6 +96,16 @@ def gathered(state: "State", round: "Round", entries: Iterable[Entry]) -> dict[A
         errors.of(place, read, key, text)
     errors.end()
     return made
+
+
+def try_out(state: "State", kind: str, body: dict[str, Any]) -> None:
+    """Refuse an event that could not follow on this state; nothing is written."""
+    from heterobandits.campaigns.events import Draft, sealed
+    from heterobandits.campaigns.folding import fold
+
+    number, hash_, time = state.number, state.hash, state.changed
+    draft = Draft(kind, body)
+    fold(sealed([draft], state.campaign, after=number, previous=hash_, time=time, who="-"), state)
 
 
 def the_round(state: "State", number: int | None) -> "Round":

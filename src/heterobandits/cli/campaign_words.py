@@ -3,17 +3,18 @@
 import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from heterobandits.errors import TURNING, UNPRINTABLE
+from heterobandits.errors import TURNING, UNPRINTABLE, shown
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
-    from heterobandits.campaigns.log import Done
-    from heterobandits.campaigns.state import State
+    from heterobandits.campaigns.log import Done, Log
+    from heterobandits.campaigns.state import Kind, State
+    from heterobandits.cli.campaign_reading import Found
 
 MOST_NAMED = 12  # of those whom a round sends, in a sentence
-Visit = tuple[int, str, str]
 
 
 def printable(text: str) -> str:
@@ -48,8 +49,10 @@ def reports_text(body: Mapping[str, Any]) -> str:
 
 def policy_text(body: Mapping[str, Any]) -> str:
     """A policy, as a body has it."""
-    name = body.get("name") or "as recommended"
-    return name if body.get("delta") is None else f"{name}, delta {body['delta']:g}"
+    text = body.get("name") or "as recommended"
+    if body.get("delta") is not None:
+        text += f", delta {body['delta']:g}"
+    return text if body.get("memory") is None else f"{text}, memory {body['memory']}"
 
 
 def season_text(season: int | None) -> str:
@@ -67,7 +70,8 @@ class Story:
 
     def __init__(self, state: "State | None" = None) -> None:
         self.names: dict[str, str] = {}
-        self._told: dict[Visit, str] = {}
+        self._told: dict[tuple[int, str], dict[str, str]] = {}
+        self._plans: dict[int, dict[str, str | None]] = {}
         self._state = state
         if state is not None:
             self.names = {"campaign": state.name}
@@ -75,9 +79,19 @@ class Story:
             self._meet("arm", state.arm_names)
 
     def tell(self, event: "Event") -> str:
-        """What happened, in a sentence."""
-        tell = getattr(self, f"_{event.kind.replace(' ', '_')}")
-        return printable(tell(event.body))
+        """What happened, in a sentence; an event that is damaged or of a newer version is shown as it is."""
+        from heterobandits.campaigns.events import KINDS, VERSION
+
+        if event.kind in KINDS and event.version <= VERSION:
+            tell = getattr(self, f"_{event.kind.replace(' ', '_')}")
+            with suppress(LookupError, TypeError, ValueError, AttributeError):
+                return printable(tell(event.body))
+        return printable(f"{event.kind}, which cannot be read: {shown(event.body)}")
+
+    @property
+    def agents(self) -> list[str]:
+        """The names of all agents so far."""
+        return [name for key, name in self.names.items() if key.startswith("agent-")]
 
     def _meet(self, kind: str, names: Sequence[str]) -> None:
         """Remember the names of agents or arms that are new."""
@@ -85,18 +99,39 @@ class Story:
         for number, name in enumerate(names, there + 1):
             self.names[f"{kind}-{number}"] = name
 
-    def _before(self, visit: Visit) -> str:
-        """What was told of a visit before."""
-        if visit in self._told or self._state is None:
-            return self._told.get(visit, "nothing")
-        from heterobandits.campaigns.service import counts_body
+    def _id(self, kind: "Kind", key: str) -> str:
+        """The id of an agent or arm; one from elsewhere may stand there by name."""
+        same = (i for i, name in self.names.items() if name == key and i.startswith(f"{kind}-"))
+        return key if key in self.names else next(same, key)
 
-        round, agent, arm = visit
-        state = self._state
-        if not 1 <= round <= len(state.rounds):
-            return "nothing"
-        told = state.round(round).told.get((state.agent(agent), state.arm(arm)))
-        return "nothing" if told is None else counts_text(counts_body(told.counts))
+    def _reports(self, body: Mapping[str, Any]) -> dict[str, str]:
+        """What is told of an agent's visits in a round, by arm: kept as events come, begun with what the state knows."""
+        round, agent = body["round"], self._id("agent", body["agent"])
+        if (round, agent) not in self._told:
+            self._told[round, agent] = self._known(round, agent)
+        return self._told[round, agent]
+
+    def _known(self, round: int, agent: str) -> dict[str, str]:
+        """What the state knows of an agent's visits in a round, by arm."""
+        from heterobandits.campaigns.service import counts_body
+        from heterobandits.campaigns.state import id_of
+
+        if self._state is None:
+            return {}
+        number = self._state.agent(agent)
+        visits = self._state.round(round).told.items()
+        return {id_of("arm", n): counts_text(counts_body(told.counts)) for (a, n), told in visits if a == number}  # fmt: skip
+
+    def _planned(self, body: Mapping[str, Any]) -> str | None:
+        """Where the plan of a round sends an agent."""
+        from heterobandits.campaigns.state import id_of
+
+        round, agent = body["round"], self._id("agent", body["agent"])
+        if self._state is None:
+            return self._plans[round].get(agent)
+        arms = dict(enumerate(self._state.round(round).assignment))
+        arm = arms.get(self._state.agent(agent))
+        return None if arm is None else id_of("arm", arm)
 
     def _name(self, key: str) -> str:
         """The name of an agent or arm; one from elsewhere may stand there by name."""
@@ -130,8 +165,7 @@ class Story:
     def _renamed(self, body: Mapping[str, Any]) -> str:
         key = body.get("id") or "campaign"
         old = self._name(key)
-        same = (one for one, name in self.names.items() if key in (one, name))
-        self.names[next(same, key)] = body["name"]
+        self.names[self._id(body["what"], key)] = body["name"]
         return f"renamed the {body['what']} {old} to {body['name']}"
 
     def _retired(self, body: Mapping[str, Any]) -> str:
@@ -152,6 +186,9 @@ class Story:
 
     def _round_planned(self, body: Mapping[str, Any]) -> str:
         sent = [one for one in body["assignments"] if one["arm"] is not None]
+        self._plans[body["round"]] = {
+            self._id("agent", one["agent"]): self._id("arm", one["arm"]) for one in sent
+        }
         text = f"planned round {body['round']}"
         if len(sent) > MOST_NAMED:
             text += f" for {len(sent)} agents"
@@ -171,32 +208,35 @@ class Story:
                 yield f"{name} {', '.join(pairs)}"
 
     def _overridden(self, body: Mapping[str, Any]) -> str:
-        places = [self._name(arm) for arm in body["arms"]]
+        arms = [self._id("arm", arm) for arm in body["arms"]]
+        places = [self._name(arm) for arm in arms]
         went = f"went to {' and '.join(places)}" if places else "stayed home"
-        visits = [v for v in self._told if v[:2] == (body["round"], body["agent"])]
-        for visit in visits:  # what was told of the one visit goes with it
-            if visit[2] not in body["arms"] and len(body["arms"]) == 1:
-                self._told[*visit[:2], body["arms"][0]] = self._told.pop(visit)
-        return f"round {body['round']}: {self._who(body)} {went}, not as planned"
+        planned = self._planned(body)
+        same = arms == ([] if planned is None else [planned])
+        text = (
+            f"round {body['round']}: {self._who(body)} {went}, {'as' if same else 'not as'} planned"
+        )
+        reports = self._reports(body)
+        for arm in [arm for arm in reports if arm not in arms]:  # what was told of the one visit
+            reports[arms[0]] = reports.pop(arm)
+            text += f"; its report of {reports[arms[0]]} goes with it"
+        return text
 
-    def _visit(self, body: Mapping[str, Any]) -> tuple[Visit, str]:
-        visit = (body["round"], body["agent"], body["arm"])
-        return visit, f"round {body['round']}: {self._who(body)} at {self._name(body['arm'])}"
+    def _at(self, body: Mapping[str, Any]) -> str:
+        return f"round {body['round']}: {self._who(body)} at {self._name(body['arm'])}"
 
     def _reported(self, body: Mapping[str, Any]) -> str:
-        visit, text = self._visit(body)
-        self._told[visit] = counts_text(body)
-        return f"{text}: {counts_text(body)}"
+        self._reports(body)[self._id("arm", body["arm"])] = counts_text(body)
+        return f"{self._at(body)}: {counts_text(body)}"
 
     def _corrected(self, body: Mapping[str, Any]) -> str:
-        visit, text = self._visit(body)
-        before, self._told[visit] = self._before(visit), counts_text(body)
-        return f"{text}: corrected to {counts_text(body)}, before it was {before}"
+        arm, reports = self._id("arm", body["arm"]), self._reports(body)
+        before, reports[arm] = reports.get(arm, "nothing"), counts_text(body)
+        return f"{self._at(body)}: corrected to {counts_text(body)}, before it was {before}"
 
     def _withdrawn(self, body: Mapping[str, Any]) -> str:
-        visit, text = self._visit(body)
-        before, self._told[visit] = self._before(visit), "nothing"
-        return f"{text}: withdrawn, before it was {before}"
+        before = self._reports(body).pop(self._id("arm", body["arm"]), "nothing")
+        return f"{self._at(body)}: withdrawn, before it was {before}"
 
     def _round_closed(self, body: Mapping[str, Any]) -> str:
         return f"closed round {body['round']}"
@@ -222,9 +262,8 @@ class Told(NamedTuple):
     new: Sequence[str]
 
 
-def told(events: "Iterable[Event]") -> Iterator[Told]:
-    """Events from the first on, each with its words."""
-    story = Story()
+def told(events: "Iterable[Event]", story: Story) -> Iterator[Told]:
+    """Events, each with its words, as they come in a story."""
     for event in events:
         before = len(story.names)
         text = story.tell(event)
@@ -240,12 +279,20 @@ def entry(event: "Event", text: str) -> dict[str, Any]:
 
 def about(one: Told, round: int | None, agent: str | None) -> bool:
     """Whether an event is about this round and this agent, by id; None is any."""
-    body = one.event.body
+    body: Any = one.event.body
+    if not isinstance(body, dict):  # a damaged event is about anything
+        return True
     if round is not None and body.get("round") != round:
         return False
     if agent is None or agent in one.new or agent in (body.get("agent"), body.get("id")):
         return True
-    return any(each["agent"] == agent for each in body.get("assignments", ()))
+    sent = body.get("assignments")
+    each = (
+        (one.get("agent") for one in sent if isinstance(one, dict))
+        if isinstance(sent, list)
+        else ()
+    )
+    return agent in each
 
 
 def waits(state: "State", number: int) -> str:
@@ -276,14 +323,25 @@ def arm_entries(state: "State", arm: int | None, key: str) -> dict[str, Any]:
     return {key: id_of("arm", arm), f"{key}_name": state.arms[arm].name}
 
 
-def print_done(before: "State", done: "Done", format: str) -> None:
-    """What was written, in words or as JSON."""
-    story = Story(before)
+def before(log: "Log", state: "State", done: "Done") -> "State":
+    """What stood before something was done: mostly what was just read, unless somebody else was faster."""
+    number = done.events[0].number - 1 if done.events else state.number
+    return state if state.number == number else log.at(state.campaign, number)
+
+
+def print_change(log: "Log", state: "State", done: "Done", format: str) -> None:
+    """What was written into a campaign that stood so when it was read, in words or as JSON."""
+    print_done(before(log, state, done), done, format)
+
+
+def print_done(state: "State", done: "Done", format: str) -> None:
+    """What was written after this state, likewise."""
+    story = Story(state)
     told = [(event, story.tell(event)) for event in done.events]
     if format == "json":
-        state = done.state
+        after = done.state
         print_json(
-            state, number=state.number, hash=state.hash, events=[entry(*one) for one in told]
+            after, number=after.number, hash=after.hash, events=[entry(*one) for one in told]
         )
         return
     for _, text in told:
@@ -292,6 +350,6 @@ def print_done(before: "State", done: "Done", format: str) -> None:
         print("nothing new: that is what is known already")
 
 
-def print_json(state: "State", **entries: Any) -> None:
+def print_json(of: "State | Found", **entries: Any) -> None:
     """An object about a campaign, as one line."""
-    print(json.dumps({"campaign": state.campaign, "name": state.name, **entries}))
+    print(json.dumps({"campaign": of.campaign, "name": of.name, **entries}))
