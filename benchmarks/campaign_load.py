@@ -1,9 +1,11 @@
-"""Whether the service holds: `python benchmarks/campaign_load.py [load | kills] [--database URL] [--seconds 60] [--kills 100]`.
+"""Whether the service holds: `python benchmarks/campaign_load.py [load | kills] [--workers 2] [--seconds 60] [--kills 100]`.
 
-    load    50 reporters and 5 planners over 100 campaigns, each asking again as soon as it is answered
+    load    50 reporters and 5 planners over 100 campaigns, each asking again as soon as it is answered, or after up to
+            `--pause` seconds
     kills   the same crowd, and `kill -9` at a random moment, again and again
 
-The database is an SQLite file in a temporary folder unless one is named; the last figures stand in docs/campaigns.md.
+The database is an SQLite file in a temporary folder, or `--database URL`; `--postgresql` starts a server of its own. The last
+figures stand in docs/campaigns.md.
 """
 
 import argparse
@@ -15,13 +17,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+import postgres as postgresql
 from loading import Crowd, Server, lost
 
 
-def load(database: str, seconds: float, kills: int) -> None:
+def load(database: str, workers: int, seconds: float, kills: int, pause: float) -> None:
     """Print how long requests took, and whether everything is there."""
-    server = Server(database)
-    crowd = Crowd(server)
+    server = Server(database, workers)
+    crowd = Crowd(server, pause=pause)
     crowd.run(planners=5, reporters=50, seconds=seconds)
     server.stop()
     for what, times in crowd.times.items():
@@ -37,10 +40,10 @@ def load(database: str, seconds: float, kills: int) -> None:
     print(f"lost: {lost(crowd, database)}; all replayed in {time.perf_counter() - begin:.1f} s")
 
 
-def kill(database: str, seconds: float, kills: int) -> None:
+def kill(database: str, workers: int, seconds: float, kills: int, pause: float) -> None:
     """Print how many acknowledged writes there were, and which are not there."""
-    server = Server(database)
-    crowd = Crowd(server, campaigns=20)
+    server = Server(database, workers)
+    crowd = Crowd(server, campaigns=20, pause=pause)
     for number in range(kills):
         crowd.run(planners=2, reporters=8, seconds=random.uniform(0.05, 1.5), end=server.kill)
         server.start()
@@ -60,12 +63,22 @@ def main() -> None:
     )
     parser.add_argument("part", choices=["load", "kills"])
     parser.add_argument("--database")
+    parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--kills", type=int, default=100)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        database = given.database or str(Path(folder) / "load.db")
-        {"load": load, "kills": kill}[given.part](database, given.seconds, given.kills)
+        postgres = postgresql.Server(postgresql.binaries()) if given.postgresql else None
+        try:
+            fresh = postgres.fresh() if postgres else str(Path(folder) / "load.db")
+            part = {"load": load, "kills": kill}[given.part]
+            place = given.database or fresh
+            part(place, given.workers, given.seconds, given.kills, given.pause)
+        finally:
+            if postgres:
+                postgres.remove()
 
 
 if __name__ == "__main__":

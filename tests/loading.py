@@ -121,8 +121,11 @@ class Caller:
 class Crowd:
     """Planners and reporters, each with a connection of its own, and what they were told."""
 
-    def __init__(self, server, campaigns=100, agents=6, arms=10):
-        self.server = server
+    def __init__(self, server, campaigns=100, agents=6, arms=10, pause=0.0):
+        self.server, self.pause = (
+            server,
+            pause,
+        )  # seconds between two requests of one of them, at most
         self.lock = threading.Lock()
         self.times = defaultdict(list)
         self.statuses = defaultdict(int)
@@ -168,6 +171,7 @@ class Crowd:
         while not self.stopping.is_set():
             if job(caller, luck) is None:
                 break
+            self.stopping.wait(luck.uniform(0, self.pause))
         caller.close()
 
     def timed(self, caller, what, *call, **headers):
