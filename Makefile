@@ -2,6 +2,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # tests that stand together run together, and what they share is made once
 WORKERS := -n 2 --dist worksteal
+# what takes minutes and asks servers and databases, not Python: the gate has it on one Python alone
+LONG := --ignore=tests/test_holding.py --ignore=tests/test_api_fuzz.py --ignore=tests/test_campaign_store.py
 
 .PHONY: demo test lint installed covered interpreted lowest clean
 
@@ -17,7 +19,7 @@ installed:  ## the tests of the built wheel, on $(PYTHON)
 	$(PYTHON) -m venv --clear .venv-wheel
 	.venv-wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	.venv-wheel/bin/python -m pip install --quiet "$$(ls dist/*.whl)[test]"
-	.venv-wheel/bin/python -m pytest $(WORKERS) -q $(MEASURED) tests --pyargs heterobandits
+	.venv-wheel/bin/python -m pytest $(WORKERS) -q $(MEASURED) $(if $(LESS),$(LONG)) tests --pyargs heterobandits
 
 covered: MEASURED = --cov=heterobandits --cov-report=
 covered: installed  ## the same, and enough of the lines outside the compiled core are run
