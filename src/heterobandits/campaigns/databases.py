@@ -140,8 +140,12 @@ def _sqlite(path: Path) -> sa.Engine:
         connection = sqlite3.connect(
             address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")  # on the disk when it is acknowledged
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = FULL")  # on the disk when it is acknowledged
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     engine = sa.create_engine("sqlite://", creator=connect, **POOL)

@@ -7,6 +7,7 @@ events stand the keys of requests, written in the same transaction, and what may
 import json
 import re
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
@@ -121,6 +122,7 @@ class Store:
 
     def __init__(self, database: str | Path, *, create: bool = True) -> None:
         self._place = opened(database, create=create)
+        weakref.finalize(self, self._place.engine.dispose)  # nobody need remember to close it
         self._for_reading, self._for_writing = self._place.reading, self._place.writing
         dialect = self._place.engine.dialect.name
         self._insert = INSERT[dialect]
