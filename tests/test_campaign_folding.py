@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from campaigning import AGENTS, ARMS, VERA, opened, park
 from heterobandits import InvalidInput, Planner
 from heterobandits.campaigns import service, snapshots
-from heterobandits.campaigns.events import NOTHING, Draft, sealed
-from heterobandits.campaigns.folding import fold
+from heterobandits.campaigns.events import KINDS, NOTHING, Draft, sealed
+from heterobandits.campaigns.folding import APPLY, fold
 from heterobandits.campaigns.plans import plan_of
 from heterobandits.campaigns.rounds import Given
 from heterobandits.errors import UnsupportedVersion
@@ -318,6 +318,9 @@ class TestRefused:
         events = log_of(planned(1))
         with pytest.raises(UnsupportedVersion, match="event 2"):
             fold([events[0], replace(events[1], version=2)])
+
+    def test_every_kind_has_its_function(self):
+        assert set(APPLY) == set(KINDS)
 
     def test_an_id_that_is_none(self):
         with pytest.raises(InvalidInput, match=r"campaign is '\.\./x'"):

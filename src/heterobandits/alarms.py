@@ -115,3 +115,8 @@ def _narrow(tables: Any) -> tuple[Counts, Counts]:
 def alarm_threshold(arms: int, delta: float) -> float:
     """The evidence from which on an arm counts as changed: ln(arms / delta)."""
     return mean_threshold(arms, delta)
+
+
+def team_threshold(team: Team, arms: int, delta: float) -> float:
+    """The same for a team: where agents are only calibrated, the other half of delta is the calibration's."""
+    return alarm_threshold(arms, 0.5 * delta if team.is_calibrated else delta)

@@ -14,7 +14,7 @@ import numpy as np
 
 from heterobandits import planning, saving
 from heterobandits.agents import agent_intervals
-from heterobandits.alarms import Alarms, Found, alarm_threshold, change
+from heterobandits.alarms import Alarms, Found, change, team_threshold
 from heterobandits.errors import (
     InvalidInput,
     choice,
@@ -623,8 +623,8 @@ class Planner:
         """What is known of a change of an arm: whether it has, the evidence, since which round, the means before and since."""
         numbers, pulls, successes = self._visits_of(arm)
         found = change(self._team, pulls, successes, self.policy.delta)
-        share = 0.5 if self._team.is_calibrated else 1.0
-        changed = found.evidence >= alarm_threshold(len(self._arms), share * self.policy.delta)
+        needed = team_threshold(self._team, len(self._arms), self.policy.delta)
+        changed = found.evidence >= needed
         return changed, found.evidence, numbers[found.visits], found.before, found.since
 
     def _heed(self, record: Round) -> None:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.alarms import Alarms, Found, alarm_threshold, change
+from heterobandits.alarms import Alarms, Found, change, team_threshold
 from heterobandits.campaigns.state import State
 from heterobandits.intervals import (
     MOST_RANKED,
@@ -225,8 +225,7 @@ def visits_needed(state: State, contested: Sequence[int]) -> int | None:
 def changes(state: State, arms: Sequence[int]) -> NamedAlarms:
     """Whether these arms have changed, each from its visits in the order of the rounds."""
     visits = tables_of_visits(state, arms)
-    share = 0.5 if state.team.is_calibrated else 1.0
-    needed = alarm_threshold(len(state.arms), share * state.policy.delta)
+    needed = team_threshold(state.team, len(state.arms), state.policy.delta)
     made: list[Found] = []
     for arm in arms:
         numbers, pulls, successes = visits[arm]

@@ -150,11 +150,7 @@ def checked(events: Iterable[Event], after: int = 0, previous: str = NOTHING) ->
     for event in events:
         campaign = campaign or event.campaign
         place = f"event {after + 1}"
-        if event.version > VERSION or event.kind not in KINDS:
-            raise UnsupportedVersion(
-                f"{place} is {shown(event.kind)} of version {event.version}: this version knows up to {VERSION}; "
-                "use the newer heterobandits that wrote it"
-            )
+        refuse_newer(event, place)
         if event.number != after + 1 or event.campaign != campaign:
             raise NotInOrder(
                 f"{place} is missing: event {event.number} of campaign {shown(event.campaign)} is in its place"
@@ -165,6 +161,15 @@ def checked(events: Iterable[Event], after: int = 0, previous: str = NOTHING) ->
             raise NotInOrder(f"{place} is not what its hash says: it was changed")
         yield event
         after, previous = event.number, event.hash
+
+
+def refuse_newer(event: Event, place: str) -> None:
+    """Refuse an event that a newer version has written: it is never guessed at."""
+    if event.version > VERSION or event.kind not in KINDS:
+        raise UnsupportedVersion(
+            f"{place} is {shown(event.kind)} of version {event.version}: this version knows up to {VERSION}; "
+            "use the newer heterobandits that wrote it"
+        )
 
 
 def line(event: Event) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heterobandits.campaigns.events import VERSION, Event
+from heterobandits.campaigns.events import Event, refuse_newer
 from heterobandits.campaigns.inputs import (
     MOST_PAIRS,
     agents_from,
@@ -28,7 +28,6 @@ from heterobandits.campaigns.rounds import Given, Pair, Round, Rounds, Told
 from heterobandits.campaigns.state import ROLES, Agent, Arm, Link, Row, State, located, moment
 from heterobandits.errors import (
     InvalidInput,
-    UnsupportedVersion,
     choice,
     listed,
     shown,
@@ -72,15 +71,10 @@ def fold(events: Iterable[Event], state: State | None = None) -> State:
 
 def _apply(state: State, event: Event) -> None:
     """Let an event take effect on a state that nobody else holds."""
-    apply = APPLY.get(event.kind)
-    if apply is None or event.version > VERSION:
-        raise UnsupportedVersion(
-            f"event {event.number} is {shown(event.kind)} of version {event.version}: this version knows up to {VERSION}; "
-            "use the newer heterobandits that wrote it"
-        )
+    refuse_newer(event, f"event {event.number}")
     if event.number != state.number + 1:
         raise InvalidInput(f"event {event.number} does not follow on event {state.number}")
-    _numbered(event, lambda: apply(state, event))
+    _numbered(event, lambda: APPLY[event.kind](state, event))
     state.number, state.hash, state.changed = event.number, event.hash, event.time
 
 
@@ -98,7 +92,8 @@ def _numbered(event: Event, apply: Callable[[], Any]) -> Any:
 
 def created(event: Event) -> State:
     """The state that a campaign begins with."""
-    if event.kind != "created" or event.number != 1 or event.version > VERSION:
+    refuse_newer(event, "event 1")
+    if event.kind != "created" or event.number != 1:
         raise InvalidInput(f"event 1 is {shown(event.kind)}: a campaign begins with 'created'")
     if not CAMPAIGN.fullmatch(event.campaign):
         raise InvalidInput(f"campaign is {shown(event.campaign)}: an id of 12 letters from 0 to f")

@@ -15,14 +15,12 @@ import typer
 from heterobandits.cli import interrupts
 from heterobandits.cli.workers import supervised
 from heterobandits.errors import InvalidInput
+from heterobandits.web import COUNTED
 
 DATABASE = "campaigns.db"
 PORT = 8765
 WAITING = 1024  # connections that wait to be accepted
 LAST_SECONDS = 20  # that requests have to come to an end
-COUNTED = (
-    "PROMETHEUS_MULTIPROC_DIR"  # where processes count together, as prometheus_client calls it
-)
 
 
 def serve(

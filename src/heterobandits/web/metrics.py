@@ -7,13 +7,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from heterobandits.web import COUNTED
 from heterobandits.web.guard import ROUTE
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-TOGETHER = (
-    "PROMETHEUS_MULTIPROC_DIR"  # the folder of what several processes count, if there are several
-)
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -43,7 +41,7 @@ class Metrics:
     def page(self) -> bytes:
         """All counts as Prometheus reads them."""
         registry = self._registry
-        if TOGETHER in os.environ:
+        if COUNTED in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
