@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heterobandits.campaigns.finding import all_found, found, readable
+from heterobandits.campaigns.story import printable
 from heterobandits.cli.campaign_options import (
+    DAMAGED,
     CampaignOption,
     FileArgument,
     LevelOption,
@@ -22,11 +25,9 @@ from heterobandits.cli.campaign_options import (
     season_of,
     shown_work,
 )
-from heterobandits.cli.campaign_reading import DAMAGED, all_found, found, readable
 from heterobandits.cli.campaign_words import (
     print_done,
     print_json,
-    printable,
 )
 from heterobandits.cli.options import QuietOption, TableOrJson
 

@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heterobandits.campaigns.finding import readable
+from heterobandits.campaigns.story import waits
 from heterobandits.cli.campaign_options import (
+    DAMAGED,
     CampaignOption,
     FileArgument,
     LevelOption,
@@ -16,7 +19,6 @@ from heterobandits.cli.campaign_options import (
     opened,
     shown_work,
 )
-from heterobandits.cli.campaign_reading import DAMAGED, readable
 from heterobandits.cli.campaign_texts import (
     parted,
 )
@@ -24,7 +26,6 @@ from heterobandits.cli.campaign_words import (
     arm_entries,
     pair_entries,
     print_json,
-    waits,
 )
 from heterobandits.cli.options import QuietOption, TableOrJson
 from heterobandits.errors import InvalidInput, shown
@@ -195,8 +196,9 @@ def history(
     Of a damaged log all events are shown that can be read; then the exit code is 1.
     """
     from heterobandits.campaigns.state import id_of, located
+    from heterobandits.campaigns.story import Story, about, told
     from heterobandits.cli.campaign_tables import print_table
-    from heterobandits.cli.campaign_words import Story, about, entry, told
+    from heterobandits.cli.campaign_words import entry
     from heterobandits.errors import whole_number
 
     whole_number(last, "--last", 1)

@@ -13,10 +13,11 @@ import typer
 from heterobandits.errors import MOST_NAMED, InvalidInput, composed, shown
 
 if TYPE_CHECKING:
+    from heterobandits.campaigns.finding import Found
     from heterobandits.campaigns.log import Log, Request
     from heterobandits.campaigns.state import State
-    from heterobandits.cli.campaign_reading import Found
 
+DAMAGED = 1  # the exit code of what shows a log that is not whole
 FileArgument = Annotated[
     str,
     typer.Argument(
@@ -131,7 +132,7 @@ def opened(file: str, campaign: str | None) -> Iterator[tuple["Log", "State"]]:
 
 def chosen(log: "Log", campaign: str | None, file: str) -> "Found":
     """The campaign of this name or id, or the only one that is there."""
-    from heterobandits.cli.campaign_reading import all_found, found
+    from heterobandits.campaigns.finding import all_found, found
 
     ids = [head.campaign for head in log.store.heads()]
     if not ids:

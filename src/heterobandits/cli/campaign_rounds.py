@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heterobandits.campaigns.story import waits
 from heterobandits.cli.campaign_options import (
     CampaignOption,
     FileArgument,
@@ -29,7 +30,6 @@ from heterobandits.cli.campaign_words import (
     pair_entries,
     print_change,
     print_json,
-    waits,
 )
 from heterobandits.cli.options import TableOrJson
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from heterobandits.cli.campaign_words import printable
+from heterobandits.campaigns.story import printable
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.answers import Estimate

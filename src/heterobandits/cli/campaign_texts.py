@@ -6,7 +6,7 @@ Names may have these marks themselves: what counts is which parts are names that
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from heterobandits.cli.campaign_words import waits
+from heterobandits.campaigns.story import waits
 from heterobandits.errors import InvalidInput, shown
 
 if TYPE_CHECKING:

@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from heterobandits.cli.campaign_words import Story, printable
+from heterobandits.campaigns.story import Story, printable
 from heterobandits.errors import InvalidInput
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
     from heterobandits.campaigns.log import Log
     from heterobandits.campaigns.state import State
-
-DAMAGED = 1  # the exit code of what shows a log that is not whole
 
 
 class Found(NamedTuple):
