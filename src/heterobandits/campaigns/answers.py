@@ -28,7 +28,9 @@ Counts = npt.NDArray[np.int32]
 
 MOST_VISITS = 1_000_000  # to come, that are looked ahead to
 MOST_TOLD = 8  # arms in a sentence
-RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()  # of states, which do not change
+# Of states, which do not change: many people look at the same one.
+RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()
+ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,13 @@ def visits_of(state: State) -> list[int]:
 
 def answers(state: State) -> Answers:
     """What can be said of the arms that are not retired."""
+    if state not in ANSWERED:
+        ANSWERED[state] = answered(state)
+    return ANSWERED[state]
+
+
+def answered(state: State) -> Answers:
+    """The same, worked out."""
     here = [n for n, arm in enumerate(state.arms) if not arm.retired]
     order = ranked(state)
     candidates, pairs = here, []
@@ -254,8 +263,9 @@ def tables_of_visits(
     made = {}
     for arm in arms:
         tables = np.zeros((2, len(state.rows), len(numbers[arm])), np.int32)
-        for row, column, tests, found in cells[arm]:
-            tables[:, row, column] += (tests, found)
+        rows, columns, tests, found = np.array(cells[arm], np.int32).reshape(-1, 4).T
+        for table, counts in zip(tables, (tests, found), strict=True):
+            np.add.at(table, (rows, columns), counts)
         made[arm] = (numbers[arm], tables[0], tables[1])
     return made
 
