@@ -1,5 +1,7 @@
 """CSV files as spreadsheets write them: read whatever their dialect, with the line of every mistake."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.spreadsheets import (
     inert,
     outcome_of,
+    pasted_agents,
+    pasted_arms,
     plain,
     read_agents,
     read_arms,
@@ -134,6 +138,83 @@ class TestMistakes:
         for path in (tmp_path, tmp_path / "none.csv"):
             with pytest.raises(InvalidInput, match="cannot read "):
                 read_arms(path)
+
+
+class TestPasted:
+    """Texts that were copied, with or without a line that names their columns."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Ana\t0.9\t1\nBéa\t0.75\t12",
+            "Ana\t0,9\r\nBéa\t0,75\t12\r\n",
+            "Ana;0,9\nBéa;0,75;12",
+            "\n\nAna,0.9,\n\nBéa,.75, 12",
+            '"Ana","0.9"\n"Béa","0.75","12"',
+            "Tests;Name;Sensitivity\n;Ana;0,9\n12;Béa;0,75",
+            "name\tsensitivity\ttests\nAna\t0.9\nBéa\t0.75\t12",
+        ],
+    )
+    def test_agents(self, text):
+        read = pasted_agents(text)
+        assert [(one["name"], one["sensitivity"], one["tests"]) for one in read] == [
+            ("Ana", 0.9, 1),
+            ("Béa", 0.75, 12),
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "name"),
+        [
+            ('"Smith, Ana",0.9', "Smith, Ana"),
+            ("Smith, Ana\t0,9", "Smith, Ana"),
+            ("Smith, Ana;0,9", "Smith, Ana"),
+            ('"a ""b"" c";0,9', 'a "b" c'),
+        ],
+    )
+    def test_a_comma_or_quotes_in_a_name(self, text, name):
+        (one,) = pasted_agents(text)
+        assert (one["name"], one["sensitivity"]) == (name, 0.9)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["river\nElm, 1\nx;y", "\n river \r\nElm, 1\r\n\r\nx;y", "NAME\nriver\n\"Elm, 1\"\nx;y",
+         "river\tfar\t3\nElm, 1\nx;y\tnear", 'river\n"Elm, 1"\n"x;y"'],
+    )  # fmt: skip
+    def test_arms_are_whole_lines_or_the_first_column(self, text):
+        assert pasted_arms(text) == ["river", "Elm, 1", "x;y"]
+
+    def test_mistakes_have_the_line_and_no_file(self):
+        with pytest.raises(Wrong) as raised:
+            pasted_agents("\nAna;0,9\n\nBen;1,2\n;0,5\nAna;x")
+        assert raised.value.errors == (
+            ("line 4: sensitivity", "line 4: sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
+            ("line 5: name", "line 5: name is blank: every agent has a name"),
+            ("line 6: name", "line 6: name is 'Ana': that name is taken"),
+            ("line 6: sensitivity", "line 6: sensitivity is 'x': a sensitivity is a probability in (0, 1]"),
+        )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("read", "text", "message"),
+        [
+            (pasted_agents, "", "agents is empty: at least one agent"),
+            (pasted_arms, "\n \n", "arms is empty: at least one arm"),
+            (pasted_agents, "Name;Sens\nAna;1", "line 1: unknown column 'Sens': known are name, sensitivity"),
+            (pasted_agents, "name\n", "the text has no lines after the first: at least one"),
+            (pasted_agents, "Ana,0.9\nBen,0.8,1,1,1", "line 2 has 5 cells: name, sensitivity, tests, unless the first line"),
+            (pasted_arms, "name,district\nx,1", "line 1: unknown column 'district': known are name"),
+            (pasted_arms, "\tfar\nx", "line 1: name is '': a name is a text that is not blank"),
+            (pasted_arms, 'a\n"b', "line 2: this is no CSV: unexpected end of data"),
+        ],
+    )  # fmt: skip
+    def test_what_is_no_table(self, read, text, message):
+        with pytest.raises(InvalidInput) as raised:
+            read(text)
+        assert str(raised.value).startswith(message)
+
+    @given(st.text(), st.sampled_from([pasted_agents, pasted_arms]))
+    def test_any_text_is_read_or_refused(self, text, read):
+        with contextlib.suppress(InvalidInput):
+            assert read(text)
 
 
 class TestOutcomes:

@@ -241,7 +241,7 @@ def composed(text: str) -> str:
 
 def appearance(name: str) -> str:
     """What people see of a name: characters of no width are left out, and blanks are one blank."""
-    seen = "".join(c for c in name if unicodedata.category(c) != "Cf")
+    seen = name if name.isascii() else "".join(c for c in name if unicodedata.category(c) != "Cf")
     return " ".join(seen.split())
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from heterobandits.campaigns.story import Story, printable
-from heterobandits.errors import InvalidInput
+from heterobandits.errors import InvalidInput, appearance
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
@@ -55,6 +55,12 @@ def all_found(log: "Log") -> Iterator[Found]:
     """All campaigns, in the order of their creation."""
     for head in log.store.heads():
         yield found(log, head.campaign)
+
+
+def namesake(log: "Log", name: str) -> Found | None:
+    """The campaign that is called so, or looks as if it were."""
+    seen = appearance(name)
+    return next((there for there in all_found(log) if appearance(there.name) == seen), None)
 
 
 def last_name(log: "Log", campaign: str) -> str:

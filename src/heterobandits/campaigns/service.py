@@ -29,7 +29,7 @@ from heterobandits.campaigns.inputs import (
 from heterobandits.campaigns.log import ELSEWHERE, Done, Log, Request
 from heterobandits.campaigns.rounds import Given, Round
 from heterobandits.campaigns.state import ROLES, State, id_of, moment
-from heterobandits.errors import InvalidInput, choice, listed, shown
+from heterobandits.errors import InvalidInput, choice, delta_from, listed, shown
 from heterobandits.plans import Explanation, Plan
 
 CALIBRATED = (
@@ -44,9 +44,13 @@ class Stale(InvalidInput):
     """A correction of what has changed since the one who corrects has looked."""
 
 
-def create(
-    log: Log,
-    request: Request,
+def create(log: Log, request: Request, **given: Any) -> Done:
+    """A new campaign, of what `created_body` takes; its id is `done.state.campaign`."""
+    draft = Draft("created", created_body(**given))
+    return log.begin(secrets.token_hex(ID_BYTES), request, [draft])
+
+
+def created_body(
     *,
     name: str,
     agents: Any,
@@ -56,17 +60,18 @@ def create(
     memory: int | None = None,
     seed: int = 0,
     season: int | None = None,
-) -> Done:
-    """A new campaign; its id is `done.state.campaign`."""
+) -> dict[str, Any]:
+    """A new campaign as it stands in its first event; all that is wrong with it is named at once."""
     errors = Collected()
     text = errors.of("name", called, name)
     team = errors.all("agents", agents_from, agents)
     places = errors.all("arms", arms_from, arms)
     start = errors.all("seed", seed_from, seed)
     rounds = errors.all("season", season_from, season)
-    chosen = errors.all("policy", policy_from, policy, delta, rounds, memory)
+    level = None if delta is None else errors.all("delta", delta_from, delta)
+    chosen = errors.all("policy", policy_from, policy, level, rounds, memory)
     errors.end()
-    body = {
+    return {
         "name": text,
         "agents": [{"name": n, **r.body} for n, r in team or ()],
         "arms": [{"name": n} for n in places or ()],
@@ -74,7 +79,6 @@ def create(
         "seed": start,
         "season": rounds,
     }
-    return log.begin(secrets.token_hex(ID_BYTES), request, [Draft("created", body)])
 
 
 def add_agents(log: Log, campaign: str, request: Request, agents: Any) -> Done:
@@ -386,25 +390,44 @@ def issue_link(
     expires: str | None = None,
 ) -> tuple[Done, str]:
     """A link for somebody, and its token, which nobody can read again: the log has only its hash."""
+    done, (token,) = issue_links(
+        log, campaign, request, [(name, agent)], role=role, expires=expires
+    )
+    return done, token
+
+
+def issue_links(
+    log: Log,
+    campaign: str,
+    request: Request,
+    holders: Iterable[tuple[str, Any]],
+    *,
+    role: str,
+    expires: str | None = None,
+) -> tuple[Done, list[str]]:
+    """Links for several, all of them or none: of each the name, and the one agent it is for or None; and their tokens."""
     choice(role, "role", ROLES)
-    link, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(TOKEN_BYTES)
-    token = f"hb_{campaign}_{link}_{secret}"
+    whose = list(holders)
+    links = [secrets.token_hex(ID_BYTES) for _ in whose]
+    tokens = [f"hb_{campaign}_{link}_{secrets.token_urlsafe(TOKEN_BYTES)}" for link in links]
 
     def make(state: State) -> list[Draft]:
         until = None if expires is None else moment(expires, "expires")
         if until is not None and until <= moment(now()):
             raise InvalidInput(f"expires is {shown(expires)}: a time to come")
-        body = {
-            "link": link,
-            "role": role,
-            "name": called(name),
-            "agent": None if agent is None else id_of("agent", state.agent(agent)),
-            "expires": None if until is None else timestamp(until),
-            "token_hash": token_hash(token),
-        }
-        return [Draft("link issued", body)]
+        return [
+            Draft("link issued", {
+                "link": link,
+                "role": role,
+                "name": called(name),
+                "agent": None if agent is None else id_of("agent", state.agent(agent)),
+                "expires": None if until is None else timestamp(until),
+                "token_hash": token_hash(token),
+            })
+            for link, token, (name, agent) in zip(links, tokens, whose, strict=True)
+        ]  # fmt: skip
 
-    return log.write(campaign, request, make), token
+    return log.write(campaign, request, make), tokens
 
 
 def revoke_link(log: Log, campaign: str, request: Request, link: str) -> Done:

@@ -1,7 +1,7 @@
 """What people keep in spreadsheets: agents, arms and outcomes read from CSV, and visits written as CSV.
 
-The first line of a file names its columns, in any order and case. Commas, semicolons and tabs part them; with semicolons a
-number may have a decimal comma. Each mistake is named with its line.
+The first line of a file names its columns, in any order and case; of what is pasted it may be missing. Commas, semicolons and
+tabs part them; with semicolons and tabs a number may have a decimal comma. Each mistake is named with its line.
 """
 
 import csv
@@ -24,6 +24,8 @@ from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown, unknown
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet computes begins with one of these
+MARKS = ",;\t"  # what parts cells
+PASTED = ("name", "sensitivity", "tests")  # the columns of agents where no line names them
 OUTCOME_FIELDS = ("agent", "arm", "outcome", "successes", "tests")
 TEXTS = ("name", "agent", "arm")  # columns in which a comma is a comma
 VISIT_FIELDS = ("round", "planned", "agent", "arm", "successes", "tests", "status")
@@ -75,9 +77,47 @@ def read_team(agents: Path, arms: Path) -> tuple[list[dict[str, Any]], list[str]
 
 def read_agents(path: Path) -> list[dict[str, Any]]:
     """The agents of a file with the columns name, sensitivity, false_positive_rate, tests, calibration ...; all checked."""
-    rows = lines_of(path, AGENT_FIELDS, ("name",))
+    return _agents(lines_of(path, AGENT_FIELDS, ("name",)), str(path))
+
+
+def read_arms(path: Path) -> list[str]:
+    """The names of the arms of a file, in its column name."""
+    return _arms(lines_of(path, ("name",), ("name",)), str(path))
+
+
+def pasted_agents(text: str) -> list[dict[str, Any]]:
+    """The agents of a text with such columns; without a line that names them they are name, sensitivity and perhaps tests."""
+    if has_head(text, AGENT_FIELDS):
+        return _agents(lines_in(text, "", AGENT_FIELDS, ("name",)))
+    # Commas part nothing where anything else can: they may be in a name, or in a number.
+    mark = next((mark for mark in reversed(MARKS) if mark in first_of(text)), ",")
+    made, errors = [], []
+    for number, cells in _cells(text, mark, ""):
+        if any(cells[len(PASTED) :]):
+            place = _place("", number)
+            many = (
+                f"{len(cells)} cells: {', '.join(PASTED)}, unless the first line names the columns"
+            )
+            errors.append((place, f"{place} has {many}"))
+        made.append(_line(number, PASTED, cells, mark))
+    if errors:
+        raise Wrong(errors)
+    return _agents(made)
+
+
+def pasted_arms(text: str) -> list[str]:
+    """The names of arms in a text, one a line, or in the first column of a spreadsheet; a first line `name` may be above them."""
+    if has_head(text, ("name",)):
+        return _arms(lines_in(text, "", ("name",), ("name",)))
+    # A comma or a semicolon in a list of names is most likely part of a name: nothing is cut off there.
+    rows = _cells(text, "\t", "")
+    return _arms([_line(number, ("name",), cells, "\t") for number, cells in rows])
+
+
+def _agents(rows: Sequence[Line], what: str = "") -> list[dict[str, Any]]:
+    """The agents in these lines, checked."""
     given = [_agent(row.cells) for row in rows]
-    places = _places(path, rows)
+    places = [_place(what, row.number) for row in rows]
     blank = {
         _of(place, "name") for place, one in zip(places, given, strict=True) if "name" not in one
     }
@@ -91,11 +131,11 @@ def read_agents(path: Path) -> list[dict[str, Any]]:
     return [{"name": name, **reports.body} for name, reports in made]
 
 
-def read_arms(path: Path) -> list[str]:
-    """The names of the arms of a file, in its column name."""
-    rows = lines_of(path, ("name",), ("name",))
-    given = [{"name": plain(row.cells["name"])} for row in rows]
-    return arms_from(given, place=_places(path, rows).__getitem__, of=_of)
+def _arms(rows: Sequence[Line], what: str = "") -> list[str]:
+    """The names of the arms in these lines, checked."""
+    given = [{"name": plain(row.cells.get("name", ""))} for row in rows]
+    places = [_place(what, row.number) for row in rows]
+    return arms_from(given, place=places.__getitem__, of=_of)
 
 
 def read_outcomes(path: Path) -> list[tuple[str, str | tuple[str, str], str]]:
@@ -105,7 +145,7 @@ def read_outcomes(path: Path) -> list[tuple[str, str | tuple[str, str], str]]:
     """
     errors, made = Collected(), []
     for row in lines_of(path, OUTCOME_FIELDS, ("agent",)):
-        place = f"{path}, line {row.number}"
+        place = _place(str(path), row.number)
         entry = errors.of(place, _entry, row.cells)
         if entry is not None:
             made.append((place, *entry))
@@ -147,40 +187,75 @@ def outcome_of(text: str) -> int | tuple[int, int] | str:
 
 def lines_of(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[Line]:
     """The lines of a file that are not blank, by the columns that its first line names."""
-    text = text_of(path)
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    mark = max(",;\t", key=first.count)
-    rows = _cells(text, mark, path)
+    return lines_in(text_of(path), str(path), columns, needed)
+
+
+def lines_in(text: str, what: str, columns: Sequence[str], needed: Sequence[str]) -> list[Line]:
+    """The same of a text; `what` it is called stands before the line of each mistake, if it is called anything."""
+    mark = _mark_of_head(text)
+    rows = _cells(text, mark, what)
     number, head = next(rows, (1, [""]))
-    names = ["_".join(re.split(r"[\s_-]+", cell.lower())) for cell in head]
+    names = [_column(cell) for cell in head]
     while names and not names[-1]:
         names.pop()
+    place = _place(what, number)
     for i, name in enumerate(names):
         if name not in columns:
             raise InvalidInput(
-                f"{path}, line {number}: {unknown('column', head[i], columns)}; the first line names the columns"
+                f"{place}: {unknown('column', head[i], columns)}; the first line names the columns"
             )
         if name in names[:i]:
-            raise InvalidInput(f"{path}, line {number}: two columns are called {name!r}")
+            raise InvalidInput(f"{place}: two columns are called {name!r}")
     for name in needed:
         if name not in names:
             raise InvalidInput(
-                f"{path}, line {number}: no column is called {name!r}: the first line names the columns"
+                f"{place}: no column is called {name!r}: the first line names the columns"
             )
     made, errors = [], []
     for number, cells in rows:
         if any(cells[len(names) :]):
-            place = f"{path}, line {number}"
+            place = _place(what, number)
             errors.append((place, f"{place} has {len(cells)} cells: the first has {len(names)}"))
-        known = {name: cell for name, cell in zip(names, cells, strict=False) if cell}
-        made.append(
-            Line(number, {n: c if n in TEXTS else _decimal(c, mark) for n, c in known.items()})
-        )
+        made.append(_line(number, names, cells, mark))
     if errors:
         raise Wrong(errors)
     if not made:
-        raise InvalidInput(f"{path} has no lines after the first: at least one")
+        raise InvalidInput(f"{what or 'the text'} has no lines after the first: at least one")
     return made
+
+
+def has_head(text: str, columns: Sequence[str]) -> bool:
+    """Whether the first line that is not blank names a column.
+
+    >>> has_head("Name;Sensitivity", ("name",)), has_head("Ana;0,9", ("name",))
+    (True, False)
+    """
+    try:
+        _, head = next(_cells(text, _mark_of_head(text), ""), (1, [""]))
+    except InvalidInput:  # parted otherwise, there may be sense in it
+        return False
+    return any(_column(cell) in columns for cell in head)
+
+
+def _mark_of_head(text: str) -> str:
+    """What parts the columns that the first line names."""
+    return max(MARKS, key=first_of(text).count)
+
+
+def first_of(text: str) -> str:
+    """The first line that is not blank."""
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def _column(cell: str) -> str:
+    """The name of a column as people write it, in any case, with blanks or dashes."""
+    return "_".join(re.split(r"[\s_-]+", cell.lower()))
+
+
+def _line(number: int, names: Sequence[str], cells: Sequence[str], mark: str) -> Line:
+    """The cells of a line that are not blank, by their columns."""
+    known = {name: cell for name, cell in zip(names, cells, strict=False) if cell}
+    return Line(number, {n: c if n in TEXTS else _decimal(c, mark) for n, c in known.items()})
 
 
 def text_of(path: Path) -> str:
@@ -193,7 +268,7 @@ def text_of(path: Path) -> str:
         raise InvalidInput(f"cannot read {path}: save it as UTF-8") from None
 
 
-def _cells(text: str, mark: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+def _cells(text: str, mark: str, what: str) -> Iterator[tuple[int, list[str]]]:
     """The number and the cells of each line that is not blank; a cell in quotes may span several."""
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=True, strict=True
@@ -206,7 +281,7 @@ def _cells(text: str, mark: str, path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield begins, cells
             begins = reader.line_num + 1
     except csv.Error as error:
-        raise InvalidInput(f"{path}, line {begins}: this is no CSV: {error}") from None
+        raise InvalidInput(f"{_place(what, begins)}: this is no CSV: {error}") from None
 
 
 def _decimal(cell: str, mark: str) -> str:
@@ -234,8 +309,9 @@ def trial(text: str) -> Any:
     return text if found is None else [int(found[1]), int(found[2])]
 
 
-def _places(path: Path, rows: Sequence[Line]) -> list[str]:
-    return [f"{path}, line {row.number}" for row in rows]
+def _place(what: str, number: int) -> str:
+    """A line, of what."""
+    return f"{what}, line {number}" if what else f"line {number}"
 
 
 def _of(place: str, field: str) -> str:
@@ -251,7 +327,7 @@ def visits_csv(state: State) -> str:
         for agent, arm in round.sent:
             names = (inert(state.agents[agent].name), inert(state.arms[arm].name))
             table.writerow(
-                [round.number, round.time, *names, *_counts(round, (agent, arm)), _status(round, (agent, arm))]
+                [round.number, round.time, *names, *_counts(round, (agent, arm)), status_of(round, (agent, arm))]
             )  # fmt: skip
     return page.getvalue()
 
@@ -261,7 +337,7 @@ def _counts(round: Round, pair: Pair) -> tuple[int | str, int | str]:
     return ("", "") if told is None or told.counts is None else told.counts
 
 
-def _status(round: Round, pair: Pair) -> str:
+def status_of(round: Round, pair: Pair) -> str:
     """What is known of a visit, in a word."""
     told = round.told.get(pair)
     if told is None:
