@@ -16,6 +16,8 @@ MOST_NAMED = 12  # of those whom a round sends, in a sentence
 
 def printable(text: str) -> str:
     """The text as a terminal may have it: an event from elsewhere may say anything."""
+    if text.isprintable():  # nearly every text; it is asked of thousands
+        return text
     return "".join(
         c.encode("unicode_escape").decode()
         if c in TURNING or unicodedata.category(c) in UNPRINTABLE
@@ -98,8 +100,10 @@ class Story:
 
     def _id(self, kind: "Kind", key: str) -> str:
         """The id of an agent or arm; one from elsewhere may stand there by name."""
+        if key in self.names:
+            return key
         same = (i for i, name in self.names.items() if name == key and i.startswith(f"{kind}-"))
-        return key if key in self.names else next(same, key)
+        return next(same, key)
 
     def _reports(self, body: Mapping[str, Any]) -> dict[str, str]:
         """What is told of an agent's visits in a round, by arm: kept as events come, begun with what the state knows."""
@@ -110,11 +114,11 @@ class Story:
 
     def _known(self, round: int, agent: str) -> dict[str, str]:
         """What the state knows of an agent's visits in a round, by arm."""
+        if self._state is None:
+            return {}
         from heterobandits.campaigns.service import counts_body
         from heterobandits.campaigns.state import id_of
 
-        if self._state is None:
-            return {}
         number = self._state.agent(agent)
         visits = self._state.round(round).told.items()
         return {id_of("arm", n): counts_text(counts_body(told.counts)) for (a, n), told in visits if a == number}  # fmt: skip

@@ -1,6 +1,7 @@
 """`heterobandits campaign new`, `list`, `export`, `import` and `verify`: where campaigns come from and go to."""
 
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heterobandits.campaigns.finding import all_found, found, readable
+from heterobandits.campaigns.finding import found, namesake, readable
 from heterobandits.campaigns.story import printable
 from heterobandits.cli.campaign_options import (
     DAMAGED,
@@ -32,8 +33,12 @@ from heterobandits.cli.campaign_words import (
 from heterobandits.cli.options import QuietOption, TableOrJson
 
 if TYPE_CHECKING:
+    from heterobandits.campaigns.finding import Found
     from heterobandits.campaigns.log import Done, Log
     from heterobandits.campaigns.state import State
+    from heterobandits.campaigns.verifying import Verified
+
+NOT_COMPARED = 1  # the exit code of verify, if only the events of an audit could be checked
 
 
 def new(
@@ -66,7 +71,7 @@ def new(
     from heterobandits.campaigns import service
     from heterobandits.campaigns.examples import example
     from heterobandits.campaigns.spreadsheets import read_team
-    from heterobandits.errors import InvalidInput, appearance
+    from heterobandits.errors import InvalidInput
 
     if (from_ is None) == (template is None):
         raise InvalidInput("--from or --template: one of them says who and where")
@@ -80,9 +85,9 @@ def new(
     given |= {"name": name, "policy": policy, "delta": delta, "seed": seed}
 
     def make(log: "Log") -> "Done":
-        for there in all_found(log):
-            if appearance(there.name) == appearance(name):
-                raise InvalidInput(f"{file} has a {there.title} already: choose another name")
+        there = namesake(log, name)
+        if there is not None:
+            raise InvalidInput(f"{file} has a {there.title} already: choose another name")
         return service.create(log, by(who), **given)
 
     done = made_in(file, make)
@@ -155,20 +160,29 @@ def export(
     visits: Annotated[
         bool, typer.Option("--visits", help="The visits as CSV, for a spreadsheet.")
     ] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="The audit: a page for people, with all events in it.")
+    ] = False,
     campaign: CampaignOption = None,
 ) -> int:
-    """Write all events, a line of JSON for each, or the visits as CSV.
+    """Write all events, a line of JSON for each, the visits as CSV, or the audit as a page.
 
     Of a damaged log all events are written that can be read; then the exit code is 1.
     """
+    from heterobandits.campaigns import auditing
     from heterobandits.campaigns.events import line
     from heterobandits.campaigns.spreadsheets import visits_csv
+    from heterobandits.errors import InvalidInput
     from heterobandits.files import write_aside, writing_to
 
+    if visits and audit:
+        raise InvalidInput("--visits and --audit: one or the other")
     with log_of(file) as log:
         one = chosen(log, campaign, file)
         if visits:
             text = visits_csv(one.whole)
+        elif audit:
+            text = auditing.audit(log.store.read(one.campaign, 0, one.whole.number))
         else:
             text = "".join(f"{line(event)}\n" for event in readable(log, one.campaign))
     if output is None:
@@ -212,17 +226,28 @@ def import_events(
 
 
 def verify(
-    file: FileArgument,
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Where campaigns are kept, as elsewhere; or an audit, the page that export --audit writes.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ],
     campaign: CampaignOption = None,
     format: TableOrJson = "table",
     quiet: QuietOption = False,
-) -> None:
-    """Replay all events, check their hashes and make every plan again, bit for bit."""
+) -> int:
+    """Replay all events, check their hashes and make every plan again, bit for bit; of an audit, also that it says what its events say.
+
+    If only the events of an audit could be checked, as another version has made it, the exit code is 1.
+    """
     from heterobandits.campaigns.databases import StoreUnavailable
     from heterobandits.campaigns.verifying import verify as check
     from heterobandits.errors import InvalidInput
-    from heterobandits.plans import counted
 
+    if is_page(file):
+        return verify_audit(file, campaign, format, quiet)
     with log_of(file) as log, shown_work("verifying", quiet) as tell:
         one = chosen(log, campaign, file)
         try:
@@ -231,9 +256,66 @@ def verify(
             raise
         except InvalidInput as error:
             raise InvalidInput(f"{one.title}: {printable(str(error))}") from None
+    print_whole(one, whole, format)
+    return 0
+
+
+def verify_audit(file: str, campaign: str | None, format: str, quiet: bool) -> int:
+    """Check an audit, and say what was found; the exit code."""
+    from heterobandits.campaigns import auditing
+    from heterobandits.campaigns.spreadsheets import text_of
+    from heterobandits.campaigns.verifying import Verified
+    from heterobandits.errors import InvalidInput, composed, shown
+
+    path = Path(file)
+    if path.stat().st_size > auditing.MOST_BYTES:
+        raise InvalidInput(
+            f"{file} has over {auditing.MOST_BYTES // 1_000_000} MB: no audit is that long"
+        )
+    text = text_of(path)
+    with shown_work("verifying", quiet) as tell:
+        try:
+            found = auditing.checked_audit(text, tell)
+        except InvalidInput as error:
+            raise InvalidInput(f"{file}: {printable(str(error))}") from None
+    state = found.state
+    if campaign is not None and composed(campaign) not in (state.campaign, state.name):
+        raise InvalidInput(
+            f"{file} is the audit of {state.name!r} ({state.campaign}), not of {shown(campaign)}"
+        )
+    whole = Verified(state.number, len(state.rounds), state.hash)
+    print_whole(state, whole, format, made_with=found.maker, same_page=found.same)
+    if format == "table" and found.same:
+        print("the page says what its events say, to the letter")
+    elif format == "table":
+        print(
+            f"the text of the page was not compared with its events: {found.maker} has made it, "
+            f"and this is {auditing.maker()}"
+        )
+    return 0 if found.same else NOT_COMPARED
+
+
+def print_whole(of: "State | Found", whole: "Verified", format: str, **more: Any) -> None:
+    """That a campaign is whole."""
+    from heterobandits.plans import counted
+
     if format == "json":
-        print_json(one, events=whole.events, rounds=whole.rounds, hash=whole.hash)
+        print_json(of, events=whole.events, rounds=whole.rounds, hash=whole.hash, **more)
         return
     events, plans = counted(whole.events, "event"), counted(whole.rounds, "plan")
-    print(f"{one.name} is whole: {events}, {plans} made again")
+    print(f"{of.name} is whole: {events}, {plans} made again")
     print(f"hash {whole.hash}")
+
+
+def is_page(file: str) -> bool:
+    """Whether a file is an HTML page, by its first bytes."""
+    from heterobandits.campaigns.auditing import BEGINS
+
+    if not Path(file).is_file():
+        return False
+    try:
+        with Path(file).open("rb") as opened:
+            first = opened.read(len(BEGINS) + len(BOM_UTF8))
+    except OSError:  # which is said where it is opened as a database
+        return False
+    return first.removeprefix(BOM_UTF8).lower().startswith(BEGINS)
