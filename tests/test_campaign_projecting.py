@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -10,8 +11,17 @@ from scipy.stats import beta, binom
 from folded import after, begun, lived, planned, reported
 from heterobandits import planning
 from heterobandits.campaigns import projecting
-from heterobandits.campaigns.inputs import Reports
-from heterobandits.campaigns.projecting import Lanes, drawn_means, project, worth
+from heterobandits.campaigns.inputs import Reports, Wrong
+from heterobandits.campaigns.projecting import (
+    Guess,
+    Lanes,
+    drawn_means,
+    guess_from,
+    look_ahead,
+    looks_of,
+    project,
+    worth,
+)
 from heterobandits.campaigns.rounds import Given
 from heterobandits.core.randomness import slots, uniform
 from heterobandits.errors import InvalidInput
@@ -215,6 +225,183 @@ class TestWorth:
             state, projecting.with_other_team(state, None, (0, Reports(0.8))),
         ))  # fmt: skip
         assert (plain == other).all()
+
+
+class TestGuess:
+    """Means that somebody guesses, in place of the posterior."""
+
+    def test_means_are_even_between_the_ends_by_the_words_of_the_posterior(self):
+        state = lived(begun([0.9], 3, season=9), [0.9, 0.1, 0.4], 3)
+        means = drawn_means(state, 7, 5, Guess(0.2, 0.6))
+        for arm in range(3):
+            luck = [uniform(7, draw, 0, arm) + HALF_A_WORD for draw in range(5)]
+            assert means[arm] == pytest.approx([0.2 + 0.4 * u for u in luck], abs=1e-15)
+
+    def test_means_that_are_sure_leave_nothing_to_chance(self):
+        state = begun([0.9, {"sensitivity": 0.5, "tests": 4}], 3, season=10)
+        found = look_ahead(state, guess=Guess(0.3, 0.3), draws=5)
+        each = (0.9 + 4 * 0.5) * 0.3
+        assert found.course.detections == pytest.approx([each] * 10)
+        assert found.course.best == pytest.approx(each)
+        assert found.course.rotation == pytest.approx((0.9 + 4 * 0.5) * 0.3)
+        assert found.plain.detections == pytest.approx(10 * each)
+        assert found.plain.detections_se == pytest.approx(0.0, abs=1e-12)
+
+    def test_only_the_means_are_others(self):
+        """With the means of a posterior that is all at 0.5, a guess of 0.5 plays the same rounds."""
+        state = begun([1.0, 0.5], 4, policy="min-width")
+        pulls = np.array([[10**8] * 4, [0] * 4])
+        state = replace(state, pulls=pulls, successes=pulls // 2)
+        plain, guessed = (
+            project(state, rounds=9, draws=20, guess=g) for g in (None, Guess(0.5, 0.5))
+        )
+        assert guessed.detections == pytest.approx(plain.detections, rel=1e-3)
+        assert (guessed.low, guessed.high) == (plain.low, plain.high)
+
+    def test_it_goes_for_what_another_team_is_worth(self):
+        state = begun([0.4], 2, season=10)
+        found = worth(state, add=Reports(0.8), guess=Guess(0.5, 0.5), draws=4)
+        assert found.plain.detections == pytest.approx(10 * 0.4 * 0.5)
+        assert found.more == pytest.approx(10 * 0.8 * 0.5)
+        both = look_ahead(state, add=Reports(0.8), guess=Guess(0.5, 0.5), draws=4)
+        assert both.worth == found
+
+    @pytest.mark.parametrize(
+        ("low", "high", "wrong"),
+        [
+            (0.6, 0.2, {"low": "low is 0.6 and high 0.2: the lowest mean comes first"}),
+            (-0.1, 2, {"low": "low is -0.1: a mean is", "high": "high is 2: a mean is"}),
+            ("much", 0.5, {"low": "low is 'much': a mean is"}),
+        ],
+    )
+    def test_what_is_no_guess(self, low, high, wrong):
+        with pytest.raises(Wrong) as caught:
+            guess_from(low, high)
+        found = dict(caught.value.errors)
+        assert found.keys() == wrong.keys()
+        assert all(found[field].startswith(text) for field, text in wrong.items())
+
+    def test_ends_may_be_none_and_all(self):
+        assert guess_from(0, 1) == Guess(0.0, 1.0)
+        assert guess_from(0.3, 0.3) == Guess(0.3, 0.3)
+
+
+class TestCourse:
+    """Round by round: against plans one by one, worlds enumerated in full, and all assignments."""
+
+    @pytest.mark.parametrize("options", [{"season": 20}, {"policy": "cucb"}])
+    def test_every_round_is_what_planning_it_gives(self, options):
+        state = lived(begun(SEVERAL, 5, **options), [0.9, 0.2, 0.6, 0.5, 0.1], 4)
+        found = look_ahead(state, rounds=4, draws=3, seed=5).course
+        means = drawn_means(state, 5, 3)
+        until = [
+            np.mean([slow(state, 5, draw, means[:, draw], rounds)[0] for draw in range(3)])
+            for rounds in range(1, 5)
+        ]
+        assert found.detections == pytest.approx(np.diff([0.0, *until]))
+
+    @pytest.mark.parametrize("high", [1.0, 0.5])
+    def test_one_agent_and_two_arms_in_full(self, high):
+        """Min-width goes to either arm, then to the other, then to the one that had the success; of equals to either.
+
+        With s m for the chance of a success on an arm of the mean m, drawn evenly up to `high`: E m = h/2, E m^2 = h^2/3. In round 3
+        the first arm alone has had a success with probability s m (1 - s n), none or both with 1 - s (m + n) + 2 s^2 m n.
+        """
+        s, e1, e2, draws = 0.8, high / 2, high**2 / 3, 20_000
+        found = look_ahead(
+            begun([s], 2, policy="min-width"), rounds=3, draws=draws, guess=Guess(0.0, high)
+        ).course
+        one = 2 * s * e2 * (1 - s * e1)
+        even = 0.5 * (2 * e1 - s * (2 * e2 + 2 * e1**2) + 2 * s**2 * 2 * e1 * e2)
+        error = s * high * math.sqrt(1 / 12) / math.sqrt(draws)
+        for ours, exact in zip(found.detections, [s * e1, s * e1, s * (one + even)], strict=True):
+            assert abs(ours - exact) < FAR * error
+        assert abs(found.rotation - s * e1) < FAR * error
+        assert abs(found.best - s * high * 2 / 3) < FAR * error
+        assert found.detections[2] > found.rotation + FAR * error
+        assert found.detections[0] + found.detections[1] == pytest.approx(2 * found.rotation)
+
+    @pytest.mark.parametrize("arms", [5, 3], ids=["arms for all", "fewer arms than agents"])
+    def test_the_best_assignment_is_the_best_of_all(self, arms):
+        state = begun(SEVERAL, arms, season=9)
+        if arms == 3:
+            state = after(state, FEWER)
+        found = look_ahead(state, rounds=2, draws=6, seed=3).course
+        free = [n for n, arm in enumerate(state.arms) if not arm.retired]
+        places = [*free, *[None] * max(0, 3 - len(free))]
+        finds = [0.4, 3 * 0.9, 0.6]
+        best = [
+            max(
+                sum(w * means[n] for w, n in zip(finds, sent, strict=True) if n is not None)
+                for sent in permutations(places, 3)
+            )
+            for means in drawn_means(state, 3, 6).T
+        ]
+        assert found.best == pytest.approx(np.mean(best))
+        assert max(found.detections) <= found.best
+
+    def test_each_look_is_the_end_of_fewer_rounds(self):
+        state = lived(begun([{"sensitivity": 0.9, "tests": 9}], 2, season=60), [0.9, 0.2], 2)
+        found = look_ahead(state, rounds=40, draws=30).course
+        assert [look.round for look in found.looks] == [
+            4,
+            7,
+            10,
+            14,
+            17,
+            20,
+            24,
+            27,
+            30,
+            34,
+            37,
+            40,
+        ]
+        for look in found.looks[::3]:
+            fewer = project(state, rounds=look.round, draws=30)
+            assert (look.known, look.known_se) == (fewer.best_known, fewer.best_known_se)
+            assert sum(found.detections[: look.round]) == pytest.approx(fewer.detections)
+        assert found.looks[0].known < found.looks[-1].known
+
+    @pytest.mark.parametrize("rounds", [1, 2, 11, 12, 13, 1000])
+    def test_looks_are_few_and_end_at_the_end(self, rounds):
+        looks = looks_of(rounds)
+        assert len(looks) == min(rounds, 12)
+        assert looks[-1] == rounds
+        apart = np.diff([0, *looks])
+        assert apart.min() >= 1
+        assert apart.max() - apart.min() <= 1
+
+    def test_it_says_what_the_others_say(self, monkeypatch):
+        state = lived(begun(SEVERAL, 5, season=20), [0.9, 0.2, 0.6, 0.5, 0.1], 4)
+        told = []
+        found = look_ahead(state, add=Reports(0.7), draws=23, tell=told.append)
+        assert found.plain == project(state, draws=23)
+        assert found.worth == worth(state, add=Reports(0.7), draws=23)
+        assert sum(found.course.detections) == pytest.approx(found.plain.detections)
+        assert 16 * found.course.rotation == pytest.approx(found.plain.rotation)
+        assert told == sorted(told)
+        assert told[-1] == 1.0
+        monkeypatch.setattr(projecting, "CELLS", 75)
+        assert look_ahead(state, add=Reports(0.7), draws=23) == found
+        alone = look_ahead(state, draws=23, tell=told.append)
+        assert (alone.plain, alone.course, alone.worth) == (found.plain, found.course, None)
+        assert told[-1] == 1.0
+
+    def test_who_is_told_may_end_it(self):
+        class Enough(Exception):
+            """Nobody wants to know any more."""
+
+        told = []
+
+        def tell(share):
+            told.append(share)
+            if share > 0.2:
+                raise Enough
+
+        with pytest.raises(Enough):
+            look_ahead(begun([0.9], 2, season=100), draws=2, tell=tell)
+        assert len(told) == 21
 
 
 class TestHow:

@@ -1,7 +1,7 @@
 """The rest of a season, played on draws from the posterior   docs/campaigns-answers.md
 
-Every draw is a world: means of all arms from their exact posteriors, in which the campaign's policy plans the rounds to come
-and learns from what they yield. Draws are lanes of the kernels that plan a real round. All randomness is by address, so
+Every draw is a world: means of all arms from their exact posteriors, or as somebody guesses them, in which the campaign's policy plans
+the rounds to come and learns from what they yield. Draws are lanes of the kernels that plan a real round. All randomness is by address, so
 that the same question has the same answer, and two teams are compared on the same worlds and the same luck:
 
     the mean of arm n             (seed, draw, round 0, slot n)
@@ -11,7 +11,7 @@ that the same question has the same answer, and two teams are compared on the sa
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from heterobandits.campaigns.events import Draft, sealed
 from heterobandits.campaigns.folding import fold
-from heterobandits.campaigns.inputs import Reports, seed_from
+from heterobandits.campaigns.inputs import Collected, Reports, Wrong, seed_from
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.core.assignment import assign, table
 from heterobandits.core.randomness import WORD_SIZE, round_words, slots
-from heterobandits.errors import InvalidInput, appearance, whole_number
+from heterobandits.errors import InvalidInput, appearance, probability, whole_number
 from heterobandits.intervals import Posteriors, exactly_known, order_threshold
 from heterobandits.matching import each_its_own
 from heterobandits.simulation import available_threads
@@ -41,6 +41,7 @@ CELLS = 4_000_000  # of a table, agents by arms by draws, at a time
 STEPS = 512  # between which the distribution of a mean is taken to be even
 OUTSIDE = 40.0  # ln of the share of a posterior that is cut off at its ends, at most, below 0
 LOW, HIGH = 0.1, 0.9
+MOST_LOOKS = 12  # of a course: whether the best arm is known costs about as much as a round
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,66 @@ class Worth:
     more_se: float
 
 
+@dataclass(frozen=True)
+class Guess:
+    """Every arm has a mean drawn evenly between these two, in place of its posterior: for a campaign that knows nothing yet."""
+
+    low: float
+    high: float
+
+
+class Look(NamedTuple):
+    """After so many rounds, the share of draws in which the best arm is known, and its standard error."""
+
+    round: int
+    known: float
+    known_se: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """How the rounds to come are expected to go, one after the other.
+
+    Attributes
+    ----------
+    detections
+        The true detections expected of each round, the next one first.
+    rotation, best
+        Those of any round if the agents went round the arms in turn, and of the best assignment that there is, which
+        whoever knows the means would make: by the inequality of rearrangement, whoever finds most on the arm with the highest mean.
+    looks
+        At rounds that are spaced evenly, MOST_LOOKS at most and the last among them: whether the best arm is known.
+    """
+
+    detections: tuple[float, ...]
+    rotation: float
+    best: float
+    looks: tuple[Look, ...]
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """The rest of the season at once: what it is expected to yield, how it goes, and what another team is worth if one was named."""
+
+    plain: Projection
+    course: Course
+    worth: Worth | None
+
+
 class Played(NamedTuple):
-    """Of each draw: the detections expected with its means, those made, those of a rotation, and whether the best is known."""
+    """Of each draw: the detections expected with its means, those made, those of a rotation, and whether the best is known.
+
+    Beside that, a round's detections if the means were known; and, for a course, those expected round by round, shape (draws,
+    rounds), and whether the best is known at each look, shape (draws, looks).
+    """
 
     expected: Floats
     made: Floats
     rotation: Floats
     best_known: Floats
+    best: Floats
+    course: Floats
+    known: Floats
 
 
 def silent(share: float) -> None:
@@ -101,16 +155,19 @@ def project(
     seed: int = 0,
     add: Reports | None = None,
     revise: tuple[int, Reports] | None = None,
+    guess: Guess | None = None,
     tell: Callable[[float], None] = silent,
 ) -> Projection:
     """What the rest of the season is expected to yield, if nobody is absent and nothing closed.
 
-    `add` is one more agent, who reports like this; `revise` an agent, by number, whose reports are these from now on. `tell` is
-    told the share that is done. Outcomes that rounds still wait for are not known.
+    `add` is one more agent, who reports like this; `revise` an agent, by number, whose reports are these from now on; `guess` says
+    what the means are, in place of what is known. `tell` is told the share that is done, and may end it all by raising. Outcomes
+    that rounds still wait for are not known.
     """
     length = rounds_from(state, rounds)
     changed = with_other_team(state, add, revise)
-    return summed_up(length, played(changed, length, draws_from(draws), seed_from(seed), tell))
+    how = (length, draws_from(draws), seed_from(seed))
+    return summed_up(length, played(changed, *how, tell, guess))
 
 
 def worth(
@@ -121,15 +178,58 @@ def worth(
     rounds: int | None = None,
     draws: int = 200,
     seed: int = 0,
+    guess: Guess | None = None,
     tell: Callable[[float], None] = silent,
 ) -> Worth:
     """What one more agent, or one whose reports are others, is worth in the rest of the season."""
     how = (rounds_from(state, rounds), draws_from(draws), seed_from(seed))
     changed = with_other_team(state, add, revise)
-    plain = played(state, *how, lambda share: tell(0.5 * share))
-    other = played(changed, *how, lambda share: tell(0.5 + 0.5 * share))
-    more, error = mean_and_error(other.expected - plain.expected)
-    return Worth(summed_up(how[0], plain), summed_up(how[0], other), more, error)
+    plain = played(state, *how, lambda share: tell(0.5 * share), guess)
+    other = played(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
+    return compared(how[0], plain, other)
+
+
+def look_ahead(
+    state: State,
+    *,
+    add: Reports | None = None,
+    rounds: int | None = None,
+    draws: int = 200,
+    seed: int = 0,
+    guess: Guess | None = None,
+    tell: Callable[[float], None] = silent,
+) -> Ahead:
+    """What `project` and, with one more agent, `worth` say of the rest of the season, and how it goes round by round."""
+    how = (rounds_from(state, rounds), draws_from(draws), seed_from(seed))
+    changed = None if add is None else with_other_team(state, add, None)
+    part = 1.0 if changed is None else 0.5
+    looks = looks_of(how[0])
+    plain = played(state, *how, lambda share: tell(part * share), guess, looks)
+    found = None
+    if changed is not None:
+        other = played(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
+        found = compared(how[0], plain, other)
+    return Ahead(summed_up(how[0], plain), course_of(how[0], looks, plain), found)
+
+
+def guess_from(low: Any, high: Any) -> Guess:
+    """The means somebody guesses, between `low` and `high`."""
+    errors = Collected()
+    ends = [
+        errors.of(name, lambda value, name: probability(value, name, "mean", "[0, 1]"), value)
+        for name, value in (("low", low), ("high", high))
+    ]
+    errors.end()
+    least, most = (end or 0.0 for end in ends)
+    if least > most:
+        raise Wrong([("low", f"low is {least:g} and high {most:g}: the lowest mean comes first")])
+    return Guess(least, most)
+
+
+def looks_of(rounds: int) -> tuple[int, ...]:
+    """The rounds of a course after which is looked whether the best arm is known."""
+    count = min(rounds, MOST_LOOKS)
+    return tuple(-(-rounds * i // count) for i in range(1, count + 1))
 
 
 def rounds_from(state: State, rounds: Any) -> int:
@@ -184,16 +284,39 @@ def summed_up(rounds: int, played: Played) -> Projection:
     return Projection(rounds, draws, detections, error, low, high, rotation, known, known_error)
 
 
+def compared(rounds: int, plain: Played, other: Played) -> Worth:
+    """What the other team is worth, draw by draw."""
+    more, error = mean_and_error(other.expected - plain.expected)
+    return Worth(summed_up(rounds, plain), summed_up(rounds, other), more, error)
+
+
+def course_of(rounds: int, looks: Sequence[int], played: Played) -> Course:
+    """The course that all draws make."""
+    rotation, best = float(played.rotation.mean()) / rounds, float(played.best.mean())
+    seen = zip(looks, played.known.T, strict=True)
+    known = (Look(number, *mean_and_error(column)) for number, column in seen)
+    return Course(tuple(played.course.mean(axis=0).tolist()), rotation, best, tuple(known))
+
+
 def mean_and_error(values: Floats) -> tuple[float, float]:
     """The mean and its standard error."""
     return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def played(
-    state: State, rounds: int, draws: int, seed: int, tell: Callable[[float], None]
+    state: State,
+    rounds: int,
+    draws: int,
+    seed: int,
+    tell: Callable[[float], None],
+    guess: Guess | None = None,
+    looks: Sequence[int] = (),
 ) -> Played:
-    """The rounds to come in so many draws, as many of them at a time as there is room for, in a thread for each core."""
-    means = drawn_means(state, seed, draws)
+    """The rounds to come in so many draws, as many of them at a time as there is room for, in a thread for each core.
+
+    With looks, after these rounds, the course is kept too: a number for each round of each draw.
+    """
+    means = drawn_means(state, seed, draws, guess)
     size = max(1, CELLS // (len(state.rows) * len(state.arms)))
     cores = available_threads()
     parts = []
@@ -203,18 +326,27 @@ def played(
             shares = [part for part in np.array_split(block, cores) if len(part)]
             lanes = [Lanes(state, seed, int(part[0]), means[:, part]) for part in shares]
             for number in range(1, rounds + 1):
-                list(pool.map(Lanes.play, lanes))
+                found = list(pool.map(Lanes.play, lanes))
+                if looks:
+                    for part, expected in zip(lanes, found, strict=True):
+                        part.course.append(expected)
+                if number in looks:
+                    for part, known in zip(lanes, pool.map(Lanes.best_known, lanes), strict=True):
+                        part.known.append(known)
                 tell((first + len(block) * number / rounds) / draws)
             parts += [part.results(rounds) for part in lanes]
     return Played(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def drawn_means(state: State, seed: int, draws: int) -> Floats:
-    """Means of all arms from their posteriors, arms by draws.
+def drawn_means(state: State, seed: int, draws: int, guess: Guess | None = None) -> Floats:
+    """Means of all arms from their posteriors, arms by draws; or evenly from the guess, by the same words.
 
     By inverting the distribution function, which is taken to be straight between STEPS + 1 means that are evenly spaced where
     the posterior is: its density is a step function, and a draw is off by less than 1/1000 of the posterior's standard deviation.
     """
+    luck = uniforms(seed, 0, 0, 0, len(state.arms), draws)
+    if guess is not None:
+        return guess.low + (guess.high - guess.low) * luck
     known = Posteriors.of(state.team, *state.knowledge.tables)
     lower, upper = known.ends(OUTSIDE)
     grid = np.linspace(0.0, 1.0, STEPS + 1)
@@ -222,7 +354,6 @@ def drawn_means(state: State, seed: int, draws: int) -> Floats:
     heights = np.array([known.log_likelihood(means) for means in places])
     density = np.exp(heights - heights.max(axis=0))
     below = np.cumsum(density[1:] + density[:-1], axis=0)
-    luck = uniforms(seed, 0, 0, 0, len(state.arms), draws)
     out = np.empty((len(state.arms), draws))
     for n in range(len(out)):
         share = np.concatenate([[0.0], below[:, n] / below[-1, n]])
@@ -256,9 +387,11 @@ class Lanes:
         self.total = np.repeat(state.pulls.sum(axis=0)[:, None], lanes, axis=1)
         self.past: list[tuple[Places, Places, Places]] = []  # for a window
         self.expected, self.made = np.zeros((2, lanes))
+        self.course: list[Floats] = []
+        self.known: list[Floats] = []
 
-    def play(self) -> None:
-        """The next round of every draw."""
+    def play(self) -> Floats:
+        """The next round of every draw: the detections that are expected of it."""
         sent = self.assigned()
         arm = np.minimum(sent, len(self.means) - 1)
         gone = sent < len(self.means)
@@ -267,9 +400,11 @@ class Lanes:
         tests = np.where(gone, np.array(self.team.tests)[rows], 0)
         mean = self.means[arm, lanes]
         found = self.outcomes(arm, tests, mean)
-        self.expected += (tests * np.array(self.team.sensitivities)[rows] * mean).sum(axis=0)
+        expected = (tests * np.array(self.team.sensitivities)[rows] * mean).sum(axis=0)
+        self.expected += expected
         self.elapsed += 1
         self.remember(arm, tests, found)
+        return np.asarray(expected, np.float64)
 
     def assigned(self) -> Places:
         """The arm of every agent in turn, turns by draws; one that is none for who stays home."""
@@ -355,7 +490,15 @@ class Lanes:
         """What came of so many rounds."""
         each = self.means[self.free].sum(axis=0) / max(len(self.free), len(self.turns))
         rotation = rounds * float(self.team.worth[self.turns].sum()) * each
-        return Played(self.expected, self.made, rotation, self.best_known())
+        kept = (by_draw(part, len(self.expected)) for part in (self.course, self.known))
+        return Played(
+            self.expected, self.made, rotation, self.best_known(), self.best_possible(), *kept
+        )
+
+    def best_possible(self) -> Floats:
+        """A round's detections of the best assignment: who finds most to the arm with the highest mean, and so on."""
+        falling = -np.sort(-self.means[self.free], axis=0)[: len(self.turns)]
+        return np.asarray(self.team.worth[self.turns][: len(falling)] @ falling, np.float64)
 
     def best_known(self) -> Floats:
         """Whether the evidence is enough that the best arm is above each other one, 1 or 0."""
@@ -368,6 +511,11 @@ class Lanes:
         i, j = (np.broadcast_to(n * lanes + every, others.shape).ravel() for n in (best, others))
         enough = known.evidence(i, j) >= order_threshold(arms, share)
         return np.asarray(enough.reshape(others.shape).all(axis=0), np.float64)
+
+
+def by_draw(noted: Sequence[Floats], draws: int) -> Floats:
+    """What was noted of every draw, time after time, with a row for each draw."""
+    return np.array(noted, np.float64).reshape(len(noted), draws).T
 
 
 def succeeded(luck: Floats, tests: Places, chance: Floats) -> Places:
