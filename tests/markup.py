@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 class Page(HTMLParser):
     """Whether tags are balanced, what the page refers to, its alternative texts, and its text."""
 
-    VOID = frozenset({"meta", "br", "img", "hr", "input"})
+    VOID = frozenset({"meta", "br", "img", "hr", "input", "link"})
 
     def __init__(self, text):
         super().__init__()

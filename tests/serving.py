@@ -44,6 +44,24 @@ class Asker(httpx.Client):
         super().__init__(transport=transport, base_url="http://127.0.0.1", headers=headers)
 
 
+class Visitor(Asker):
+    """A browser without JavaScript: it holds links as cookies, and sends forms as a page of the site does."""
+
+    def __init__(self, app, *tokens):
+        super().__init__(app, None)
+        self._tokens = tokens
+
+    def __enter__(self):
+        super().__enter__()
+        for token in self._tokens:
+            assert self.get(f"/enter/{token}").status_code == 200
+        return self
+
+    def submit(self, path, /, **fields):
+        """What a form is answered with; the next page is not opened."""
+        return self.post(path, data=fields, headers={"Origin": "http://127.0.0.1"})
+
+
 class Inside(httpx.BaseTransport):
     """The app answers in this process; what it fails with is raised here, if it is strict."""
 

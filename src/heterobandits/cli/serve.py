@@ -1,14 +1,14 @@
 """`heterobandits serve`: campaigns over HTTP."""
 
-import ipaddress
 import os
 import signal
 import socket
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from heterobandits.cli.workers import supervised
 from heterobandits.errors import InvalidInput
 from heterobandits.web import COUNTED
 
+if TYPE_CHECKING:
+    from heterobandits.campaigns.store import Store
+
 DATABASE = "campaigns.db"
 PORT = 8765
 WAITING = 1024  # connections that wait to be accepted
@@ -24,6 +27,7 @@ LAST_SECONDS = 20  # that requests have to come to an end
 
 
 def serve(
+    context: typer.Context,
     database: Annotated[
         str,
         typer.Option(
@@ -40,8 +44,15 @@ def serve(
         int, typer.Option(help="The port to listen at; 0 takes one that is free.", min=0, max=65535)
     ] = PORT,
     workers: Annotated[int, typer.Option(help="How many processes answer.", min=1, max=64)] = 1,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo",
+            help="A made-up half season to look at, in a database that is gone when the server stops.",
+        ),
+    ] = False,
 ) -> int:
-    """Serve the campaigns of a database over HTTP, until Ctrl-C.
+    """Serve the campaigns of a database as pages and over HTTP, until Ctrl-C.
 
     Example: heterobandits serve --database rangers.db
     """
@@ -51,12 +62,18 @@ def serve(
         raise InvalidInput(
             f"serve needs {error.name}: pip install 'heterobandits[campaigns]'"
         ) from None
+    source = context.get_parameter_source("database")
+    if demo and source is not None and source.name == "COMMANDLINE":
+        raise InvalidInput("--demo has a database of its own: leave out --database")
     with listening(host, port) as place, ExitStack() as end:
+        if demo:
+            folder = end.enter_context(TemporaryDirectory(prefix="heterobandits-demo-"))
+            database = str(Path(folder) / "demo.db")
         if workers > 1:  # which count their requests together, in files
             os.environ[COUNTED] = end.enter_context(TemporaryDirectory(prefix="heterobandits-"))
         from heterobandits.campaigns.databases import name_of
         from heterobandits.campaigns.store import Store
-        from heterobandits.web.access import VARIABLE, owner_of
+        from heterobandits.web.access import VARIABLE, is_loopback, owner_of
         from heterobandits.web.warming import load_kernels
 
         with Store(database) as store:  # and no connection crosses a fork
@@ -66,19 +83,22 @@ def serve(
             began = time.monotonic()
             load_kernels()
             note(f"loaded in {time.monotonic() - began:.1f} s")
-            owner_hash, token = owner_of(store, os.environ.get(VARIABLE))
+            owner_hash, token = owner_of(store, None if demo else os.environ.get(VARIABLE))
+            links = demo_links(store) if demo else []
         base = f"http://{written(host)}:{place.getsockname()[1]}"
         if not is_loopback(host):
             note(
                 f"warning: {base} is open to the network without TLS, and whoever listens there reads the tokens; "
                 "put a server with TLS in front of it"
             )
-        print(f"{name_of(database)} is served at {base}", flush=True)
+        print(f"{'A demo' if demo else name_of(database)} is served at {base}", flush=True)
         if token is not None:
             print(f"the owner's link, which is shown this once: {base}/enter/{token}", flush=True)
+        for whose, opens in links:
+            print(f"{whose}: {base}/enter/{opens}", flush=True)
         if workers == 1:
             check = interrupts.raised()
-            answer(place, database, owner_hash)
+            answer(place, database, owner_hash, demo)
             check()
         else:
             taken = place.getsockname()[1]
@@ -86,13 +106,30 @@ def serve(
 
             def work() -> None:
                 with listening(host, taken, shared=True) as own:
-                    answer(own, database, owner_hash)
+                    answer(own, database, owner_hash, demo)
 
             supervised(workers, work, note)
     return 0
 
 
-def answer(place: socket.socket, database: str, owner_hash: str) -> None:
+def demo_links(store: "Store") -> list[tuple[str, str]]:
+    """A made-up half season in the database, and who else may look at it: whose a link is, and its token."""
+    from heterobandits.campaigns import service
+    from heterobandits.campaigns.demo import PLANNER, begin_demo
+    from heterobandits.campaigns.log import Log, Request
+
+    log = Log(store)
+    campaign = begin_demo(log)
+    made = []
+    for role, name, agent in (("reporter", "Femi", "Femi"), ("viewer", "the wall", None)):
+        _, token = service.issue_link(
+            log, campaign, Request(PLANNER), role=role, name=name, agent=agent
+        )
+        made.append((f"the link of {name}, a {role}", token))
+    return made
+
+
+def answer(place: socket.socket, database: str, owner_hash: str, demo: bool) -> None:
     """Answer requests until a signal comes; those that have begun come to their end."""
     import uvicorn
 
@@ -104,7 +141,7 @@ def answer(place: socket.socket, database: str, owner_hash: str) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     with Store(database) as store:
         settings = uvicorn.Config(
-            create_app(Log(store), owner_hash),
+            create_app(Log(store), owner_hash, demo),
             access_log=False,  # the address of a link is its key
             log_level="warning",
             server_header=False,
@@ -136,14 +173,6 @@ def listening(host: str, port: int, shared: bool = False) -> socket.socket:
             f"cannot listen at {host}:{port}: {why}; choose another --port or --host"
         ) from None
     return place
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def written(host: str) -> str:

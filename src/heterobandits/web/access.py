@@ -30,12 +30,13 @@ REPORTERS = PLANNERS | {"reporter"}
 READERS = PLANNERS | {"viewer"}
 ALL = READERS | {"reporter"}
 
-ONE = "/api/campaigns/{campaign}"
-ALLOWED: dict[tuple[str, str], frozenset[str]] = {
+ONE = "/api/campaigns/{campaign}"  # for programs
+HOME = "/campaigns/{campaign}"  # for people
+Table = dict[tuple[str, str], frozenset[str]]
+API: Table = {
     ("GET", "/api/openapi.json"): ANYONE,
     ("GET", "/api/health"): ANYONE,
     ("GET", "/metrics"): ANYONE,
-    ("GET", "/enter/{token}"): ANYONE,
     ("GET", "/api/campaigns"): ALONE,
     ("POST", "/api/campaigns"): ALONE,
     ("POST", "/api/campaigns/import"): ALONE,
@@ -66,6 +67,44 @@ ALLOWED: dict[tuple[str, str], frozenset[str]] = {
     ("POST", f"{ONE}/links"): OWNERS,
     ("DELETE", f"{ONE}/links/{{link}}"): OWNERS,
 }
+PAGES: Table = {
+    ("GET", "/"): ANYONE,
+    ("GET", "/enter/{token}"): ANYONE,
+    ("POST", "/leave"): ANYONE,
+    ("GET", "/static/{name}"): ANYONE,
+    ("GET", "/new"): ALONE,
+    ("POST", "/new"): ALONE,
+    ("POST", "/new/check"): ALONE,
+    ("POST", "/new/try"): ALONE,
+    ("GET", HOME): READERS,
+    ("GET", f"{HOME}/wall"): READERS,
+    ("GET", f"{HOME}/plan"): PLANNERS,
+    ("POST", f"{HOME}/plan"): PLANNERS,
+    ("GET", f"{HOME}/rounds"): READERS,
+    ("GET", f"{HOME}/rounds/{{round}}"): READERS,
+    ("POST", f"{HOME}/rounds/{{round}}/override"): PLANNERS,
+    ("POST", f"{HOME}/rounds/{{round}}/close"): PLANNERS,
+    ("GET", f"{HOME}/report"): REPORTERS,
+    ("POST", f"{HOME}/rounds/{{round}}/outcomes/{{agent}}"): REPORTERS,
+    ("GET", f"{HOME}/ahead"): READERS,
+    ("GET", f"{HOME}/ahead/run"): READERS,
+    ("GET", f"{HOME}/compare"): READERS,
+    ("GET", f"{HOME}/history"): PLANNERS,
+    ("POST", f"{HOME}/notes"): PLANNERS,
+    ("GET", f"{HOME}/audit.html"): PLANNERS,
+    ("GET", f"{HOME}/events.ndjson"): PLANNERS,
+    ("GET", f"{HOME}/visits.csv"): READERS,
+    ("GET", f"{HOME}/team"): OWNERS,
+    ("POST", f"{HOME}/agents"): OWNERS,
+    ("POST", f"{HOME}/agents/{{agent}}"): OWNERS,
+    ("POST", f"{HOME}/arms"): OWNERS,
+    ("POST", f"{HOME}/arms/{{arm}}"): OWNERS,
+    ("POST", f"{HOME}/settings"): OWNERS,
+    ("POST", f"{HOME}/links"): OWNERS,
+    ("POST", f"{HOME}/links/{{link}}"): OWNERS,
+    ("POST", f"{HOME}/cards"): OWNERS,
+}
+ALLOWED = API | PAGES
 
 OWNER = "owner"  # the setting that has the hash of the server's token, and who it says it is
 VARIABLE = "HETEROBANDITS_OWNER_TOKEN"
@@ -116,7 +155,7 @@ class Gate:
             raise NotAdmitted(f"{given}: send the token of a link as Authorization: Bearer hb_...")
         if campaign is not None and caller.campaign not in (None, campaign):
             raise not_there(campaign)
-        if caller.role not in ALLOWED.get((method, route), frozenset()):
+        if not may(caller.role, method, route):
             raise Forbidden(f"a link for a {caller.role} does not allow {method} {route}")
         if campaign is None:
             return caller, None
@@ -129,6 +168,11 @@ class Gate:
 def same(one: str, other: str) -> bool:
     """Whether two texts are the same, in a time that does not depend on where they differ; any letters may be in them."""
     return hmac.compare_digest(one.encode(), other.encode())
+
+
+def may(role: str, method: str, route: str) -> bool:
+    """Whether a role opens a route."""
+    return role in ALLOWED.get((method, route), frozenset())
 
 
 def is_open(method: str, route: str) -> bool:
@@ -194,6 +238,14 @@ class Slowing:
 
     def __len__(self) -> int:
         return len(self._bad)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def network(address: str | None) -> str:

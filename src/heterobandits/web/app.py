@@ -21,9 +21,21 @@ from heterobandits.web import (
 )
 from heterobandits.web.access import ALLOWED, ANYONE, Gate, Slowing
 from heterobandits.web.metrics import Counted, Metrics
-from heterobandits.web.problems import KINDS, MEDIA, ProblemDetails, handle_problems
+from heterobandits.web.problems import KINDS, MEDIA, ProblemDetails
+from heterobandits.web.site import (
+    ahead,
+    entering,
+    knowing,
+    making,
+    managing,
+    planning,
+    proving,
+    reporting,
+)
+from heterobandits.web.site.paging import handle_errors
 
 ROUTERS = (routes_server, routes_campaigns, routes_rounds, routes_knowledge, routes_links)
+PAGES = (entering, making, knowing, planning, reporting, ahead, proving, managing)
 THREADS = 2  # that answer requests: more would take the interpreter from whoever holds the database
 SCHEMAS = "#/components/schemas/"
 PROBLEM = {MEDIA: {"schema": {"$ref": f"{SCHEMAS}ProblemDetails"}}}
@@ -44,8 +56,8 @@ CAMPAIGN = {
 }
 
 
-def create_app(log: Log, owner_hash: str) -> FastAPI:
-    """The app over these campaigns; who holds the token with this hash owns the server."""
+def create_app(log: Log, owner_hash: str, demo: bool = False) -> FastAPI:
+    """The app over these campaigns; who holds the token with this hash owns the server. A demo says so on every page."""
     app = FastAPI(
         title="heterobandits",
         version=version("heterobandits"),
@@ -60,10 +72,11 @@ def create_app(log: Log, owner_hash: str) -> FastAPI:
     app.state.gate = Gate(log, owner_hash)
     app.state.slowing = Slowing()
     app.state.metrics = Metrics()
+    app.state.demo = demo
     app.state.long = anyio.CapacityLimiter(1)
-    for module in ROUTERS:
+    for module in (*ROUTERS, *PAGES):
         app.include_router(module.router)
-    handle_problems(app)
+    handle_errors(app)
     app.add_middleware(Counted, metrics=app.state.metrics)
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     return app

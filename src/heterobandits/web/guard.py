@@ -83,7 +83,7 @@ class Guarded(APIRoute):
             request.scope[ROUTE] = route
             if is_open(request.method, route):
                 return await handle(request)
-            caller, state = await admit(request, route)
+            caller, state = await admit(request, route, bearer(request))
             check_queries(request.query_params, fields.queries)
             known = state if request.method == "GET" and unchanged(request, state) else None
             if known is not None and of_campaign:
@@ -113,9 +113,8 @@ async def asked_of(request: Request) -> Asked:
 Asking = Annotated[Asked, Depends(asked_of)]
 
 
-async def admit(request: Request, route: str) -> tuple[Caller, State | None]:
+async def admit(request: Request, route: str, token: str | None) -> tuple[Caller, State | None]:
     """Who asks, if it may; the bearer of a bad token waits for the answer."""
-    token = bearer(request)
     campaign = request.path_params.get("campaign")
     gate: Gate = request.app.state.gate
     try:

@@ -115,19 +115,23 @@ def handle_problems(app: FastAPI) -> None:
 def answered(error: InvalidInput, path: str) -> Response:
     """The answer to an error."""
     more: dict[str, Any] = {}
-    cause: Exception = error
     if isinstance(error, Refused):
         more["current"] = error.current
-        cause = error.error
     if isinstance(error, Wrong):
         more["errors"] = [{"path": place, "message": message} for place, message in error.errors]
-    kind = next(kind for kind in KINDS if isinstance(cause, kind.error))
+    kind = kind_of(error)
     headers = {}
     if kind.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if kind.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
     return problem(kind.status, kind.name, kind.title, str(error), path, headers, **more)
+
+
+def kind_of(error: InvalidInput) -> Kind:
+    """What an error is called, and its status."""
+    cause = error.error if isinstance(error, Refused) else error
+    return next(kind for kind in KINDS if isinstance(cause, kind.error))
 
 
 def problem(

@@ -1,24 +1,12 @@
-"""Routes of links: issued, listed, revoked, and where a link leads."""
+"""Routes of links: issued, listed and revoked."""
 
-from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse
+from fastapi import APIRouter, Response
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.log import Log
-from heterobandits.pages import rendered
 from heterobandits.web import bodies, shapes, views
-from heterobandits.web.access import Caller
-from heterobandits.web.guard import Asking, Guarded, slow_down
+from heterobandits.web.guard import Asking, Guarded
 from heterobandits.web.problems import NotFound
 from heterobandits.web.replies import reply
-
-PRIVATE = {  # the address is the key: it is kept nowhere and told to nobody
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-}
 
 router = APIRouter(route_class=Guarded)
 
@@ -49,26 +37,6 @@ def revoke_link(asked: Asking, link: str) -> Response:
     done = service.revoke_link(asked.log, asked.id, asked.asker, link)
     state = views.after(asked.log, done)
     return reply(state, views.link(state, state.links[link]))
-
-
-@router.get(
-    "/enter/{token}",
-    response_class=HTMLResponse,
-    responses={404: {"description": "It opens nothing", "content": {"text/html": {}}}},
-)
-async def enter(request: Request, token: str) -> Response:
-    """Where a link leads: what it is for."""
-    caller = await run_in_threadpool(request.app.state.gate.caller, token)
-    if caller is None:
-        await slow_down(request)
-        return HTMLResponse(rendered("enter.html", caller=None, campaign=None), 404, PRIVATE)
-    name = await run_in_threadpool(named, request.app.state.log, caller)
-    return HTMLResponse(rendered("enter.html", caller=caller, campaign=name), 200, PRIVATE)
-
-
-def named(log: Log, caller: Caller) -> str | None:
-    """The name of the campaign that a link is of."""
-    return None if caller.campaign is None else log.state(caller.campaign).name
 
 
 def address(base: str, token: str) -> str:

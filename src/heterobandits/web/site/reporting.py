@@ -1,0 +1,175 @@
+"""What came of visits: reported with a thumb, corrected with the history beside it."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.events import Event
+from heterobandits.campaigns.inputs import NOT_DONE
+from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.state import State, id_of
+from heterobandits.campaigns.story import counts_text
+from heterobandits.errors import InvalidInput, choice
+from heterobandits.web.access import check_agent
+from heterobandits.web.guard import Asked, Asking, found
+from heterobandits.web.problems import kind_of
+from heterobandits.web.site.paging import REFUSED, Form, Paged, home, page, seen_again
+from heterobandits.web.site.words import outcome_text, tests_of
+
+LAST = 12  # visits that are shown after they were reported
+ROUNDS = 40  # in which those are looked for
+SINGLE = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button says
+DOES = (*SINGLE, "count", "withdraw")
+KINDS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
+
+router = APIRouter(route_class=Paged, include_in_schema=False)
+
+
+class Visit(NamedTuple):
+    """A visit on the page: whose, where, with how many tests, and what is known of it with how that came to be."""
+
+    round: int
+    agent: str
+    name: str
+    arm: str
+    place: str
+    tests: int
+    told: Told | None
+    text: str
+    past: list[tuple[str, str, str]]
+
+    @property
+    def key(self) -> str:
+        """What tells it apart on the page."""
+        return f"visit-{self.round}-{self.agent}-{self.arm}"
+
+
+@router.get("/campaigns/{campaign}/report")
+def read_report(request: Request, asked: Asking) -> Response:
+    """The visits that wait, and those that were reported last."""
+    return shown(request, asked)
+
+
+def shown(
+    request: Request,
+    asked: Asked,
+    status: int = 200,
+    wrong: tuple[str, str] | None = None,
+) -> Response:
+    """The page of reports; `wrong` is the visit that was refused, and why."""
+    state, own = asked.state, asked.caller.agent
+    last = state.rounds[max(0, len(state.rounds) - ROUNDS) :]
+    waits = [
+        visit_of(state, at, pair, {})
+        for at in (state.round(number) for number in sorted(state.waiting, reverse=True))
+        for pair in at.missing
+        if own in (None, pair[0])
+    ]
+    told = [
+        (known.event, at, pair)
+        for at in last
+        for pair, known in at.told.items()
+        if own in (None, pair[0]) and pair in at.sent
+    ]
+    latest = sorted(told, key=lambda one: one[0], reverse=True)[:LAST]
+    past = past_of(asked, [at for _, at, _ in latest])
+    return page(
+        request,
+        "reporting.html",
+        asked,
+        status,
+        waits=waits,
+        reported=[visit_of(state, at, pair, past) for _, at, pair in latest],
+        wrong=wrong,
+        own=None if own is None else state.agents[own].name,
+        rounds=len(state.rounds),
+    )
+
+
+def visit_of(state: State, at: Round, pair: tuple[int, int], past: dict[Any, Any]) -> Visit:
+    """A visit as the page has it."""
+    agent, arm = pair
+    told, tests = at.told.get(pair), tests_of(state, agent, at)
+    ids = (id_of("agent", agent), id_of("arm", arm))
+    return Visit(
+        at.number,
+        ids[0],
+        state.agents[agent].name,
+        ids[1],
+        state.arms[arm].name,
+        tests,
+        told,
+        "" if told is None else outcome_text(told, tests),
+        past.get((at.number, ids[0]), []),
+    )
+
+
+def past_of(asked: Asked, rounds: list[Round]) -> dict[tuple[int, str], list[tuple[str, str, str]]]:
+    """How the outcomes of these rounds came to be: by round and agent the time, who, and what it was."""
+    made: dict[tuple[int, str], list[tuple[str, str, str]]] = {}
+    if not rounds:
+        return made
+    first = min(at.event for at in rounds)
+    for event, text in told_since(asked.log.store.read(asked.id, first)):
+        key = (event.body["round"], event.body["agent"])
+        made.setdefault(key, []).append((event.time, event.who, text))
+    return made
+
+
+def told_since(events: list[Event]) -> Iterator[tuple[Event, str]]:
+    """The events about outcomes, with what each made of them."""
+    for event in events:
+        if event.kind in KINDS:
+            counts = "" if event.kind == "withdrawn" else counts_text(event.body)
+            yield event, f"{KINDS[event.kind]}{counts}"
+
+
+@router.post("/campaigns/{campaign}/rounds/{round}/outcomes/{agent}")
+async def tell(request: Request, asked: Asking, round: int, agent: str) -> Response:
+    """What came of a visit: a first report; with what was seen of it before, a correction, or taken back."""
+    return await run_in_threadpool(told, request, asked, round, agent)
+
+
+def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
+    """The page after an outcome was told, or the page again with what is wrong with it."""
+    number = asked.agent(agent)
+    check_agent(asked.caller, number)
+    at = found(asked.state.round, round)
+    key = (id_of("agent", number), id_of("arm", found(asked.state.arm, form_arm(asked))))
+    try:
+        write(asked, at.number, key)
+    except InvalidInput as error:
+        kind = kind_of(error)
+        if kind.status not in REFUSED:
+            raise
+        place = f"visit-{at.number}-{'-'.join(key)}"
+        return shown(request, asked, kind.status, (place, str(error)))
+    return seen_again(home(asked.id, f"/report?saved={at.number}-{key[0]}"))
+
+
+def form_arm(asked: Asked) -> str:
+    """The arm that the form is about."""
+    return Form(asked.body).text("arm")
+
+
+def write(asked: Asked, round: int, key: tuple[str, str]) -> None:
+    """Do what a form says."""
+    form = Form(asked.body)
+    do = choice(form.text("do"), "do", DOES)
+    seen = form.whole("seen")
+    where = (asked.log, asked.id, asked.asker, round)
+    if do == "withdraw":
+        service.withdraw(*where, [key], seen)
+        return
+    outcome: Any = SINGLE.get(do)
+    if do == "count":
+        outcome = (form.whole("successes"), form.whole("tests"))
+        if None in outcome:
+            raise InvalidInput("say how many were found, of how many tests")
+    if seen is None:
+        service.report(*where, {key: outcome})
+    else:
+        service.correct(*where, {key: outcome}, seen)

@@ -1,0 +1,61 @@
+// What pages do by themselves: times in the reader's zone, a wall that shows what is new, forms that are looked at while one changes them.
+"use strict";
+
+function localTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    if (!Number.isNaN(moment.valueOf())) {
+      time.title = time.textContent.trim();
+      time.textContent = moment.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+    }
+  }
+}
+
+async function fetched(address) {
+  const answer = await fetch(address, { cache: "no-store" });
+  if (!answer.ok) throw new Error(String(answer.status));
+  return new DOMParser().parseFromString(await answer.text(), "text/html");
+}
+
+function replaced(selector, other) {
+  const here = document.querySelector(selector);
+  const there = other.querySelector(selector);
+  if (here && there) {
+    here.replaceWith(document.adoptNode(there));
+    localTimes(document.querySelector(selector));
+  }
+}
+
+// The wall: asks every few seconds, and shows what is new only if something is.
+const wall = document.querySelector("[data-refresh]");
+if (wall) {
+  const seconds = Number(wall.dataset.refresh);
+  setInterval(async () => {
+    if (!document.getElementById("refresh").checked || document.hidden) return;
+    try {
+      const other = await fetched(location.href);
+      if (other.body.dataset.number !== document.body.dataset.number) {
+        replaced("[data-refresh]", other);
+        document.body.dataset.number = other.body.dataset.number;
+      }
+    } catch { /* the next time */ }
+  }, 1000 * seconds);
+}
+
+// A form that changes nothing: what it shows follows what is ticked.
+for (const form of document.querySelectorAll("form[data-live]")) {
+  form.addEventListener("change", async () => {
+    const address = `${form.action}?${new URLSearchParams(new FormData(form))}`;
+    try {
+      replaced("#live", await fetched(address));
+      history.replaceState(null, "", address);
+    } catch { form.requestSubmit(); }
+  });
+}
+
+for (const button of document.querySelectorAll("[data-print]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => window.print());
+}
+
+localTimes(document);

@@ -1,0 +1,383 @@
+"""Pages of rounds and reports: what is planned is what was shown, what is changed by hand is recorded as such, what is reported is saved."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.demo import HALF, MEANS, SEASON, begin_demo, half_season
+from heterobandits.campaigns.log import Request
+from heterobandits.campaigns.prices import prices
+from heterobandits.campaigns.standing import standing
+from heterobandits.campaigns.verifying import replayed
+from heterobandits.plans import SENTENCES
+from heterobandits.web.site.words import WHY
+from markup import Page
+from serving import NORTH, OWNER, Visitor, app_on
+
+ME = Request("Vera")
+
+
+class Park:
+    """A campaign, and a browser that holds the owner's link."""
+
+    def __init__(self, folder):
+        self.app, self.log = app_on(folder / "campaigns.db")
+        self.id = service.create(self.log, ME, **NORTH).state.campaign
+        self.visitor = Visitor(self.app, OWNER).__enter__()
+
+    @property
+    def state(self):
+        return self.log.state(self.id)
+
+    def get(self, part=""):
+        return self.visitor.get(f"/campaigns/{self.id}{part}")
+
+    def submit(self, part, **fields):
+        return self.visitor.submit(f"/campaigns/{self.id}{part}", **fields)
+
+    def planned(self, **fields):
+        """The number of a round that was planned on its page."""
+        answer = self.submit("/plan", number=self.state.number, **fields)
+        assert answer.status_code == 303, answer.text
+        return int(answer.headers["location"].rpartition("/")[2])
+
+    def visit(self, number, agent):
+        """The address, and the arm, of a visit."""
+        which = self.state.agent(agent)
+        (arm,) = self.state.round(number).arms_of(which)
+        return f"/rounds/{number}/outcomes/agent-{which + 1}", f"arm-{arm + 1}"
+
+    def told(self, number, agent):
+        which = self.state.agent(agent)
+        round = self.state.round(number)
+        (arm,) = round.arms_of(which)
+        return round.told.get((which, arm))
+
+
+@pytest.fixture
+def park(tmp_path):
+    made = Park(tmp_path)
+    yield made
+    made.visitor.__exit__()
+    made.log.store.close()
+
+
+def text_of(answer):
+    return Page(answer.text).text
+
+
+class TestPlan:
+    """A plan is looked at as often as one likes, and recorded as it was shown."""
+
+    def test_looking_changes_nothing_and_recording_records_what_was_shown(self, park):
+        before = park.state.number
+        query = "?absent=agent-2&closed=arm-1"
+        page = text_of(park.get(f"/plan{query}"))
+        assert page == text_of(park.get(f"/plan{query}"))
+        assert park.state.number == before
+        number = park.planned(absent="agent-2", closed="arm-1")
+        round = park.state.round(number)
+        assert round.given.absent == {1}
+        assert round.given.closed == {0}
+        assert round.assignment[1] is None
+        assert 0 not in round.assignment
+        for agent, arm in round.sent:
+            assert f"{park.state.agents[agent].name} {park.state.arms[arm].name}" in page
+        assert "Ben stays home Away this round." in page
+
+    def test_it_says_what_each_circumstance_costs(self, park):
+        given, _ = service.preview(park.state, absent=["Ana"], closed=["hill"])
+        costs = prices(park.state, given)
+        page = text_of(park.get("/plan?absent=agent-1&closed=arm-2"))
+        assert len(costs.constraints) == 2
+        for one in costs.constraints:
+            assert one.text in page
+        assert f"expected to make {costs.expected:.2f} detections" in page
+
+    def test_pairs_that_are_set(self, park):
+        fields = {"kind": ["forced", "forbidden", "forced"], "agent": ["agent-1", "agent-2", ""]}
+        fields["arm"] = ["arm-3", "arm-4", ""]
+        round = park.state.round if park.state.rounds else None
+        assert round is None
+        number = park.planned(**fields)
+        given = park.state.round(number).given
+        assert given.forced == {(0, 2)}
+        assert given.forbidden == {(1, 3)}
+        assert park.state.round(number).assignment[0] == 2
+        page = text_of(park.get(f"/rounds/{number}"))
+        assert "Ana had to go to gate." in page
+        assert "Ben could not go to lake." in page
+        assert "It was set that Ana goes there." in page
+
+    def test_what_cannot_be_is_said_and_the_ticks_stay(self, park):
+        answer = park.get("/plan?absent=agent-1&kind=forced&agent=agent-1&arm=arm-1")
+        assert answer.status_code == 422
+        assert 'value="agent-1" checked' in answer.text
+        assert 'role="alert"' in answer.text
+        assert not park.state.rounds
+        answer = park.submit("/plan", number=park.state.number, absent="agent-99")
+        assert answer.status_code == 422
+        assert "agent-99" in answer.text
+        assert not park.state.rounds
+
+    def test_if_something_has_changed_since_it_is_shown_again_instead(self, park):
+        seen = park.state.number
+        service.add_note(park.log, park.id, ME, "hello")
+        answer = park.submit("/plan", number=seen)
+        assert answer.status_code == 412
+        assert "since you looked" in answer.text
+        assert not park.state.rounds
+
+    def test_sent_twice_with_one_key_it_is_planned_once(self, park):
+        fields = {"number": park.state.number, "key": "abc"}
+        first, second = (park.submit("/plan", **fields) for _ in range(2))
+        assert first.headers["location"] == second.headers["location"]
+        assert len(park.state.rounds) == 1
+
+    def test_after_the_season_nothing_is_planned(self, park):
+        service.set_season(park.log, park.id, ME, 1)
+        park.planned()
+        answer = park.submit("/plan", number=park.state.number)
+        assert answer.status_code == 422
+        assert len(park.state.rounds) == 1
+        assert "All 1 rounds of the season are planned" in text_of(park.get())
+
+    def test_every_reason_of_a_plan_has_a_sentence(self):
+        assert WHY.keys() == SENTENCES.keys()
+
+
+class TestRound:
+    """The sheet of a round."""
+
+    def test_it_says_why_in_a_sentence_and_in_full(self, park):
+        number = park.planned()
+        page, full = (text_of(park.get(f"/rounds/{number}{more}")) for more in ("", "?why"))
+        told = service.explain(park.log, park.id, number)
+        assert len(told) == 3
+        for one in told.values():
+            assert str(one) in full
+            assert str(one) not in page
+
+    def test_a_pair_changed_by_hand_is_recorded_as_such(self, park):
+        number = park.planned()
+        planned = park.state.round(number).assignment[1]
+        other = next(n for n in range(4) if n not in park.state.round(number).assignment)
+        answer = park.submit(
+            f"/rounds/{number}/override", agent="agent-2", arm=[f"arm-{other + 1}", ""]
+        )
+        assert answer.status_code == 303
+        assert park.state.round(number).arms_of(1) == (other,)
+        page = text_of(park.get(f"/rounds/{number}"))
+        names = park.state.arm_names
+        assert f"{names[other]} by hand planned: {names[planned]}" in page
+        assert park.submit(f"/rounds/{number}/override", agent="agent-2", arm="").status_code == 303
+        assert park.state.round(number).arms_of(1) == ()
+        assert "stayed home by hand" in text_of(park.get(f"/rounds/{number}"))
+        both = ["arm-1", "arm-2"]
+        park.submit(f"/rounds/{number}/override", agent="agent-2", arm=both)
+        assert park.state.round(number).arms_of(1) == (0, 1)
+
+    def test_what_cannot_be_changed_is_said(self, park):
+        number = park.planned()
+        answer = park.submit(f"/rounds/{number}/override", agent="agent-9", arm="arm-1")
+        assert answer.status_code == 422
+        assert "agent-9" in answer.text
+
+    def test_it_is_closed_and_later_reports_are_taken(self, park):
+        number = park.planned()
+        assert park.submit(f"/rounds/{number}/close").status_code == 303
+        assert park.state.round(number).closed
+        assert "never reported" in park.get(f"/rounds/{number}").text
+        path, arm = park.visit(number, "Ana")
+        assert park.submit(path, do="found", arm=arm).status_code == 303
+        assert park.told(number, "Ana").counts == (1, 1)
+
+    def test_the_list_goes_back_in_steps(self, park):
+        service.set_season(park.log, park.id, ME, 60)
+        for _ in range(53):
+            service.plan_round(park.log, park.id, ME)
+        page = park.get("/rounds")
+        assert re.findall(r">Round (\d+)</a>", page.text) == [str(n) for n in range(53, 3, -1)]
+        assert "?before=4" in page.text
+        assert re.findall(r">Round (\d+)</a>", park.get("/rounds?before=4").text) == ["3", "2", "1"]
+
+
+class TestReport:
+    """Outcomes are reported and corrected, with their history."""
+
+    @pytest.mark.parametrize(
+        ("do", "counts"), [("found", (1, 1)), ("not found", (0, 1)), ("not done", None)]
+    )
+    def test_one_press(self, park, do, counts):
+        number = park.planned()
+        path, arm = park.visit(number, "Ana")
+        assert park.submit(path, do=do, arm=arm).status_code == 303
+        assert park.told(number, "Ana").counts == counts
+        assert f"round {number}; saved" in text_of(park.get("/report"))
+
+    def test_so_many_of_so_many(self, park):
+        number = park.planned()
+        path, arm = park.visit(number, "Chi")
+        answer = park.submit(path, do="count", arm=arm, successes="3", tests="12")
+        assert answer.status_code == 303
+        assert park.told(number, "Chi").counts == (3, 12)
+
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            ({"do": "count", "successes": "13", "tests": "12"}, "13"),
+            ({"do": "count", "successes": "", "tests": "12"}, "how many"),
+            ({"do": "count", "successes": "three", "tests": "12"}, "three"),
+            ({"do": "dance"}, "dance"),
+            ({}, "do is"),
+        ],
+    )
+    def test_what_cannot_be_is_said_and_not_saved(self, park, fields, said):
+        number = park.planned()
+        before = park.state.number
+        path, arm = park.visit(number, "Chi")
+        answer = park.submit(path, arm=arm, **fields)
+        assert answer.status_code == 422
+        assert said in re.search(r'role="alert">(.*?)</div>', answer.text, re.S)[1]
+        assert park.state.number == before
+
+    def test_an_arm_or_an_agent_that_is_not_there(self, park):
+        number = park.planned()
+        assert park.submit(f"/rounds/{number}/outcomes/agent-7", do="found", arm="arm-1").status_code == 404  # fmt: skip
+        assert park.submit(f"/rounds/{number}/outcomes/agent-1", do="found").status_code == 404
+        assert park.submit("/rounds/9/outcomes/agent-1", do="found", arm="arm-1").status_code == 404
+
+    def test_somebody_else_was_faster(self, park):
+        number = park.planned()
+        path, arm = park.visit(number, "Ana")
+        service.report(park.log, park.id, Request("Ana"), number, {"Ana": 0})
+        answer = park.submit(path, do="found", arm=arm)
+        assert answer.status_code == 409
+        assert park.told(number, "Ana").counts == (0, 1)
+        assert park.submit(path, do="not found", arm=arm).status_code == 303  # which is the same
+
+    def test_a_correction_has_the_history_beside_it(self, park):
+        number = park.planned()
+        path, arm = park.visit(number, "Ana")
+        park.submit(path, do="found", arm=arm)
+        seen = park.told(number, "Ana").event
+        assert f'name="seen" value="{seen}"' in park.get("/report").text
+        assert park.submit(path, do="not found", arm=arm, seen=seen).status_code == 303
+        assert park.told(number, "Ana").counts == (0, 1)
+        page = text_of(park.get("/report"))
+        assert re.search(r"owner: 1 of 1 .* owner: corrected to 0 of 1", page)
+        answer = park.submit(path, do="found", arm=arm, seen=seen)  # of what is no longer so
+        assert answer.status_code == 412
+        assert park.told(number, "Ana").counts == (0, 1)
+        last = park.told(number, "Ana").event
+        assert park.submit(path, do="withdraw", arm=arm, seen=last).status_code == 303
+        assert park.told(number, "Ana") is None
+
+    def test_sent_twice_with_one_key_it_is_saved_once(self, park):
+        number = park.planned()
+        path, arm = park.visit(number, "Ana")
+        for _ in range(2):
+            assert park.submit(path, do="found", arm=arm, key="k").status_code == 303
+        assert sum(event.kind == "reported" for event in park.log.store.read(park.id)) == 1
+        seen = park.told(number, "Ana").event
+        answer = park.submit(path, do="not found", arm=arm, key="k", seen=seen)
+        assert answer.status_code == 303  # with other fields it is another request
+        assert park.told(number, "Ana").counts == (0, 1)
+
+    def test_a_link_of_one_agent_shows_and_takes_only_its_visits(self, park):
+        number = park.planned()
+        _, token = service.issue_link(park.log, park.id, ME, role="reporter", name="A", agent="Ana")
+        with Visitor(park.app, token) as ana:
+            page = ana.get(f"/campaigns/{park.id}/report").text
+            assert page.count("data-queue=") == 1
+            assert "Ben" not in page
+            path, arm = park.visit(number, "Ben")
+            answer = ana.submit(f"/campaigns/{park.id}{path}", do="found", arm=arm)
+            assert answer.status_code == 403
+            path, arm = park.visit(number, "Ana")
+            assert ana.submit(f"/campaigns/{park.id}{path}", do="found", arm=arm).status_code == 303
+        assert park.told(number, "Ben") is None
+        assert park.told(number, "Ana").counts == (1, 1)
+
+    def test_nothing_to_report_says_what_comes_next(self, park):
+        assert "No round is planned yet" in park.get("/report").text
+        number = park.planned()
+        for name in ("Ana", "Ben", "Chi"):
+            path, arm = park.visit(number, name)
+            park.submit(path, do="not done", arm=arm)
+        assert "Nothing waits" in park.get("/report").text
+
+
+class TestKnown:
+    """What is known, in a chart and in words."""
+
+    def test_the_numbers_of_the_chart_are_those_of_the_answers(self, park):
+        from heterobandits.campaigns.answers import answers, estimates
+
+        number = park.planned()
+        service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        page = park.get().text
+        for one in estimates(park.state):
+            places = (f'x1="{100 * one.lower:.1f}%"', f'x2="{100 * one.upper:.1f}%"', f'cx="{100 * one.estimate:.1f}%"')  # fmt: skip
+            line = next(part for part in page.split("<tr") if f">{one.name}</th>" in part)
+            assert all(place in line for place in places)
+            assert f"{one.successes} of {one.pulls}" in line
+        for sentence in answers(park.state).sentences:
+            assert sentence in text_of(park.get())
+            assert sentence in text_of(park.get("/wall"))
+
+    def test_before_the_first_outcome_it_says_what_to_do(self, park):
+        page = park.get().text
+        assert "Plan round 1" in page
+        assert "<table" not in page
+
+    def test_how_it_stands_by_hand(self, park):
+        """Of one agent with s = 1/2 on two arms of which nothing is known but one find on the first."""
+        made = NORTH | {"agents": [{"name": "A", "sensitivity": 0.5}], "arms": ["x", "y"]}
+        state = service.create(park.log, ME, **made).state
+        state = service.plan_round(park.log, state.campaign, ME).state
+        state = service.report(park.log, state.campaign, ME, 1, {"A": 1}).state
+        found = standing(state)
+        # the posterior of the visited arm has density 2m, so its mean is 2/3; of the other, 1/2
+        assert (found.visits, found.tests, found.found) == (1, 1, 1)
+        assert found.in_turn == pytest.approx(0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-9)
+
+    def test_the_wall_of_a_viewer_changes_nothing(self, park):
+        park.planned()
+        _, token = service.issue_link(park.log, park.id, ME, role="viewer", name="the wall")
+        before = park.state.number
+        with Visitor(park.app, token) as viewer:
+            page = viewer.get(f"/campaigns/{park.id}/wall").text
+            assert "data-refresh" in page
+            assert page.count("<form") == 1  # to leave
+            known = viewer.get(f"/campaigns/{park.id}").text
+            assert "/plan" not in known
+            assert "/report" not in known
+        assert park.state.number == before
+
+
+class TestDemo:
+    """The made-up half season."""
+
+    def test_it_is_a_whole_log_with_all_that_happens_in_a_season(self, tmp_path):
+        _, log = app_on(tmp_path / "x.db")
+        campaign = begin_demo(log)
+        events = log.store.read(campaign)
+        state = replayed(events)  # every plan made again
+        assert len(state.rounds) == HALF
+        assert state.season == SEASON
+        assert state.waiting == {HALF}
+        assert len(MEANS) == len(state.arms)
+        kinds = {event.kind for event in events}
+        assert {"created", "round planned", "reported", "corrected", "note"} <= kinds
+        assert any(one.given.absent for one in state.rounds)
+        assert any(told.counts is None for one in state.rounds for told in one.told.values())
+        assert state.changed <= datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.999999Z")
+        log.store.close()
+
+    def test_it_is_the_same_every_time_but_for_the_days(self):
+        end = datetime(2026, 6, 1, 12, tzinfo=UTC)
+        one, other = (half_season("0" * 12, end) for _ in range(2))
+        assert [event.hash for event in one] == [event.hash for event in other]
