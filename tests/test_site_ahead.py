@@ -52,8 +52,11 @@ class World:
         self.hostile = service.create(
             self.log, ME, name=HOSTILE, agents=agents, arms=[f"{HOSTILE} {i}" for i in range(3)]
         ).state.campaign
-        for _ in range(3):
-            service.plan_round(self.log, self.hostile, ME)
+        for number in range(1, 5):
+            state = service.plan_round(self.log, self.hostile, ME).state
+            if number < 4:
+                told = {state.agents[agent].name: arm % 2 for agent, arm in state.rounds[-1].sent}
+                service.report(self.log, self.hostile, ME, number, told)
 
     @property
     def state(self):
@@ -233,7 +236,7 @@ class TestAhead:
                 assert page.status_code == 200
                 assert "<b>x" not in page.text
                 assert "49" not in Page(page.text).text
-            assert HOSTILE in Page(page.text).text
+            assert HOSTILE in Page(page.text).text.split("Where they differ")[1]
             stream = visitor.get(f"/campaigns/{world.hostile}/ahead/run?rounds=3")
         assert "<b>x" not in json.loads(stream.text.splitlines()[-1])["html"]
 
@@ -467,6 +470,17 @@ class TestCompare:
         assert cells[:3] == ["Agent", "Planned", "Instead"]
         assert cells[3:] == wanted
         assert len(wanted) > 8
+
+    def test_who_would_have_stayed_home(self, world):
+        few = held(world.log, rounds=0, name="Few")
+        for _ in range(6):
+            service.plan_round(world.log, few, ME, closed=["river", "hill"])
+        with Visitor(world.app, OWNER) as visitor:
+            page = visitor.get(f"/campaigns/{few}/compare?policy=cucb").text
+        rows = re.findall(r"<tr><td>([^<]*)</td><td>([^<]*)</td><td>([^<]*)</td></tr>", page)
+        assert {place for row in rows for place in row[1:]} == {"gate", "lake", "stays home"}
+        for column in (1, 2):
+            assert any(row[column] == "stays home" for row in rows)
 
     def test_the_last_rounds_alone_and_how_many_more(self, look, world, monkeypatch):
         differing = [

@@ -343,6 +343,18 @@ class TestKnown:
         # the posterior of the visited arm has density 2m, so its mean is 2/3; of the other, 1/2
         assert (found.visits, found.tests, found.found) == (1, 1, 1)
         assert found.in_turn == pytest.approx(0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-9)
+        # 29 rounds are left: the next plan goes to one of the two arms, a rotation to each as often
+        arm = service.preview(state)[1].assignment[0]
+        mean = 2 / 3 if arm == state.rounds[0].assignment[0] else 1 / 2
+        assert found.ahead == pytest.approx(29 * 0.5 * mean, abs=1e-6)
+        assert found.ahead_in_turn == pytest.approx(29 * 0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-6)
+
+    def test_of_a_season_without_an_end_nothing_is_expected(self, park):
+        state = service.create(park.log, ME, **NORTH | {"season": None}).state
+        assert standing(state).ahead is None
+        page = park.visitor.get(f"/campaigns/{state.campaign}").text
+        assert "if each is as good" not in page
+        assert "if each is as good" in park.get().text
 
     def test_the_wall_of_a_viewer_changes_nothing(self, park):
         park.planned()

@@ -3,6 +3,7 @@
 All numbers are of the tables that the policy looks at   docs/campaigns-answers.md
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -10,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.alarms import Alarms, Found, change, team_threshold
+from heterobandits.alarms import Alarms, Change, Found, change, team_threshold
 from heterobandits.campaigns.state import State
 from heterobandits.intervals import (
     MOST_RANKED,
@@ -23,6 +24,7 @@ from heterobandits.intervals import (
 )
 from heterobandits.plans import NamedAlarms, counted
 from heterobandits.policies import NEEDS
+from heterobandits.team import Team
 
 Counts = npt.NDArray[np.int32]
 
@@ -30,6 +32,8 @@ MOST_VISITS = 1_000_000  # to come, that are looked ahead to
 MOST_TOLD = 8  # arms in a sentence
 # Of states, which do not change: many people look at the same one.
 RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()
+CHANGES: dict[object, Change] = {}  # by all that they follow from
+MOST_CHANGES = 10_000
 ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
@@ -238,10 +242,23 @@ def changes(state: State, arms: Sequence[int]) -> NamedAlarms:
     made: list[Found] = []
     for arm in arms:
         numbers, pulls, successes = visits[arm]
-        found = change(state.team, pulls, successes, state.policy.delta)
+        found = change_of(state.team, pulls, successes, state.policy.delta)
         changed = found.evidence >= needed
         made.append((changed, found.evidence, numbers[found.visits], found.before, found.since))
     return NamedAlarms.of(Alarms.of_all(made), tuple(state.arms[n].name for n in arms))
+
+
+def change_of(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
+    """What is known of a change of one arm; a report changes one of them, and so the others are not worked out again."""
+    told = hashlib.blake2b(pulls.tobytes())
+    told.update(successes.tobytes())
+    key = (team, pulls.shape, told.digest(), delta)
+    found = CHANGES.get(key)
+    if found is None:
+        found = CHANGES[key] = change(team, pulls, successes, delta)
+        while len(CHANGES) > MOST_CHANGES:
+            CHANGES.pop(next(iter(CHANGES)), None)
+    return found
 
 
 def tables_of_visits(

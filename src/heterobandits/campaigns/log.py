@@ -77,9 +77,7 @@ class Log:
 
     def at(self, campaign: str, number: int) -> State:
         """What stood after event `number`."""
-        known = self._snapshot(campaign)
-        if known is None or known.number > number:
-            known = None
+        known = self._snapshot(campaign, number)
         events = self.store.read(campaign, 0 if known is None else known.number, number)
         if known is None and not events:
             raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
@@ -205,10 +203,12 @@ class Log:
         with suppress(StoreUnavailable):
             self.store.keep_snapshot(state.campaign, Snapshot(state.number, snapshots.FORMAT, data))
 
-    def _snapshot(self, campaign: str) -> State | None:
-        """The state that was kept, if one was, and this version can read it."""
+    def _snapshot(self, campaign: str, most: int | None = None) -> State | None:
+        """The state that was kept, if one was, of an event up to `most`, and this version can read it."""
         found = self.store.snapshot(campaign)
         if found is None or found.made_with != snapshots.FORMAT:
+            return None
+        if most is not None and found.number > most:
             return None
         try:
             state = snapshots.read(found.data)

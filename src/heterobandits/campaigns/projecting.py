@@ -488,8 +488,7 @@ class Lanes:
 
     def results(self, rounds: int) -> Played:
         """What came of so many rounds."""
-        each = self.means[self.free].sum(axis=0) / max(len(self.free), len(self.turns))
-        rotation = rounds * float(self.team.worth[self.turns].sum()) * each
+        rotation = rounds * in_turn(self.means[self.free], self.team.worth[self.turns])
         kept = (by_draw(part, len(self.expected)) for part in (self.course, self.known))
         return Played(
             self.expected, self.made, rotation, self.best_known(), self.best_possible(), *kept
@@ -516,6 +515,12 @@ class Lanes:
 def by_draw(noted: Sequence[Floats], draws: int) -> Floats:
     """What was noted of every draw, time after time, with a row for each draw."""
     return np.array(noted, np.float64).reshape(len(noted), draws).T
+
+
+def in_turn(means: Floats, worth: Floats) -> Floats:
+    """A round's detections if agents, of whom each finds so much, go round the arms in turn; who is too many stays home in turn."""
+    each = means.sum(axis=0) / max(len(means), len(worth))
+    return np.asarray(float(worth.sum()) * each)
 
 
 def succeeded(luck: Floats, tests: Places, chance: Floats) -> Places:
