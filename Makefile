@@ -3,7 +3,7 @@ BIN := .venv/bin
 # tests that stand together run together, and what they share is made once
 WORKERS := -n 2 --dist worksteal
 # what takes minutes and asks servers and databases, not Python: the gate has it on one Python alone
-LONG := $(addprefix --ignore=tests/,test_holding.py test_api_fuzz.py test_serve.py test_cluster.py)
+LONG := $(addprefix --ignore=tests/,test_holding.py test_api_fuzz.py test_serve.py test_cluster.py test_browser.py)
 
 .PHONY: demo test lint installed covered interpreted lowest clean
 
