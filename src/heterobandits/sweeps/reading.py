@@ -60,6 +60,7 @@ def read_sweep(
             columns=wanted,
             filters=where,
             page_checksum_verification=True,
+            use_threads=False,
         )
     frame: pd.DataFrame = found.to_pandas(ignore_metadata=True)
     return frame
