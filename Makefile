@@ -2,16 +2,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 # tests that stand together run together, and what they share is made once
 WORKERS := -n 2 --dist worksteal
-# what takes minutes and asks servers and databases, not Python: the gate has it on one Python alone
-LONG := $(addprefix --ignore=tests/,test_holding.py test_api_fuzz.py test_serve.py test_cluster.py test_browser.py)
+# what takes minutes and asks servers, browsers and whole reproductions, not Python: the gate has it on one Python alone
+LONG := $(addprefix --ignore=tests/,test_holding.py test_api_fuzz.py test_api_roles.py test_serve.py test_client.py \
+	test_browser.py test_site.py test_site_ahead.py test_site_making.py test_site_managing.py test_site_proving.py \
+	test_cluster.py test_kernel_cache.py test_report.py test_reproduce_cli.py test_sweep_report.py)
 
-.PHONY: demo test lint installed covered interpreted lowest clean
+.PHONY: demo test everything lint installed covered interpreted lowest clean
 
 demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in 85 seconds
 	$(BIN)/heterobandits reproduce --output demo
 	@echo "Open demo/report.html."
 
-test: .venv/installed-test  ## run all tests
+test: .venv/installed-test  ## run the tests, but for the longest
+	$(BIN)/python -m pytest $(WORKERS) $(LONG)
+
+everything: .venv/installed-test  ## run all tests
 	$(BIN)/python -m pytest $(WORKERS)
 
 installed:  ## the tests of the built wheel, on $(PYTHON)
