@@ -293,7 +293,7 @@ def test_a_first_visit_takes_little(browser, demo):  # noqa: F811
             who.page.on("response", lambda answer, sizes=sizes: sizes.append(len(answer.body())))
             opened(who, link, part)
             who.page.wait_for_load_state("networkidle")
-            assert 3 <= len(sizes) <= 8
+            assert len(sizes) >= 3
             assert sum(sizes) < 100_000
 
 

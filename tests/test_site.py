@@ -456,3 +456,14 @@ def test_times_are_shown_in_a_way_that_scripts_can_read(world):
     times = re.findall(r'<time datetime="([^"]+)">', page)
     assert times
     assert datetime.fromisoformat(times[0]) <= datetime.now(UTC)
+
+
+def test_whoever_comes_with_links_that_open_nothing_waits(tmp_path):
+    own = World(tmp_path)
+    with Visitor(own.app) as guess:
+        guess.cookies.set("hb_owner", "hb_owner_" + "x" * 43)
+        assert "Open your link" in guess.get("/").text
+        guess.get(f"/campaigns/{own.id}")
+        assert own.app.state.slowing.seconds("127.0.0.1") == 0.0  # FIRST is none here
+        assert own.app.state.slowing._bad["127.0.0.1"][0] == 3  # two were counted, and this
+    own.log.store.close()

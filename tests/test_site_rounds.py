@@ -240,7 +240,10 @@ class TestReport:
         path, arm = park.visit(number, "Chi")
         answer = park.submit(path, arm=arm, **fields)
         assert answer.status_code == 422
-        assert said in re.search(r'role="alert">(.*?)</div>', answer.text, re.S)[1]
+        card = next(part for part in answer.text.split("<article") if f'{path}"' in part)
+        assert said in re.search(r'role="alert"[^>]*>(.*?)</div>', card, re.S)[1]
+        if fields.get("successes"):  # what was typed is still there
+            assert f'value="{fields["successes"]}" aria-invalid="true"' in card
         assert park.state.number == before
 
     def test_an_arm_or_an_agent_that_is_not_there(self, park):

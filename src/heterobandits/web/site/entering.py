@@ -23,6 +23,8 @@ from heterobandits.web.site.paging import (
     tokens_of,
 )
 
+MOST_HELD = 100  # links that are looked at
+
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
 
@@ -83,6 +85,8 @@ async def begin(request: Request) -> Response:
     """All campaigns for the server's owner, for others those whose links they hold; who holds none is told to open one."""
     gate: Gate = request.app.state.gate
     callers = await run_in_threadpool(callers_of, gate, request)
+    if len(callers) < len(held(request)):
+        await slow_down(request)
     owner = next((one for one in callers if one.campaign is None), None)
     if owner is None and len(callers) == 1:
         return seen_again(start(callers[0]))
@@ -97,7 +101,8 @@ async def begin(request: Request) -> Response:
 def held(request: Request) -> list[str]:
     """The campaigns whose links a browser holds, and the server's owner."""
     prefix = COOKIE.format("")
-    return [name.removeprefix(prefix) for name in request.cookies if name.startswith(prefix)]
+    names = [name.removeprefix(prefix) for name in request.cookies if name.startswith(prefix)]
+    return names[:MOST_HELD]
 
 
 def callers_of(gate: Gate, request: Request) -> list[Caller]:

@@ -51,6 +51,16 @@ PRIVATE = {
 }
 
 
+FOR_PEOPLE: dict[type[Exception], tuple[str, str]] = {  # what programs are told otherwise
+    NotAdmitted: (
+        "Open your link",
+        "This browser holds no link that opens this page, or one that holds no longer: open the link that somebody gave you, or ask "
+        "for another one.",
+    ),
+    Forbidden: ("Your link does not open this", "It is for something else: ask an owner of the campaign for another one."),
+}  # fmt: skip
+
+
 class Place(NamedTuple):
     """A page of a campaign in its menu."""
 
@@ -99,6 +109,10 @@ class Form:
         if not text.isascii() or not text.isdigit() or len(text) > 18:
             raise Wrong([(name, f"{name} is {shown(text)}: a whole number")])
         return int(text)
+
+
+class Foreign(Forbidden):
+    """A form that a page of another site has sent."""
 
 
 class Paged(APIRoute):
@@ -168,7 +182,7 @@ def check_origin(request: Request) -> None:
     else:
         own = urlsplit(origin).netloc == request.headers.get("host")
     if not own:
-        raise Forbidden("this was sent from another site: open the page anew and try again")
+        raise Foreign("this was sent from another site: open the page anew and try again")
 
 
 def home(campaign: str, part: str = "") -> str:
@@ -231,7 +245,8 @@ def menu_of(caller: Caller, state: State) -> list[tuple[str, str]]:
 def error_page(request: Request, error: InvalidInput) -> Response:
     """What is said in place of a page."""
     kind = kind_of(error)
-    return page(request, "error.html", status=kind.status, title=kind.title, detail=str(error))
+    title, detail = FOR_PEOPLE.get(type(error), (kind.title, str(error)))
+    return page(request, "error.html", status=kind.status, title=title, detail=detail)
 
 
 def nothing_at(request: Request) -> NotFound:

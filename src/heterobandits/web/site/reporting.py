@@ -47,6 +47,15 @@ class Visit(NamedTuple):
         return f"visit-{self.round}-{self.agent}-{self.arm}"
 
 
+class Refused(NamedTuple):
+    """A report that was refused: of which visit, why, and what was typed."""
+
+    key: str
+    why: str
+    successes: str
+    tests: str
+
+
 @router.get("/campaigns/{campaign}/report")
 def read_report(request: Request, asked: Asking) -> Response:
     """The visits that wait, and those that were reported last."""
@@ -57,9 +66,9 @@ def shown(
     request: Request,
     asked: Asked,
     status: int = 200,
-    wrong: tuple[str, str] | None = None,
+    refused: Refused | None = None,
 ) -> Response:
-    """The page of reports; `wrong` is the visit that was refused, and why."""
+    """The page of reports; with one that was refused."""
     state, own = asked.state, asked.caller.agent
     last = state.rounds[max(0, len(state.rounds) - ROUNDS) :]
     waits = [
@@ -83,7 +92,7 @@ def shown(
         status,
         waits=waits,
         reported=[visit_of(state, at, pair, past) for _, at, pair in latest],
-        wrong=wrong,
+        refused=refused,
         own=None if own is None else state.agents[own].name,
         rounds=len(state.rounds),
     )
@@ -145,8 +154,10 @@ def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
         kind = kind_of(error)
         if kind.status not in REFUSED:
             raise
+        form = Form(asked.body)
         place = f"visit-{at.number}-{'-'.join(key)}"
-        return shown(request, asked, kind.status, (place, str(error)))
+        typed = (form.text("successes"), form.text("tests"))
+        return shown(request, asked, kind.status, Refused(place, str(error), *typed))
     return seen_again(home(asked.id, f"/report?saved={at.number}-{key[0]}"))
 
 

@@ -7,7 +7,10 @@ const bar = document.getElementById("queue");
 const AGAIN = 5000; // milliseconds between two tries
 const PATIENCE = 20000; // milliseconds until an answer
 const refused = []; // what the server did not take, and why
+const SHUT = "Your link opens this no longer: what you reported waits here. Open your link again, or ask for another one.";
+const AWAY = "No network: this waits here, and is sent by itself.";
 let sending = false;
+let why = AWAY;
 
 const read = () => JSON.parse(localStorage.getItem(place) || "[]");
 const keep = (entries) => localStorage.setItem(place, JSON.stringify(entries));
@@ -29,7 +32,7 @@ function show() {
   bar.replaceChildren();
   const list = document.createElement("ul");
   if (entries.length) {
-    bar.append(sending ? "Sending …" : "No network: this waits here, and is sent by itself.");
+    bar.append(sending ? "Sending …" : why);
     for (const entry of entries) {
       const drop = () => { keep(read().filter((other) => other.id !== entry.id)); show(); };
       list.append(line(`${entry.label}: ${entry.says}`, { name: "Discard", act: drop }));
@@ -51,7 +54,7 @@ function show() {
 function update(text) {
   const other = new DOMParser().parseFromString(text, "text/html").getElementById("live");
   if (other) {
-    for (const alert of other.querySelectorAll(":scope > .alert")) alert.remove(); // it is in the bar
+    for (const alert of other.querySelectorAll(".alert")) alert.remove(); // it is in the bar
     document.getElementById("live").replaceWith(document.adoptNode(other));
     localTimes(document.getElementById("live"));
   }
@@ -65,7 +68,11 @@ async function send(entry) {
     signal: AbortSignal.timeout(PATIENCE),
   });
   const text = await answer.text();
-  if (answer.status >= 500 || answer.status === 401 || answer.status === 403) throw new Error(String(answer.status));
+  if (answer.status >= 500) throw new Error(String(answer.status));
+  if (answer.status === 401 || answer.status === 403) {
+    why = SHUT;
+    throw new Error(SHUT);
+  }
   keep(read().filter((other) => other.id !== entry.id));
   if (!answer.ok) {
     const page = new DOMParser().parseFromString(text, "text/html");
@@ -77,6 +84,7 @@ async function send(entry) {
 async function flush() {
   if (sending || !read().length) return;
   sending = true;
+  why = AWAY;
   show();
   try {
     for (const entry of read()) await send(entry);
