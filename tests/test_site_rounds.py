@@ -179,6 +179,16 @@ class TestRound:
         park.submit(f"/rounds/{number}/override", agent="agent-2", arm=both)
         assert park.state.round(number).arms_of(1) == (0, 1)
 
+    def test_somebody_who_came_later_and_went_along_is_on_the_sheet(self, park):
+        number = park.planned()
+        service.add_agents(park.log, park.id, ME, [{"name": "Gus", "sensitivity": 0.8}])
+        park.submit(f"/rounds/{number}/override", agent="agent-4", arm="arm-1")
+        page = text_of(park.get(f"/rounds/{number}"))
+        assert "Gus river by hand planned: nowhere Not in the team yet" in page
+        path, arm = park.visit(number, "Gus")
+        assert park.submit(path, do="found", arm=arm).status_code == 303
+        assert park.told(number, "Gus").counts == (1, 1)
+
     def test_what_cannot_be_changed_is_said(self, park):
         number = park.planned()
         answer = park.submit(f"/rounds/{number}/override", agent="agent-9", arm="arm-1")

@@ -28,6 +28,7 @@ from heterobandits.web.site.words import outcome_text, tests_of, waiting_text, w
 
 AT_ONCE = 50  # rounds in a list
 SPARE = 2  # pairs that may be added at once
+LATER = "Not in the team yet when this round was planned."
 PAIRS = (("forced", "has to go to"), ("forbidden", "may not go to"))
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
@@ -133,23 +134,28 @@ def recorded(asked: Asked, given: Given, seen: int | None) -> int:
 
 
 def rows_of(state: State, assignments: Sequence[Any], at: Round | None = None) -> list[Sent]:
-    """Who goes where by a plan, as its event has it; with a round that was recorded, also what came of it."""
+    """Who goes where by a plan, as its event has it; with a round that was recorded, also what came of it, and who came later."""
     rows = []
     for one in assignments:
         agent = state.agent(one["agent"])
-        name = state.agents[agent].name
         arm = None if one["arm"] is None else state.arm(one["arm"])
-        place = None if arm is None else state.arms[arm].name
-        went: list[tuple[int, str, Told | None, str]] = []
-        for n in () if at is None else at.arms_of(agent):
-            told = None if at is None else at.told.get((agent, n))
-            text = (
-                "" if told is None or at is None else outcome_text(told, tests_of(state, agent, at))
-            )
-            went.append((n, state.arms[n].name, told, text))  # fmt: skip
-        moved = at is not None and agent in at.moved and [n for n, *_ in went] != [arm]
-        rows.append(Sent(agent, name, place, why(one, name), moved, went))
+        rows.append(sent(state, agent, arm, why(one, state.agents[agent].name), at))
+    planned = {row.agent for row in rows}
+    for agent in sorted(() if at is None else at.moved.keys() - planned):
+        rows.append(sent(state, agent, None, LATER, at))
     return rows
+
+
+def sent(state: State, agent: int, arm: int | None, because: str, at: Round | None) -> Sent:
+    """An agent in a plan that sends it to this arm; in a round, with where it went and what came of it."""
+    went: list[tuple[int, str, Told | None, str]] = []
+    for n in () if at is None else at.arms_of(agent):
+        told = None if at is None else at.told.get((agent, n))
+        text = "" if told is None or at is None else outcome_text(told, tests_of(state, agent, at))
+        went.append((n, state.arms[n].name, told, text))
+    moved = at is not None and agent in at.moved and [n for n, *_ in went] != [arm]
+    place = None if arm is None else state.arms[arm].name
+    return Sent(agent, state.agents[agent].name, place, because, moved, went)
 
 
 @router.get("/campaigns/{campaign}/rounds")
