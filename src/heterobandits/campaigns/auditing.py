@@ -49,11 +49,16 @@ class Visit(NamedTuple):
 
 
 class Audited(NamedTuple):
-    """An audit whose events are whole: what stands after them, what made it, and whether every letter follows from them."""
+    """An audit whose events are whole: what stands after them, what made it, and the first line that does not follow from them."""
 
     state: State
     maker: str
-    same: bool
+    differs: str | None
+
+    @property
+    def same(self) -> bool:
+        """Whether every letter follows."""
+        return self.differs is None
 
 
 def audit(events: Sequence[Event]) -> str:
@@ -128,9 +133,10 @@ def checked_audit(text: str, tell: Callable[[float], None] = lambda share: None)
         raise InvalidInput("it does not say which version made it: it was changed")
     state = replayed(events, tell)
     again = _page(events, state, made[1])
-    if again != page and made[1] == maker():
-        raise InvalidInput(f"the page does not say what its events say: {difference(page, again)}")
-    return Audited(state, made[1], again == page)
+    differs = None if again == page else difference(page, again)
+    if differs is not None and made[1] == maker():
+        raise InvalidInput(f"the page does not say what its events say: {differs}")
+    return Audited(state, made[1], differs)
 
 
 def events_in(page: str) -> list[Event]:

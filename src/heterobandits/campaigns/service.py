@@ -216,10 +216,17 @@ def preview_body(state: State, **circumstances: Any) -> dict[str, Any]:
     return plans.body_of(state, given, plan)
 
 
-def plan_round(log: Log, campaign: str, request: Request, **circumstances: Any) -> Done:
-    """The next round, planned and recorded; several may wait for outcomes."""
+def plan_round(
+    log: Log, campaign: str, request: Request, seen: int | None = None, **circumstances: Any
+) -> Done:
+    """The next round, planned and recorded; several may wait for outcomes. Refused if anything happened after event `seen`."""
 
     def make(state: State) -> list[Draft]:
+        if seen is not None and seen != state.number:
+            raise Stale(
+                "Something was reported or changed since you looked, so the plan may be another one: look again, then "
+                "record it."
+            )
         return [Draft("round planned", preview_body(state, **circumstances))]
 
     return log.write(campaign, request, make)

@@ -1,7 +1,7 @@
 """How a season stands: what was found so far, what is to come, and what it would be in turn.
 
 found            the tests that reported a find, false alarms among them
-in turn          sum over the reported tests of offset_a + slope_a m, with m the mean of the posterior means of all arms in use:
+in turn          sum over the reported tests of offset_a + slope_a m, with m the mean of the posterior means of all arms:
                  what they would have reported, by what is known now, if agents had gone round the arms evenly
 ahead            the detections that are expected of the plan of the next round, as `prices` has them, times the rounds left:
                  what is learned on the way makes it more
@@ -36,8 +36,7 @@ class Standing(NamedTuple):
 
 def standing(state: State) -> Standing:
     """How a campaign stands."""
-    here = [n for n, arm in enumerate(state.arms) if not arm.retired]
-    means = Posteriors.of(state.team, *state.knowledge.tables).mean[here]
+    means = Posteriors.of(state.team, *state.knowledge.tables).mean
     tests = state.pulls.sum(axis=1)
     visits = sum(told.counts is not None for round in state.rounds for told in round.told.values())
     expected = float(np.dot(tests, state.team.offset + state.team.slope * means.mean()))
@@ -45,5 +44,6 @@ def standing(state: State) -> Standing:
     if state.rounds_left:
         going = [agent.row for agent in state.agents if not agent.retired]
         ahead = state.rounds_left * prices(state, Given()).expected
-        turned = state.rounds_left * float(in_turn(means, state.team.worth[going]))
+        here = [n for n, arm in enumerate(state.arms) if not arm.retired]
+        turned = state.rounds_left * float(in_turn(means[here], state.team.worth[going]))
     return Standing(visits, int(tests.sum()), int(state.successes.sum()), expected, ahead, turned)

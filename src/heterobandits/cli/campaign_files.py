@@ -289,8 +289,9 @@ def verify_audit(file: str, campaign: str | None, format: str, quiet: bool) -> i
         print("the page says what its events say, to the letter")
     elif format == "table":
         print(
-            f"the text of the page was not compared with its events: {found.maker} has made it, "
-            f"and this is {auditing.maker()}"
+            "THE TEXT OF THE PAGE IS NOT WHAT THIS VERSION MAKES OF ITS EVENTS: "
+            f"{printable(found.differs or '')}. It says that {found.maker} has made it, and this is {auditing.maker()}: do not "
+            "rely on the text unless that version confirms it"
         )
     return 0 if found.same else NOT_COMPARED
 

@@ -114,12 +114,13 @@ TOKEN = re.compile(r"hb_([0-9a-f]{12})_([0-9a-f]{1,64})_[\w-]{1,100}", re.ASCII)
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: what it is called, its role, and for a link its campaign and perhaps the one agent it is for."""
+    """Who asks: what it is called, its role, and for a link its campaign and perhaps the one agent it is for, and its id."""
 
     who: str
     role: str
     campaign: str | None = None
     agent: int | None = None
+    link: str = SERVER
 
 
 class Gate:
@@ -143,7 +144,7 @@ class Gate:
             return None
         if link is None or not same(hashed, link.token_hash) or not link.holds(now()):
             return None
-        return Caller(link.name, link.role, found[1], link.agent)
+        return Caller(link.name, link.role, found[1], link.agent, link.id)
 
     def admitted(
         self, token: str | None, method: str, route: str, campaign: str | None

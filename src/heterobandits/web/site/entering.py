@@ -1,5 +1,7 @@
 """Where links lead, the list of campaigns, and how one leaves."""
 
+import re
+
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -23,7 +25,7 @@ from heterobandits.web.site.paging import (
     tokens_of,
 )
 
-MOST_HELD = 100  # links that are looked at
+HELD = re.compile(COOKIE.format(f"({OWNER}|[0-9a-f]{{12}})"))
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
@@ -85,7 +87,7 @@ async def begin(request: Request) -> Response:
     """All campaigns for the server's owner, for others those whose links they hold; who holds none is told to open one."""
     gate: Gate = request.app.state.gate
     callers = await run_in_threadpool(callers_of, gate, request)
-    if len(callers) < len(held(request)):
+    if held(request) and not callers:
         await slow_down(request)
     owner = next((one for one in callers if one.campaign is None), None)
     if owner is None and len(callers) == 1:
@@ -100,9 +102,8 @@ async def begin(request: Request) -> Response:
 
 def held(request: Request) -> list[str]:
     """The campaigns whose links a browser holds, and the server's owner."""
-    prefix = COOKIE.format("")
-    names = [name.removeprefix(prefix) for name in request.cookies if name.startswith(prefix)]
-    return names[:MOST_HELD]
+    found = (HELD.fullmatch(name) for name in request.cookies)
+    return [name[1] for name in found if name]
 
 
 def callers_of(gate: Gate, request: Request) -> list[Caller]:

@@ -448,6 +448,8 @@ def going_from(form: Form, state: State, at: Round | None) -> list[int]:
     ticked = form.texts("agents")
     if ticked:
         return sorted({state.agent(key) for key in ticked})
+    if form.text("ticks"):  # somebody saw them, and ticked nobody
+        raise InvalidInput("tick whom cards are for")
     return [
         a
         for a, agent in enumerate(state.agents)

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -12,6 +13,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, RedirectResponse
@@ -22,8 +24,17 @@ from heterobandits.campaigns.log import Request as Asker
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.pages import rendered
-from heterobandits.web.access import HOME, OWNER, SERVER, Caller, is_open, may
-from heterobandits.web.guard import GONE, MOST_BODY, ROUTE, Asked, admit, base_of, within
+from heterobandits.web.access import HOME, OWNER, SERVER, Caller, Gate, is_open, may
+from heterobandits.web.guard import (
+    GONE,
+    MOST_BODY,
+    ROUTE,
+    SLOW,
+    Asked,
+    base_of,
+    slow_down,
+    within,
+)
 from heterobandits.web.problems import (
     Forbidden,
     Malformed,
@@ -57,6 +68,7 @@ FOR_PEOPLE: dict[type[Exception], tuple[str, str]] = {  # what programs are told
         "This browser holds no link that opens this page, or one that holds no longer: open the link that somebody gave you, or ask "
         "for another one.",
     ),
+    Malformed: ("This cannot be read", "Open the page anew and try again."),
     Forbidden: ("Your link does not open this", "It is for something else: ask an owner of the campaign for another one."),
 }  # fmt: skip
 
@@ -132,7 +144,10 @@ class Paged(APIRoute):
                     return await handle(request)
                 caller, state = await admitted(request, route)
                 bounded = Request(request.scope, within(request.receive, MOST_BODY))
+                began = time.monotonic()
                 bounded.state.asked = await asked(bounded, caller, state)
+                if time.monotonic() - began > SLOW:
+                    bounded.state.asked = await asked(bounded, *await admitted(request, route))
                 return await handle(bounded)
             except ClientDisconnect:
                 return Response(status_code=GONE)
@@ -147,13 +162,16 @@ class Paged(APIRoute):
 async def admitted(request: Request, route: str) -> tuple[Caller, State | None]:
     """Who looks, if it may: by the link of this campaign, or else of the server's owner."""
     campaign = request.path_params.get("campaign")
+    gate: Gate = request.app.state.gate
     tokens = tokens_of(request, *(() if campaign is None else (campaign,)), OWNER)
-    for token in tokens[:-1]:
+    for token in tokens:
         try:
-            return await admit(request, route, token)
+            return await run_in_threadpool(gate.admitted, token, request.method, route, campaign)
         except NotAdmitted:
-            continue
-    return await admit(request, route, tokens[-1] if tokens else None)
+            continue  # a link that has ended is in nobody's way who holds another
+    if tokens:
+        await slow_down(request)
+    raise NotAdmitted("no link")
 
 
 def tokens_of(request: Request, *owners: str) -> list[str]:
@@ -180,7 +198,10 @@ def check_origin(request: Request) -> None:
     if origin is None:
         own = request.headers.get("sec-fetch-site") == "same-origin"
     else:
-        own = urlsplit(origin).netloc == request.headers.get("host")
+        try:
+            own = urlsplit(origin).netloc == request.headers.get("host")
+        except ValueError:
+            own = False
     if not own:
         raise Foreign("this was sent from another site: open the page anew and try again")
 

@@ -42,6 +42,11 @@ class Given(NamedTuple):
     pairs: list[tuple[str, str, str]]
 
     @property
+    def text(self) -> str:
+        """What tells circumstances apart."""
+        return repr((sorted(self.absent), sorted(self.closed), sorted(self.pairs)))
+
+    @property
     def circumstances(self) -> dict[str, Any]:
         """The same as the service takes it."""
         of = {kind: [(a, n) for k, a, n in self.pairs if k == kind] for kind, _ in PAIRS}
@@ -111,7 +116,7 @@ async def record_plan(request: Request, asked: Asking) -> Response:
     form = Form(asked.body)
     given = given_from(form)
     try:
-        done = await run_in_threadpool(recorded, asked, given, form.whole("number"))
+        done = await run_in_threadpool(recorded, asked, given, form)
     except InvalidInput as error:
         if kind_of(error).status not in REFUSED:
             raise
@@ -122,14 +127,12 @@ async def record_plan(request: Request, asked: Asking) -> Response:
     return seen_again(home(asked.id, f"/rounds/{done}"))
 
 
-def recorded(asked: Asked, given: Given, seen: int | None) -> int:
-    """The number of the round that was planned."""
-    again = asked.log.repeated(asked.id, asked.asker)
-    if again is None and seen is not None and seen != asked.state.number:
-        raise service.Stale(
-            "Something was reported or changed since you looked, so the plan may be another one: look again, then record it."
-        )
-    done = service.plan_round(asked.log, asked.id, asked.asker, **given.circumstances)
+def recorded(asked: Asked, given: Given, form: Form) -> int:
+    """The number of the round that was planned, if it was looked at with these circumstances and nothing happened since."""
+    if form.text("shown", given.text) != given.text:
+        raise service.Stale("This is the plan with what is ticked now: look at it, then record it.")
+    seen = form.whole("number")
+    done = service.plan_round(asked.log, asked.id, asked.asker, seen, **given.circumstances)
     return int(done.events[0].body["round"])
 
 
@@ -163,7 +166,7 @@ def list_rounds(request: Request, asked: Asking) -> Response:
     """The rounds, the last first."""
     state = asked.state
     last = Form(request.url.query.encode()).whole("before")
-    end = len(state.rounds) if last is None else max(0, min(last - 1, len(state.rounds)))
+    end = len(state.rounds) if not last else min(last - 1, len(state.rounds))
     rounds = state.rounds[max(0, end - AT_ONCE) : end]
     lines = [(at, waiting_text(state, at) if at.waits else "") for at in rounds]
     return page(request, "rounds.html", asked, lines=lines[::-1], first=max(0, end - AT_ONCE) + 1)
@@ -224,6 +227,8 @@ async def override(request: Request, asked: Asking, round: int) -> Response:
 @router.post("/campaigns/{campaign}/rounds/{round}/close")
 def close_round(request: Request, asked: Asking, round: int) -> Response:
     """Nobody waits for a round any more; what comes later is taken all the same."""
-    number = found(asked.state.round, round).number
-    service.close_round(asked.log, asked.id, asked.asker, number)
+    at = found(asked.state.round, round)
+    number = at.number
+    if not at.closed:  # who presses it twice wants it once
+        service.close_round(asked.log, asked.id, asked.asker, number)
     return seen_again(home(asked.id, f"/rounds/{number}"))

@@ -1,6 +1,6 @@
 """What came of visits: reported with a thumb, corrected with the history beside it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -9,7 +9,9 @@ from starlette.concurrency import run_in_threadpool
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.inputs import NOT_DONE
+from heterobandits.campaigns.log import Done
 from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.story import counts_text
 from heterobandits.errors import InvalidInput, choice
@@ -24,6 +26,8 @@ ROUNDS = 40  # in which those are looked for
 SINGLE = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button says
 DOES = (*SINGLE, "count", "withdraw")
 KINDS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
+
+Past = dict[tuple[int, str], list[tuple[str, str, str, str]]]
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
@@ -58,39 +62,47 @@ class Refused(NamedTuple):
 
 @router.get("/campaigns/{campaign}/report")
 def read_report(request: Request, asked: Asking) -> Response:
-    """The visits that wait, and those that were reported last."""
-    return shown(request, asked)
+    """The visits that wait, and those that were reported last; with `round` all visits of that one."""
+    which = Form(request.url.query.encode()).whole("round")
+    return shown(request, asked, None if which is None else found(asked.state.round, which))
 
 
 def shown(
     request: Request,
     asked: Asked,
+    only: Round | None = None,
     status: int = 200,
     refused: Refused | None = None,
 ) -> Response:
-    """The page of reports; with one that was refused."""
+    """The page of reports, or of one round's; with one that was refused."""
     state, own = asked.state, asked.caller.agent
-    last = state.rounds[max(0, len(state.rounds) - ROUNDS) :]
-    waits = [
-        visit_of(state, at, pair, {})
-        for at in (state.round(number) for number in sorted(state.waiting, reverse=True))
-        for pair in at.missing
-        if own in (None, pair[0])
-    ]
+    last = state.rounds[max(0, len(state.rounds) - ROUNDS) :] if only is None else [only]
+    waiting = [state.round(number) for number in sorted(state.waiting, reverse=True)]
+
+    def missing(rounds: Iterable[Round]) -> list[Visit]:
+        return [
+            visit_of(state, at, pair, {})
+            for at in rounds
+            for pair in at.missing
+            if own in (None, pair[0])
+        ]
+
     told = [
         (known.event, at, pair)
         for at in last
         for pair, known in at.told.items()
         if own in (None, pair[0]) and pair in at.sent
     ]
-    latest = sorted(told, key=lambda one: one[0], reverse=True)[:LAST]
+    latest = sorted(told, key=lambda one: one[0], reverse=True)[: LAST if only is None else None]
     past = past_of(asked, [at for _, at, _ in latest])
     return page(
         request,
         "reporting.html",
         asked,
         status,
-        waits=waits,
+        waits=missing(waiting if only is None else [only] if not only.closed else []),
+        late=missing(at for at in reversed(last) if at.closed),
+        only=only,
         reported=[visit_of(state, at, pair, past) for _, at, pair in latest],
         refused=refused,
         own=None if own is None else state.agents[own].name,
@@ -98,7 +110,7 @@ def shown(
     )
 
 
-def visit_of(state: State, at: Round, pair: tuple[int, int], past: dict[Any, Any]) -> Visit:
+def visit_of(state: State, at: Round, pair: tuple[int, int], past: Past) -> Visit:
     """A visit as the page has it."""
     agent, arm = pair
     told, tests = at.told.get(pair), tests_of(state, agent, at)
@@ -112,19 +124,23 @@ def visit_of(state: State, at: Round, pair: tuple[int, int], past: dict[Any, Any
         tests,
         told,
         "" if told is None else outcome_text(told, tests),
-        past.get((at.number, ids[0]), []),
+        [
+            (time, who, text)
+            for time, who, text, place in past.get((at.number, ids[0]), [])
+            if len(at.arms_of(agent)) == 1 or place == ids[1]
+        ],
     )
 
 
-def past_of(asked: Asked, rounds: list[Round]) -> dict[tuple[int, str], list[tuple[str, str, str]]]:
-    """How the outcomes of these rounds came to be: by round and agent the time, who, and what it was."""
-    made: dict[tuple[int, str], list[tuple[str, str, str]]] = {}
+def past_of(asked: Asked, rounds: list[Round]) -> Past:
+    """How the outcomes of these rounds came to be: by round and agent the time, who, what it was, and of which arm."""
+    made: Past = {}
     if not rounds:
         return made
     first = min(at.event for at in rounds)
     for event, text in told_since(asked.log.store.read(asked.id, first)):
         key = (event.body["round"], event.body["agent"])
-        made.setdefault(key, []).append((event.time, event.who, text))
+        made.setdefault(key, []).append((event.time, event.who, text, event.body["arm"]))
     return made
 
 
@@ -157,8 +173,9 @@ def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
         form = Form(asked.body)
         place = f"visit-{at.number}-{'-'.join(key)}"
         typed = (form.text("successes"), form.text("tests"))
-        return shown(request, asked, kind.status, Refused(place, str(error), *typed))
-    return seen_again(home(asked.id, f"/report?saved={at.number}-{key[0]}"))
+        return shown(request, asked, None, kind.status, Refused(place, str(error), *typed))
+    only = Form(asked.body).whole("only")
+    return seen_again(home(asked.id, "/report" if only is None else f"/report?round={only}"))
 
 
 def form_arm(asked: Asked) -> str:
@@ -167,20 +184,29 @@ def form_arm(asked: Asked) -> str:
 
 
 def write(asked: Asked, round: int, key: tuple[str, str]) -> None:
-    """Do what a form says."""
+    """Do what a form says; what was done for the same form before has to stand still."""
+    done = written(asked, round, key)
+    known = done.state.round(round).told.get((done.state.agent(key[0]), done.state.arm(key[1])))
+    stands = None if known is None else known.event
+    if done.repeated and stands not in (None, *(one.number for one in done.events)):
+        raise Stale("This was saved before, and has been changed since: look at what stands now.")
+    if done.repeated and stands is None and done.events[-1].kind != "withdrawn":
+        raise Stale("This was saved before, and has been taken back since: press once more.")
+
+
+def written(asked: Asked, round: int, key: tuple[str, str]) -> Done:
+    """What a form says, done."""
     form = Form(asked.body)
     do = choice(form.text("do"), "do", DOES)
     seen = form.whole("seen")
     where = (asked.log, asked.id, asked.asker, round)
     if do == "withdraw":
-        service.withdraw(*where, [key], seen)
-        return
+        return service.withdraw(*where, [key], seen)
     outcome: Any = SINGLE.get(do)
     if do == "count":
         outcome = (form.whole("successes"), form.whole("tests"))
         if None in outcome:
             raise InvalidInput("say how many were found, of how many tests")
     if seen is None:
-        service.report(*where, {key: outcome})
-    else:
-        service.correct(*where, {key: outcome}, seen)
+        return service.report(*where, {key: outcome})
+    return service.correct(*where, {key: outcome}, seen)

@@ -11,9 +11,9 @@ function localTimes(root) {
   }
 }
 
-async function fetched(address) {
-  const answer = await fetch(address, { cache: "no-store" });
-  if (!answer.ok) throw new Error(String(answer.status));
+async function fetched(address, signal) {
+  const answer = await fetch(address, { cache: "no-store", signal });
+  if (!answer.ok && answer.status !== 422) throw new Error(String(answer.status));
   return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
 
@@ -30,6 +30,8 @@ function replaced(selector, other) {
 const wall = document.querySelector("[data-refresh]");
 if (wall) {
   const seconds = Number(wall.dataset.refresh);
+  const said = document.getElementById("stale");
+  let failed = 0;
   setInterval(async () => {
     if (!document.getElementById("refresh").checked || document.hidden) return;
     try {
@@ -38,18 +40,33 @@ if (wall) {
         replaced("[data-refresh]", other);
         document.body.dataset.number = other.body.dataset.number;
       }
-    } catch { /* the next time */ }
+      failed = 0;
+      said.hidden = true;
+    } catch (error) {
+      failed += 1;
+      said.textContent = error.message === "401" ? said.dataset.ended : said.dataset.away;
+      said.hidden = failed < 3 && error.message !== "401";
+    }
   }, 1000 * seconds);
 }
 
 // A form that changes nothing: what it shows follows what is ticked.
 for (const form of document.querySelectorAll("form[data-live]")) {
+  let last;
   form.addEventListener("change", async () => {
-    const address = `${form.action}?${new URLSearchParams(new FormData(form))}`;
+    last?.abort();
+    const mine = last = new AbortController();
+    const fields = new URLSearchParams(new FormData(form));
+    for (const name of ["key", "number", "shown"]) fields.delete(name);
+    const address = `${form.action}?${fields}`;
     try {
-      replaced("#live", await fetched(address));
+      const other = await fetched(address, mine.signal);
+      if (mine.signal.aborted) return; // something else was ticked meanwhile
+      replaced("#live", other);
       history.replaceState(null, "", address);
-    } catch { form.requestSubmit(); }
+    } catch {
+      if (!mine.signal.aborted) location.assign(address);
+    }
   });
 }
 
