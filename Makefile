@@ -2,10 +2,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 # tests that stand together run together, and what they share is made once
 WORKERS := -n 2 --dist worksteal
-# what takes minutes and asks servers, browsers and whole reproductions, not Python: the gate has it on one Python alone
+# what takes minutes and asks servers, browsers and whole reproductions
 LONG := $(addprefix --ignore=tests/,test_holding.py test_api_fuzz.py test_api_roles.py test_serve.py test_client.py \
 	test_browser.py test_site.py test_site_ahead.py test_site_making.py test_site_managing.py test_site_proving.py \
 	test_cluster.py test_kernel_cache.py test_report.py test_reproduce_cli.py test_sweep_report.py)
+# a user's first steps: what the gate has on the oldest dependencies, and on every Python but the oldest, which has all
+FIRST := $(addprefix tests/,test_cli.py test_planner.py test_planning.py test_history.py test_team_changes.py test_circumstances.py \
+	test_explaining.py test_saving.py test_results.py test_files.py test_plots.py test_store.py test_sweeps.py \
+	test_campaign_service.py test_campaign_store.py test_databases.py test_site_rounds.py)
 
 .PHONY: demo test everything lint installed covered interpreted lowest clean
 
@@ -24,7 +28,7 @@ installed:  ## the tests of the built wheel, on $(PYTHON)
 	$(PYTHON) -m venv --clear .venv-wheel
 	.venv-wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	.venv-wheel/bin/python -m pip install --quiet "$$(ls dist/*.whl)[test]"
-	.venv-wheel/bin/python -m pytest $(WORKERS) -q $(MEASURED) $(if $(LESS),$(LONG)) tests --pyargs heterobandits
+	.venv-wheel/bin/python -m pytest $(WORKERS) -q $(MEASURED) $(if $(LESS),$(FIRST),tests --pyargs heterobandits)
 
 covered: MEASURED = --cov=heterobandits --cov-report=
 covered: installed  ## the same, and enough of the lines outside the compiled core are run
@@ -41,11 +45,7 @@ lint: .venv/installed-test  ## lint, format, types and the import rules
 	$(BIN)/lint-imports
 
 lowest: .venv-lowest/installed  ## the tests of a user's first steps, on the oldest dependencies allowed
-	.venv-lowest/bin/python -m pytest $(WORKERS) -q tests/test_cli.py tests/test_planner.py \
-		tests/test_planning.py tests/test_history.py tests/test_team_changes.py tests/test_circumstances.py \
-		tests/test_explaining.py tests/test_saving.py tests/test_results.py tests/test_files.py tests/test_plots.py \
-		tests/test_store.py tests/test_sweeps.py tests/test_sweep_report.py tests/test_cluster.py \
-		tests/test_campaign_service.py tests/test_campaign_store.py tests/test_databases.py tests/test_client.py
+	.venv-lowest/bin/python -m pytest $(WORKERS) -q $(FIRST) tests/test_sweep_report.py tests/test_cluster.py tests/test_client.py
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -331,12 +331,14 @@ class TestLinks:
         from sqlalchemy import create_engine, text
 
         own = World(tmp_path)
-        with create_engine(f"sqlite:///{tmp_path / 'campaigns.db'}").begin() as base:
+        engine = create_engine(f"sqlite:///{tmp_path / 'campaigns.db'}")
+        with engine.begin() as base:
             triggers = base.execute(text("select name from sqlite_master where type='trigger'"))
             for (name,) in triggers.all():
                 base.execute(text(f"drop trigger {name}"))
             base.execute(text("delete from snapshots"))
             base.execute(text("update events set who='Mallory' where number=1 and campaign=:c"), {"c": own.south})  # fmt: skip
+        engine.dispose()
         fresh, log = app_on(tmp_path / "campaigns.db")
         with Visitor(fresh, OWNER) as visitor:
             page = visitor.get("/").text
