@@ -222,8 +222,8 @@ class TestWorkers:
         assert all(map(is_gone, there))
 
     def test_they_do_not_outlive_the_first(self, workers):
+        eventually(lambda: len(children(workers.process)) == 2)
         there = children(workers.process)
-        assert len(there) == 2
         workers.process.kill()
         eventually(lambda: all(map(is_gone, there)))
 
@@ -303,3 +303,23 @@ class TestCompiling:
         code, _, err = server.end()
         assert code == 0
         assert "compiled: []" in err.splitlines()
+
+
+EARLY = (
+    """
+import os, signal, uvicorn
+run = uvicorn.Server.run
+def early(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGTERM)
+    run(*arguments, **options)
+uvicorn.Server.run = early
+"""
+    + SERVE
+)
+
+
+def test_a_signal_just_before_it_begins_is_not_lost(tmp_path):
+    server = Server(tmp_path / "x.db", code=EARLY)
+    code, _, err = server.end(0)
+    assert code == 0
+    assert "Traceback" not in err

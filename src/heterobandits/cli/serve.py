@@ -137,8 +137,6 @@ def answer(place: socket.socket, database: str, owner_hash: str, demo: bool) -> 
     from heterobandits.campaigns.store import Store
     from heterobandits.web.app import create_app
 
-    # uvicorn ends in order at a signal, and then raises it once more for whoever was there before
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
     with Store(database) as store:
         settings = uvicorn.Config(
             create_app(Log(store), owner_hash, demo),
@@ -148,7 +146,14 @@ def answer(place: socket.socket, database: str, owner_hash: str, demo: bool) -> 
             lifespan="on",
             timeout_graceful_shutdown=LAST_SECONDS,
         )
-        uvicorn.Server(settings).run(sockets=[place])
+        server = uvicorn.Server(settings)
+
+        def end(number: int, frame: object) -> None:
+            server.should_exit = True  # a signal may come before it has begun
+
+        # uvicorn ends in order at a signal, and then raises it once more for whoever was there before
+        signal.signal(signal.SIGTERM, end)
+        server.run(sockets=[place])
 
 
 def listening(host: str, port: int, shared: bool = False) -> socket.socket:
