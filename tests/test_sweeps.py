@@ -319,7 +319,7 @@ class TestRunning:
             "import sys; from heterobandits.sweeps.running import sweep;"
             "from heterobandits.sweeps.spec import Spec;"
             "print(sweep(Spec.load(sys.argv[1] + '/spec.toml'), sys.argv[1] + '/out').rounds, flush=True);"
-            "import os; os._exit(0)"  # Arrow's threads abort the end of a process now and then (apache/arrow 34314)
+            "import os; os._exit(0)"  # now and then such a process aborts at its very end, why is not known yet
         )
         counts = []
         for step in range(3):

@@ -5,8 +5,7 @@ when it is complete, so a run may be killed at any moment, and two runs may shar
 that cannot be read is put out of the way, and its pieces are played again. Sums are kept exactly, as decimals
 without a fraction.
 
-Files are read from memory and by one thread: Arrow's own may outlive a Python file, and then abort the process at its end
-(apache/arrow 34314).
+Files are read from memory and by one thread: they are small.
 """
 
 import re
