@@ -8,7 +8,7 @@ LONG := $(addprefix --ignore=tests/,test_holding.py test_api_fuzz.py test_api_ro
 	test_cluster.py test_kernel_cache.py test_report.py test_reproduce_cli.py test_sweep_report.py)
 # a user's first steps: what the gate has on the oldest dependencies, and on every Python but the oldest, which has all
 FIRST := $(addprefix tests/,test_cli.py test_planner.py test_planning.py test_history.py test_team_changes.py test_circumstances.py \
-	test_explaining.py test_saving.py test_results.py test_files.py test_plots.py test_store.py \
+	test_explaining.py test_saving.py test_results.py test_files.py test_plots.py test_store.py test_sweeps.py \
 	test_campaign_service.py test_campaign_store.py test_databases.py test_site_rounds.py)
 
 .PHONY: demo test everything lint installed covered interpreted lowest clean

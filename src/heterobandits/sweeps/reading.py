@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from heterobandits.errors import InvalidInput, choice, listed, path_from, unknown
+from heterobandits.sweeps.parquet import Parquet
 from heterobandits.sweeps.tables import FORMAT, MARK
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ NAMES: tuple[Literal["results", "pairs"], ...] = ("results", "pairs")
 
 def about(folder: str | Path, table: str = "results") -> dict[str, Any]:
     """What a table of a sweep says of itself: title, axes, policies, the specification, versions."""
-    with _opened(path_from(folder, "folder"), table) as (found, _):
+    with _opened(path_from(folder, "folder"), table) as found:
         return _said(found)
 
 
@@ -49,25 +49,19 @@ def read_sweep(
     """
     folder = path_from(folder, "folder")
     choice(table, "table", NAMES)
-    with _opened(folder, table) as (opened, file):
-        known = opened.schema_arrow.names
+    with _opened(folder, table) as opened:
+        known = opened.schema.names
         wanted = known if columns is None else listed(columns, "columns", "names of columns")
         for name in wanted:
             if name not in known:
                 raise unknown("column", name, known)
-        found = pq.read_table(
-            file,
-            columns=wanted,
-            filters=where,
-            page_checksum_verification=True,
-            use_threads=False,
-        )
-    frame: pd.DataFrame = found.to_pandas(ignore_metadata=True)
+        found = opened.read(wanted, where)
+    frame: pd.DataFrame = found.to_pandas(ignore_metadata=True, use_threads=False)
     return frame
 
 
 @contextmanager
-def _opened(folder: Path, table: str) -> Iterator[tuple[Any, Any]]:
+def _opened(folder: Path, table: str) -> Iterator[Parquet]:
     """One of the files, if it is of a sweep; what cannot be read of it within is said of it."""
     path = folder / f"{table}.parquet"
     if not path.exists():
@@ -78,10 +72,9 @@ def _opened(folder: Path, table: str) -> Iterator[tuple[Any, Any]]:
             else f"{folder} has no sweep: `heterobandits sweep SPEC.toml --output {folder}` makes one"
         )
     try:
-        with path.open("rb") as file:
-            found = pq.ParquetFile(file)
-            _said(found)
-            yield found, file
+        found = Parquet(path)
+        _said(found)
+        yield found
     except InvalidInput:
         raise
     except (pa.ArrowException, OSError, TypeError, ValueError, LookupError) as error:
@@ -89,8 +82,8 @@ def _opened(folder: Path, table: str) -> Iterator[tuple[Any, Any]]:
         raise InvalidInput(f"cannot read {path}: {reason}") from None
 
 
-def _said(file: Any) -> dict[str, Any]:
-    note = (file.schema_arrow.metadata or {}).get(MARK)
+def _said(file: Parquet) -> dict[str, Any]:
+    note = (file.schema.metadata or {}).get(MARK)
     if note is None:
         raise InvalidInput("not a table of a sweep")
     said = json.loads(note)

@@ -4,8 +4,6 @@ A file has a row for each piece in it and is named by the digest of which these 
 when it is complete, so a run may be killed at any moment, and two runs may share a folder: they write the same rows. A file
 that cannot be read is put out of the way, and its pieces are played again. Sums are kept exactly, as decimals
 without a fraction.
-
-Files are read from memory and by one thread: they are small.
 """
 
 import re
@@ -21,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from heterobandits.files import write_aside, writing_to
+from heterobandits.sweeps.parquet import Parquet
 from heterobandits.sweeps.points import Row, digest
 
 FORMAT = 1
@@ -134,11 +133,11 @@ class Store:
     def _places(self, path: Path) -> list[Place]:
         """Which pieces lie in a file; none if it cannot be read."""
         try:
-            found = pq.ParquetFile(pa.BufferReader(path.read_bytes()), pre_buffer=False)
-            if (found.schema_arrow.metadata or {}).get(MARK) != SCHEMA.metadata[MARK]:
+            found = Parquet(path)
+            if (found.schema.metadata or {}).get(MARK) != SCHEMA.metadata[MARK]:
                 self.note(f"{path} is no shard of this version, and is left alone")
                 return []
-            table = found.read(PLACE, use_threads=False)
+            table = found.read(PLACE)
             return list(zip(*(table[name].to_pylist() for name in PLACE), strict=True))
         except DAMAGE as error:
             self._complain(path, error)
@@ -147,10 +146,7 @@ class Store:
     def _read(self, path: Path) -> Iterator[Row]:
         """The rows of a file; none if it is damaged, and it is put out of the way."""
         try:
-            data = pa.BufferReader(path.read_bytes())
-            opened = pq.ParquetFile(data, pre_buffer=False, page_checksum_verification=True)
-            table = opened.read(use_threads=False)
-            yield from _rows_of(table)
+            yield from _rows_of(Parquet(path).read())
         except (*DAMAGE, TypeError) as error:
             self._complain(path, error)
 

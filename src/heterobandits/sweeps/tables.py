@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from heterobandits import moments
 from heterobandits.files import write_aside
 from heterobandits.sweeps.looks import VERDICTS, Stopped, Totals, levels, log_widths, verdicts
+from heterobandits.sweeps.parquet import Parquet
 from heterobandits.sweeps.parsing import Interval
 from heterobandits.sweeps.points import canonical, digest, made_with
 from heterobandits.sweeps.spec import Chosen, Spec
@@ -217,8 +218,7 @@ def _table(columns: dict[str, Any]) -> Any:
 def _says(path: Path, note: dict[bytes, bytes]) -> bool:
     """Whether a table says this of itself."""
     try:
-        with path.open("rb") as file:
-            return bool(pq.read_schema(file).metadata == note)
+        return bool(Parquet(path).schema.metadata == note)
     except (OSError, pa.ArrowException):
         return False
 
