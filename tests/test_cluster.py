@@ -284,6 +284,10 @@ def on_scheduler(address, function):
         return client.run_on_scheduler(function)
 
 
+def tasks_there(address):
+    return on_scheduler(address, lambda dask_scheduler: len(dask_scheduler.tasks))
+
+
 def test_what_others_cancel_is_sent_again(connected, served):
     def cancel_all(dask_scheduler):
         keys = list(dask_scheduler.tasks)
@@ -298,7 +302,7 @@ def test_what_others_cancel_is_sent_again(connected, served):
     batches = [[piece(own(slow), seed=seed)] for seed in range(3)]
     for batch in batches:
         cluster.submit(batch)
-    time.sleep(0.2)
+    soon(lambda: tasks_there(served.address()) >= len(batches))
     assert on_scheduler(served.address(), cancel_all) > 0
     found = all_of(cluster)
     assert sorted(batches.index(batch) for batch, _ in found) == [0, 1, 2]
@@ -319,9 +323,7 @@ def test_stop_gives_back_what_is_here_and_cancels_the_rest(connected, served):
     assert plain(outcomes) == played_here([piece(own())])
     assert cluster.waiting == 0
     assert cluster.stop() == []
-    soon(
-        lambda: not on_scheduler(served.address(), lambda dask_scheduler: len(dask_scheduler.tasks))
-    )
+    soon(lambda: not tasks_there(served.address()))
 
 
 def test_a_worker_that_is_killed_loses_nothing(processes, connected):
@@ -537,6 +539,62 @@ def test_an_interrupt_while_workers_are_started_leaves_none(tmp_path):
     finally:
         process.kill()
     assert (out, err) == ("interrupted []\n", "")
+
+
+def test_nobody_else_reaches_workers_of_our_own(connected):
+    from distributed import Client
+
+    cluster = connected(local_workers=1)
+    address = cluster._address
+    assert address.startswith("tls://127.0.0.1:")
+    for there in (address, address.replace("tls", "tcp")):
+        with pytest.raises((OSError, RuntimeError, TypeError)):
+            Client(there, timeout=1, set_as_default=False)
+    batch = [piece(policy("min-width"))]
+    cluster.submit(batch)
+    assert [plain(outcomes) for _, outcomes in all_of(cluster)] == [played_here(batch)]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate and its key, in files."""
+    from distributed import Security
+
+    folder = tmp_path_factory.mktemp("tls")
+    made = Security.temporary()
+    (folder / "tls.pem").write_text(made.tls_client_cert)
+    (folder / "tls.key").write_text(made.tls_client_key)
+    return folder / "tls.pem", folder / "tls.pem", folder / "tls.key"
+
+
+def test_a_sweep_on_a_scheduler_that_asks_for_certificates(processes, certificate, monkeypatch):
+    safe = [
+        word
+        for option, path in zip(("ca-file", "cert", "key"), certificate, strict=True)
+        for word in (f"--tls-{option}", str(path))
+    ]
+    processes.scheduler("--no-dashboard", "--protocol", "tls", *safe)
+    address = processes.address()
+    assert address.startswith("tls://")
+    how = ("--nthreads", 1, "--no-nanny", "--no-dashboard", "--host", "tls://127.0.0.1")
+    processes.start("worker", address, *how, *safe)
+    spec = processes.folder / "spec.toml"
+    spec.write_text(
+        'horizon = 20\npolicies = ["cucb"]\ntrials = 4\n[problem]\nmeans = [0.1, 0.5]\nsensitivities = [0.5]\n'
+    )
+    command = [sys.executable, "-m", "heterobandits", "sweep", str(spec), "--scheduler", address]
+    done = subprocess.run(
+        [*command, "--output", str(processes.folder / "out"), *safe, "--format", "json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rounds"] == 4 * 20
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
+    with pytest.raises(InvalidInput, match="nobody answered"):
+        connect(address)
+    for wrong, said in ((safe[:4], "all three of them"), ([*safe[:5], "none"], "no file none")):
+        done = subprocess.run([*command, *wrong], capture_output=True, text=True, check=False)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
 def test_nobody_at_the_address(monkeypatch, tmp_path):

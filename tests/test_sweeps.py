@@ -500,7 +500,7 @@ class TestCommand:
             "sweep", tmp_path / "spec.toml", "--output", folder, "--local-workers", "2"
         )
         assert code == 0, err
-        assert "on 2 workers at tcp://127.0.0.1:" in err
+        assert "on 2 workers at tls://127.0.0.1:" in err
         assert "dashboard http://127.0.0.1:" in err
         assert tables(folder) == tables(swept)
 

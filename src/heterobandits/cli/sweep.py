@@ -61,6 +61,18 @@ def sweep(
         int | None,
         typer.Option(help="Run on a Dask cluster of N processes on this machine.", metavar="N"),
     ] = None,
+    tls_ca_file: Annotated[
+        Path | None,
+        typer.Option(help="The authority that the scheduler's certificate is of.", metavar="FILE"),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(help="The certificate to show to the scheduler.", metavar="FILE"),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(help="The key of that certificate.", metavar="FILE"),
+    ] = None,
     format: TableOrJson = "table",
     quiet: QuietOption = False,
 ) -> int:
@@ -80,6 +92,13 @@ def sweep(
     given = [option for option, value in places.items() if value is not None]
     if len(given) > 1:
         raise InvalidInput(f"{given[0]} and {given[1]}: one or the other")
+    tls = None
+    if any((tls_ca_file, tls_cert, tls_key)):
+        if not (tls_ca_file and tls_cert and tls_key):
+            raise InvalidInput("--tls-ca-file, --tls-cert and --tls-key: all three of them")
+        if scheduler is None and scheduler_file is None:
+            raise InvalidInput("--tls-ca-file is for --scheduler or --scheduler-file")
+        tls = (tls_ca_file, tls_cert, tls_key)
     if threads is not None:
         whole_number(threads, "threads", 1, 1024)
     loaded = specified(spec)
@@ -88,7 +107,7 @@ def sweep(
         return 0
     with shown_points(loaded, quiet) as (tell, note):
         note(size(loaded))
-        engine = engine_of(threads, scheduler, scheduler_file, local_workers, note)
+        engine = engine_of(threads, scheduler, scheduler_file, local_workers, note, tls)
         note(f"on {engine.where}")
         made = run(loaded, output, engine=engine, tell=tell, note=note)
     if format == "json":
@@ -122,6 +141,7 @@ def engine_of(
     scheduler_file: Path | None,
     local_workers: int | None,
     note: Callable[[str], None],
+    tls: "tuple[Path, Path, Path] | None",
 ) -> "Engine":
     """What the options ask to run on."""
     from heterobandits.simulation import available_threads
@@ -131,7 +151,7 @@ def engine_of(
         return Threads(available_threads() if threads is None else threads)
     from heterobandits.sweeps.cluster import connect
 
-    return connect(scheduler, scheduler_file, local_workers, note=note)
+    return connect(scheduler, scheduler_file, local_workers, note=note, tls=tls)
 
 
 @contextmanager

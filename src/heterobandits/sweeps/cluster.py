@@ -52,8 +52,12 @@ def connect(
     local_workers: int | None = None,
     patience: float = 600.0,
     note: Callable[[str], None] = lambda words: None,
+    tls: tuple[Path, Path, Path] | None = None,
 ) -> "Cluster":
     """A cluster: at an address, at the one that a scheduler's file says, or of so many processes of our own.
+
+    `tls` are the files of the authority, of a certificate and of its key, for a scheduler that lets in nobody without them.
+    Processes of our own have a certificate that is made for them and lies in no file.
 
     A scheduler that is gone is waited for with `patience`, in seconds. `note` is told what a person should know
     meanwhile, in the thread that calls `finished`.
@@ -64,7 +68,29 @@ def connect(
         raise InvalidInput("a cluster needs Dask: pip install 'heterobandits[dask]'")
     if local_workers is not None:
         whole_number(local_workers, "local_workers", 1)
-    return Cluster(address, scheduler_file, local_workers or 0, patience, note)
+        if tls is not None:
+            raise InvalidInput("tls is for a scheduler of others: local workers have their own")
+        if importlib.util.find_spec("cryptography") is None:
+            raise InvalidInput("local workers need cryptography: pip install 'heterobandits[dask]'")
+    for path in tls or ():
+        if not path.is_file():
+            raise InvalidInput(f"there is no file {path}")
+    return Cluster(address, scheduler_file, local_workers or 0, patience, note, tls)
+
+
+def security_of(dask: Any, own: int, tls: tuple[Path, Path, Path] | None) -> Any:
+    """What a client shows to its scheduler; what Dask's own settings say, if that is None."""
+    if own:
+        return dask.Security.temporary()
+    if tls is None:
+        return None
+    authority, certificate, key = map(str, tls)
+    return dask.Security(
+        require_encryption=True,
+        tls_ca_file=authority,
+        tls_client_cert=certificate,
+        tls_client_key=key,
+    )
 
 
 class Cluster:
@@ -73,11 +99,18 @@ class Cluster:
     rounds = 0  # of what workers have not given back, nothing is known
 
     def __init__(
-        self, address: str | None, file: Path | None, own: int, patience: float, note: Any
+        self,
+        address: str | None,
+        file: Path | None,
+        own: int,
+        patience: float,
+        note: Any,
+        tls: tuple[Path, Path, Path] | None,
     ) -> None:
         self._address, self._file, self._own = address, file, own
         self._patience, self._note = patience, note
         self._dask: Any = importlib.import_module("distributed")
+        self._security = security_of(self._dask, own, tls)
         self._client: Any = None
         self._identity: dict[str, Any] = {}
         self._link = ""
@@ -173,6 +206,7 @@ class Cluster:
                     memory_limit=0,
                     silence_logs=SILENCE,
                     scheduler_kwargs={"allowed_failures": LOCAL_DEATHS},
+                    security=self._security,  # whoever reaches a scheduler runs code there
                     asynchronous=True,
                 )
                 await local
@@ -202,7 +236,7 @@ class Cluster:
                 if self._file is not None:
                     self._address = json.loads(self._file.read_text(encoding="utf-8"))["address"]
                 how = {"asynchronous": True, "timeout": left, "set_as_default": False}
-                client = self._dask.Client(self._address, **how)
+                client = self._dask.Client(self._address, security=self._security, **how)
                 await asyncio.wait_for(client, left)  # its own limit is not for all that it does
                 asked = client.scheduler.identity(n_workers=0)
                 self._identity = await asyncio.wait_for(asked, left)
