@@ -63,9 +63,9 @@ def weight(how, memory, age):
 
 
 def recalled(how, memory, t, tests=1):
-    """What is left of t rounds, or of the t tests of an arm that has `tests` in each."""
+    """What is left of t rounds, or of the t tests of an arm that has `tests` in each; of a window, the most it can have."""
     if how == "window":
-        return min(t, tests * memory)
+        return tests * min(t, memory)
     gamma = 1 - 1 / memory
     return tests * (1 - gamma ** (t / tests)) / (1 - gamma)
 
@@ -702,8 +702,8 @@ def play(
     """One trial on the luck of its addresses: yields (assignment, c, y) after every round.
 
     Everything is in the order in which the agents are listed, as in the paper; only the
-    addresses of tie-breaks and turns go by the order in which they pick. A horizon fixed_t stands for
-    the rounds elapsed until these are more. `phi` are the rates of false alarms, `rates` those believed;
+    addresses of tie-breaks and turns go by the order in which they pick. The most tests that an
+    arm can have in fixed_t rounds stand for the rounds elapsed until these are more. `phi` are the rates of false alarms, `rates` those believed;
     `tests` is how many each agent makes in a visit. Where means change, `mu` is a function of the round.
     """
     means_in = mu if callable(mu) else lambda _: mu
@@ -727,7 +727,7 @@ def play(
         words = [
             word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + 2 * N)
         ]
-        t = max(fixed_t or 0, round_ - 1, *(sum(column(c, n)) for n in range(N)))
+        t = max((fixed_t or 0) * max(tests), round_ - 1, *(sum(column(c, n)) for n in range(N)))
         seen_c, seen_y = c, y
         if policy == "season":
             t = T - (round_ - 1)

@@ -172,6 +172,10 @@ class TestPlanner:
         assert sentence in str(planner)
         assert planner.forgotten == ()
         assert planner.pulls.sum() == 240
+        why = {one.arm: one for one in planner.explain(planner.ask())}
+        assert [arm for arm, one in why.items() if one.changed] == ["south"]
+        assert "but it has changed" in str(why["south"])
+        assert (why["south"].lower, why["south"].upper) == (0.0, 1.0)
 
     def test_says_nothing_before_there_is_anything_to_say(self):
         planner = self.changed(rounds=60)

@@ -15,7 +15,7 @@ import reference
 from heterobandits import InvalidInput, Planner, Problem, simulate
 from heterobandits.agents import agent_intervals, likeliest
 from heterobandits.calibration import box, chances
-from heterobandits.intervals import Profiles, mean_intervals, mean_threshold, ranking
+from heterobandits.intervals import Profiles, Ranking, mean_intervals, mean_threshold, ranking
 from heterobandits.policies import policy
 from heterobandits.promises import coverage
 from heterobandits.team import Team
@@ -240,6 +240,18 @@ class TestIntervals:
 
 
 class TestRanking:
+    def test_the_p_value_of_an_order_has_the_calibrations_half_of_delta(self):
+        """Two arms of mean 0.9, one visited by an agent that is known and one by an agent of sensitivity 0.2 that found
+        the one thing planted, which happens with probability 0.2: exp(-evidence) is no p-value, but for delta/2."""
+        delta, n = 0.99, 20_000
+        team = Team([1.0, 2 / 3], calibration=[None, (1, 1)])
+        assert (
+            0.2 < team.box(delta / 2).s_low[1] <= 0.25
+        )  # the set fails, as it may with probability delta/2
+        found = ranking([[n, 0], [0, n]], [[0.9 * n, 0], [0, 0.18 * n]], team, delta=delta)
+        assert math.exp(-found.evidence[0, 1]) < 1e-6 < 0.2 < delta / 2
+        assert "exp(-evidence) + delta/2" in " ".join(Ranking.__doc__.split())
+
     @settings(max_examples=25, deadline=None)
     @given(history=histories(arms=2))
     def test_is_never_more_certain_than_some_way_to_report_allows(self, history):

@@ -240,7 +240,7 @@ class TestCorrecting:
             ({"x": 0, "z": 0}, "unknown agent 'z'"),
             ([1], "outcomes has 1 entries"),
             ({("x", "b"): 1}, "the plan did not send it there"),
-            ({"x": (0, 2**31 - 1)}, "over 2,147,483,647 pulls"),
+            ({"x": (0, 2**31 - 1)}, "at most 1,000,000"),
         ],
     )
     def test_a_mistake_is_named_and_nothing_is_changed(self, outcomes, culprit):

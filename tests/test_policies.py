@@ -186,6 +186,7 @@ class TestProven:
         shown = " ".join(capsys.readouterr().out.split())
         for need in (
             "sensitivities and false positive rates are as believed",
+            "agents who visit one arm in one round look independently of each other",
             "tests of a visit",
             "missing",
         ):

@@ -21,6 +21,7 @@ from heterobandits.core.likelihood import Outcomes
 from heterobandits.core.seen import see
 from heterobandits.core.work import KEYS as KEY_ROWS
 from heterobandits.core.work import desk, work
+from heterobandits.intervals import Posteriors
 from heterobandits.policies import policy
 from heterobandits.team import Team
 
@@ -273,6 +274,33 @@ class TestManyPulls:
 
 
 class TestEvidenceAndMean:
+    @pytest.mark.parametrize(
+        ("share", "pulls", "off"),
+        [
+            (0.5, 10**6, 2e-10), (0.5, 10**8, 1e-8), (0.25, 2 * 10**9, 3e-7),
+            (0.9, 10**6, 4e-10), (0.99, 10**8, 5e-8), (0.999, 2 * 10**9, 2e-6),
+        ],
+    )  # fmt: skip
+    def test_with_many_pulls_and_false_alarms(self, share, pulls, off):
+        """docs/beyond.md, Numerics: to 45 digits by the trapezoidal rule, for a density that is as good as normal."""
+        s = 0.9
+        phi = share * s
+        hits = int(pulls * (phi + (s - phi) * 0.4))
+        (got,) = Posteriors.of(
+            Team([s], false_positive_rates=[phi]), np.array([[pulls]]), np.array([[hits]])
+        ).log_evidence
+        with localcontext(prec=45):
+            d = Decimal(s) - Decimal(phi)
+            r, q = Decimal(phi) / d, d / (1 - Decimal(phi))
+            peak = (Decimal(hits) / pulls - Decimal(phi)) / d
+            information = hits / (peak + r) ** 2 + (pulls - hits) * (q / (1 - q * peak)) ** 2
+            step = 1 / (4 * information.sqrt())
+            means = [peak + k * step for k in range(-60, 61)]
+            assert 0 < means[0] < means[-1] < 1
+            l = [hits * (mu + r).ln() + (pulls - hits) * (1 - q * mu).ln() for mu in means]
+            exact = max(l) + (step * sum((x - max(l)).exp() for x in l)).ln()
+            assert abs(Decimal(float(got)) - exact) <= off
+
     @settings(max_examples=500)
     @given(history=histories())
     def test_are_the_references(self, history):
@@ -477,6 +505,16 @@ class TestIndex:
             wanted = reference.ucb_posterior(*known, L)
             assert index[0, lane] == pytest.approx(wanted, rel=TOLERANCE, abs=0)
             assert mean[0, lane] == pytest.approx(reference_of(*known).mean, rel=TOLERANCE, abs=0)
+
+    def test_an_arm_never_seen_goes_before_one_whose_only_visit_succeeded(self):
+        """docs/beyond.md (6), with L = s mu and Z = s/2 after one success; 1 + ln(N/delta) would come second."""
+        c = np.array([[[0], [1]]])
+        words = lambda first, count: np.zeros((count, 1), np.uint32)  # noqa: E731
+        index, mean = policy("posterior-sorted").index_rows(Team([0.9]), c, c, 1, words)[:, :, 0]
+        beyond = 1 + math.log(2) + math.log(2 / 0.05)
+        assert index.tolist() == [math.inf, pytest.approx(beyond, rel=TOLERANCE)]
+        assert 1 + math.log(2 / 0.05) < beyond
+        assert mean.tolist() == pytest.approx([1 / 2, 2 / 3], rel=TOLERANCE)
 
     def test_close_to_its_limit(self):
         """Three failures in 256,278 pulls: 1.1e-9 below 1, and not 1e-10."""

@@ -127,12 +127,18 @@ class TestSimulation:
             curve = [reference.regret(mu, worth, played[: t + 1]) for t in range(horizon)]
             np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-8)
 
-    def test_a_fixed_horizon_counts_until_an_arm_has_more_tests(self):
-        entry = policy("min-width", horizon=60)
+    @pytest.mark.parametrize("horizon", [5, 60])
+    @pytest.mark.parametrize("name", ["min-width", "no-sharing", "min-width-window"])
+    def test_a_fixed_horizon_counts_the_most_tests_of_an_arm_until_there_are_more(
+        self, name, horizon
+    ):
+        entry = policy(name, horizon=horizon)
         results = simulate(MANY, entry, 40, 4, seed=5, keep="final")
         mu, s, worth = MANY.means, MANY.sensitivities, MANY.team.worth.tolist()
         for trial in range(4):
-            play = reference.play("min-width", mu, s, 40, 5, trial, fixed_t=60, tests=MANY.tests)
+            play = reference.play(
+                name, mu, s, 40, 5, trial, fixed_t=horizon, tests=MANY.tests, memory=entry.memory
+            )
             regret = reference.regret(mu, worth, [f for f, _, _ in play])
             assert results.regrets(entry.label)[trial] == pytest.approx(regret, abs=1e-8)
 
@@ -182,10 +188,12 @@ class TestSimulation:
             low, high = binom.ppf(share, pulls[a, n], p), binom.isf(share, pulls[a, n], p)
             assert low <= successes[a, n] <= high
 
+    @pytest.mark.parametrize("horizon", ["anytime", 20])
     @pytest.mark.parametrize("name", ["min-width", "posterior-sorted", "no-sharing", "cucb"])
-    def test_planner_and_simulator_walk_one_path(self, name):
-        planner = Planner(MANY.sensitivities, 4, name, 11, trial=3, tests=MANY.tests)
-        learning = Learning(World(MANY, policy(name)), 11, 3, 1)
+    def test_planner_and_simulator_walk_one_path(self, name, horizon):
+        entry = policy(name, horizon=horizon)
+        planner = Planner(MANY.sensitivities, 4, entry, 11, trial=3, tests=MANY.tests)
+        learning = Learning(World(MANY, entry), 11, 3, 1)
         for round_ in range(1, 31):
             plan = planner.ask()
             outcomes = [
@@ -220,6 +228,52 @@ class TestPromises:
         for name, share in study.failed.items():
             assert share * trials <= most, name
         assert study.worst_regret < study.regret_bound < math.inf
+
+    @pytest.mark.parametrize("name", ["min-width", "min-ucb", "no-sharing", "min-width-grouped"])
+    @pytest.mark.parametrize("told", [0, 1, 49, 50, 500, 600])
+    def test_up_to_the_horizon_the_logarithm_is_that_of_the_proof(self, name, told):
+        """docs/model.md (7): an arm has up to T·max n tests, however many it has yet."""
+        A, N, T = 3, 4, 50
+        most = T * max(MANY.tests)
+        ways = {
+            "min-width": math.comb(most + A, A) - 1,
+            "min-width-grouped": math.comb(most + A, A) - 1,  # all three are of their own kind
+        }.get(name, A * most)
+        wanted = math.log(2 * N * ways / 0.05)
+        entry = policy(name, horizon=T)
+        assert entry.proven != "nothing"
+        assert entry.log_terms(MANY.team, N, told)[0] == pytest.approx(wanted, rel=1e-14)
+        c = np.zeros((A, N, 1), int)
+        c[0, 0] = told
+        _, width = entry.band(MANY.team, c, c)
+        if told:
+            root = math.sqrt(wanted / (2 * told)) / MANY.sensitivities[0]
+            assert width[0, 0, 0] == pytest.approx(root, rel=1e-14)
+
+    @pytest.mark.parametrize("told", [0, 1, 7, 12, 24, 600])
+    def test_a_window_counts_all_the_tests_that_an_arm_can_have_in_it(self, told):
+        """docs/model.md (17): after t rounds, fixed beforehand, these are max n·min(t, w), however few it has."""
+        A, N, w = 3, 4, 10
+        for rounds in (1, 2, 9, 10, 11, 100):
+            if told > rounds * max(MANY.tests):
+                continue
+            most = max(MANY.tests) * min(rounds, w)
+            wanted = math.log(2 * N * (math.comb(most + A, A) - 1) / 0.05)
+            (L,) = policy("min-width-window", memory=w).log_terms(MANY.team, N, max(rounds, told))
+            assert wanted * (1 - 1e-14) <= L
+            full = max(MANY.tests) * w
+            assert math.log(2 * N * (math.comb(full + A, A) - 1) / 0.05) * (1 + 1e-14) >= L
+
+    def test_a_planners_intervals_of_one_round_count_the_tests_there_can_have_been(self):
+        planner = Planner([0.9, 0.8], ["a", "b"], "min-width", tests=[5, 1])
+        for i in range(40):
+            planner.tell(planner.ask(forced=[(0, i % 2)]), [(2, 5), (1, 1)])
+        most = 40 * 5
+        log = math.log(2 * 2 * (math.comb(most + 2, 2) - 1) / 0.05)
+        V, W = 0.81 * 100 + 0.64 * 20, 0.9 * 40 + 0.8 * 20
+        known = planner.intervals("min-width")
+        assert known.upper[0] == pytest.approx(W / V + math.sqrt(log / (2 * V)), rel=1e-12)
+        assert known.lower[0] == pytest.approx(W / V - math.sqrt(log / (2 * V)), rel=1e-12)
 
     def test_the_regret_bound(self):
         """docs/model.md (7), term by term, and the paper's with one test each."""

@@ -11,9 +11,9 @@ And statements about the order of two arms, which hold in all rounds at once   d
 Where agents are only calibrated, half of delta goes to the sets that hold their sensitivities, and the likelihood is
 the greatest that these allow   docs/model.md (8) to (11).
 
-All of it holds if means stand still, sensitivities and false positive rates are as believed, the tests of a visit are independent, and
-outcomes are missing for reasons that do not depend on them; what is said of the order needs different arms' outcomes of one round to be
-independent given the past, too.
+All of it holds if means stand still, sensitivities and false positive rates are as believed, the tests of a visit are independent,
+agents who visit one arm in one round look independently of each other, and outcomes are missing for reasons that do not depend on them;
+what is said of the order needs different arms' outcomes of one round to be independent given the past, too.
 """
 
 import math
@@ -82,7 +82,8 @@ class Ranking(NamedTuple):
     above
         Table of arms by arms: whether the row's arm is above the column's.
     evidence
-        The logarithm of the evidence for that; exp(-evidence) is a p-value valid at any time.
+        The logarithm of the evidence for that. Where nobody is only calibrated, exp(-evidence) is a p-value valid at any
+        time; otherwise exp(-evidence) + delta/2 is, as the sets of the calibration fail with probability delta/2.
     best, worst
         The best and the worst rank each arm can have, counted from 1.
     """
@@ -301,7 +302,8 @@ def mean_intervals(
 ) -> Intervals:
     """An estimate and an interval for the mean of every arm, all of them right with probability 1 - delta.
 
-    It needs sensitivities as believed, independent tests of a visit, and outcomes missing for reasons that
+    It needs sensitivities as believed, independent tests of a visit, agents who look independently of each other if they
+    visit one arm in one round, and outcomes missing for reasons that
     do not depend on them; not that the agents were sent in any particular way.
 
     Parameters
@@ -314,8 +316,8 @@ def mean_intervals(
         "posterior-ratio" and "mixture-width" hold in all rounds at once, for ever; "min-width"
         in all rounds up to a horizon that was fixed beforehand.
     horizon
-        That horizon, for "min-width" alone. If an arm was pulled more often than that, its pulls count instead,
-        and nothing is promised.
+        That horizon in rounds, for "min-width" alone. If an arm was pulled more often than it can be by then, its pulls
+        count instead, and nothing is promised.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from heterobandits.errors import InvalidInput, checked_tables, whole_number
 from heterobandits.ranges import MOST
 
 Counts = npt.NDArray[np.int32]
+Table = npt.NDArray[Any]
 Recalled = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
@@ -49,7 +50,7 @@ class Knowledge:
             object.__setattr__(self, field, table.view())  # which nobody can make writeable
 
     @property
-    def tables(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def tables(self) -> tuple[Table, Table]:
         """The two tables that a policy looks at: of everything, or of what it recalls if it forgets."""
         return (self.pulls, self.successes) if self.recalled is None else self.recalled
 
@@ -97,15 +98,20 @@ class Knowledge:
 
     def without(self, arms: Iterable[int]) -> "Knowledge":
         """The same as if nothing had been seen of these arms."""
-        pulls, successes = self.pulls.copy(), self.successes.copy()
-        for table in (pulls, successes):
-            table[:, list(arms)] = 0
-        return Knowledge(pulls, successes, self.rounds)
+        return Knowledge(*unseen((self.pulls, self.successes), arms), self.rounds)
 
     def widened(self, agents: int, arms: int) -> "Knowledge":
         """The same for more agents and arms, of whom nothing is known yet."""
         more = [(0, agents - len(self.pulls)), (0, arms - self.pulls.shape[1])]
         return Knowledge(np.pad(self.pulls, more), np.pad(self.successes, more), self.rounds)
+
+
+def unseen(tables: tuple[Table, Table], arms: Iterable[int]) -> tuple[Table, Table]:
+    """Two tables as if nothing had been seen of these arms."""
+    pulls, successes = (table.copy() for table in tables)
+    some = list(arms)
+    pulls[:, some] = successes[:, some] = 0
+    return pulls, successes
 
 
 def recalled(

@@ -170,6 +170,16 @@ def match(
     return {a: free[int(n)] for a, n in zip(turns, out[:, 0], strict=True)}
 
 
+def favouring(dealt: int, team: Team, luck: Luck, assignment: dict[int, int]) -> Luck:
+    """Words that break every tie in favour of an assignment; the turns stay as they are drawn."""
+    arms, own = np.zeros_like(luck.arms), np.zeros_like(luck.own)
+    sent = [a for a in in_turn(dealt, team, luck) if a in assignment]
+    for later, agent in enumerate(reversed(sent)):
+        arms[assignment[agent]] = later + 1
+        own[agent : agent + 1, assignment[agent]] = 1  # nothing, where all share a row
+    return Luck(arms, own, luck.turns)
+
+
 def each_its_own(rows: Sequence[Row] | Floats, dealt: int) -> bool:
     """Whether every agent has an index row of its own."""
     return dealt != BY_SECOND_ROW and len(rows) > 1

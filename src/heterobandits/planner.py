@@ -41,7 +41,7 @@ from heterobandits.plans import (
 )
 from heterobandits.policies import RECOMMENDED, RECOMMENDED_FOR_HORIZON, Policy
 from heterobandits.policies import policy as catalogued
-from heterobandits.ranges import MOST_ADDRESS
+from heterobandits.ranges import MOST_ADDRESS, MOST_REPORTED
 from heterobandits.team import Team
 
 OTHER = (
@@ -316,7 +316,7 @@ class Planner:
             return NamedIntervals.of(known, self.arm_names)
         if method == "min-width":
             anytime = self.policy.horizon == "anytime"
-            horizon = max(1, self.elapsed) if anytime else int(self.policy.horizon)
+            horizon = max(1, self.rounds) if anytime else int(self.policy.horizon)
         tables = (self.pulls, self.successes, self._team)
         known = mean_intervals(*tables, method=method, delta=self.policy.delta, horizon=horizon)
         return NamedIntervals.of(known, self.arm_names)
@@ -424,9 +424,11 @@ class Planner:
             A list with one outcome for each agent, or a mapping from agents, or from pairs
             (agent, arm), to outcomes; or a column of a data frame, whose index has the agents' names. An
             outcome is 0 or 1, a pair (successes, tests), or None or NaN if it is still missing;
-            who is not in the mapping is missing too.
+            who is not in the mapping is missing too. At most 1,000,000 tests of a visit, so that none fills what can be counted.
         """
-        record = self._round_of(plan).told(outcomes)
+        before = self._round_of(plan)
+        record = before.told(outcomes)
+        check_amounts(before, record)
         self._keep(record)
         self._heed(record)
 
@@ -435,7 +437,9 @@ class Planner:
 
         NaN, as a data frame has it where nothing is said, changes nothing.
         """
-        record = self._fixed(self._round_of(plan).number).corrected(outcomes)
+        before = self._fixed(self._round_of(plan).number)
+        record = before.corrected(outcomes)
+        check_amounts(before, record)
         self._keep(record)
         self._heed(record)
 
@@ -446,7 +450,7 @@ class Planner:
         """
         number = self._round_of(a_plan(plan)).number
         self._check_team(plan)
-        return planning.explain(*self._given(number), plan)
+        return planning.explain(*self._given(number), plan, self._mixed(number))
 
     def join(
         self,
@@ -598,18 +602,18 @@ class Planner:
         window, fade = self.policy.window, self.policy.fade
         return replace(known, recalled=recalled(start, rounds, window=window, fade=fade))
 
-    def _visits_of(self, arm: int) -> tuple[list[int], Counts, Counts]:
-        """The rounds of the visits to an arm since it was forgotten, and their tables: agents by visits.
+    def _visits_of(self, arm: int, before: int) -> tuple[list[int], Counts, Counts]:
+        """The rounds of the visits to an arm since it was forgotten, before this round, and their tables: agents by visits.
 
         First comes what was known at the start, whether or not there is any. Visits without an outcome yet are of zeros.
         """
-        forgotten = [last for n, last in self._forgotten if n == arm]
+        forgotten = [last for n, last in self._forgotten if n == arm and last < before]
         gone = max(forgotten, default=0)
         start = self._start.without([arm] if forgotten else [])
         numbers = [max(gone, self._start.rounds)]
         columns = [(start.pulls[:, arm], start.successes[:, arm])]
         for record in self._history:
-            if arm in record.assignment and record.number > gone:
+            if arm in record.assignment and gone < record.number < before:
                 column = np.zeros((2, len(self._team)), np.int32)
                 for visit in record.visits:
                     if visit.arm == arm:
@@ -619,13 +623,23 @@ class Planner:
         pulls, successes = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
         return numbers, pulls, successes
 
-    def _change_of(self, arm: int) -> Found:
-        """What is known of a change of an arm: whether it has, the evidence, since which round, the means before and since."""
-        numbers, pulls, successes = self._visits_of(arm)
+    def _change_of(self, arm: int, number: int | None = None) -> Found:
+        """What is known of a change of an arm: whether it has, the evidence, since which round, the means before and since.
+
+        Now, or before the round of this number.
+        """
+        before = self.rounds + 1 if number is None else number
+        numbers, pulls, successes = self._visits_of(arm, before)
         found = change(self._team, pulls, successes, self.policy.delta)
         needed = team_threshold(self._team, len(self._arms), self.policy.delta)
         changed = found.evidence >= needed
         return changed, found.evidence, numbers[found.visits], found.before, found.since
+
+    def _mixed(self, number: int) -> list[int]:
+        """The arms that had changed before a round, most likely since the first visit to them that the policy recalled."""
+        begun = number - 1 - self.policy.window if self.policy.window else -1
+        found = ((arm, self._change_of(arm, number)) for arm in range(len(self._arms)))
+        return [arm for arm, (changed, _, after, *_) in found if changed and after > begun]
 
     def _heed(self, record: Round) -> None:
         """Forget the arms of a round that have changed, if that is wanted."""
@@ -714,6 +728,15 @@ def a_plan(given: Any) -> Plan:
     if not isinstance(given, Plan):
         raise InvalidInput(f"plan is {shown(given)}: a Plan, as ask() gives")
     return given
+
+
+def check_amounts(before: Round, record: Round) -> None:
+    """Refuse new outcomes of more tests than one visit can have; a planner that was saved keeps what it has."""
+    for visit in set(record.visits) - set(before.visits):
+        if visit.tests > MOST_REPORTED:
+            raise InvalidInput(
+                f"the tests of {record.agent_names[visit.agent]!r} are {visit.tests:,}: at most {MOST_REPORTED:,} of one visit"
+            )
 
 
 def check_size(agents: int, arms: int) -> None:

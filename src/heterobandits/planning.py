@@ -5,6 +5,7 @@ trial. Agents are as listed.
 """
 
 import math
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -13,12 +14,13 @@ import numpy as np
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
-from heterobandits.intervals import MOST_RANKED, order_of, posterior_intervals
-from heterobandits.knowledge import Knowledge
+from heterobandits.intervals import MOST_RANKED, Posteriors, order_of, posterior_intervals
+from heterobandits.knowledge import Knowledge, unseen
 from heterobandits.matching import (
     Circumstances,
     Floats,
     Luck,
+    favouring,
     match,
     next_in_turn,
     next_with_pairs,
@@ -75,6 +77,42 @@ def plan(
     )
 
 
+def assignments(
+    team: Team,
+    arms: tuple[str, ...],
+    policy: Policy,
+    knowledge: Knowledge,
+    address: Address,
+    circumstances: Iterable[Circumstances],
+) -> Iterator[dict[int, int] | None]:
+    """Who would go where under each of these circumstances, as `plan` has it; None where no assignment is left."""
+    check(team, arms, policy, knowledge)
+    luck = luck_of(team, len(arms), policy, address)
+    rows = index_rows(team, policy, knowledge, address)
+    for one in circumstances:
+        try:
+            yield match(rows, policy.dealt, team, luck, one)
+        except InvalidInput:
+            yield None
+
+
+def might_tie(
+    team: Team,
+    arms: tuple[str, ...],
+    policy: Policy,
+    knowledge: Knowledge,
+    address: Address,
+    circumstances: Circumstances,
+    assignment: dict[int, int],
+) -> bool:
+    """Whether the plan might be this assignment, had ties been broken otherwise; never, where all is drawn at random."""
+    check(team, arms, policy, knowledge)
+    luck = luck_of(team, len(arms), policy, address)
+    rows = index_rows(team, policy, knowledge, address)
+    favoured = favouring(policy.dealt, team, luck, assignment)
+    return policy.learns and match(rows, policy.dealt, team, favoured, circumstances) == assignment
+
+
 def explain(
     team: Team,
     arms: tuple[str, ...],
@@ -82,8 +120,12 @@ def explain(
     knowledge: Knowledge,
     address: Address,
     plan: Plan,
+    changed: Collection[int] = (),
 ) -> tuple[Explanation, ...]:
-    """Why each agent is sent where it is, by a plan that was made with the same arguments."""
+    """Why each agent is sent where it is, by a plan that was made with the same arguments.
+
+    Of arms that have changed the plan knows nothing: they are marked, and nothing that is certain rests on them.
+    """
     check(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
@@ -92,13 +134,14 @@ def explain(
             f"the plan for round {plan.round} was made with other outcomes than count now, or for another length of the "
             "season: explain a plan before outcomes of earlier rounds are told, corrected or forgotten"
         )
-    tables = (team, *knowledge.tables, policy.delta)
+    estimate = Posteriors.of(team, *knowledge.tables).mean
+    tables = (team, *unseen(knowledge.tables, changed), policy.delta)
     known = posterior_intervals(*tables)
     order = order_of(*tables) if len(arms) <= MOST_RANKED else None
     recalled, _ = knowledge.tables
     seen = recalled.sum(axis=0)
     turns = BY_CHANCE if policy.first == "random" else BY_INDEX
-    greedy = match(known.estimate[None], turns, team, luck, plan.circumstances)
+    greedy = match(estimate[None], turns, team, luck, plan.circumstances)
     explanations = []
     for agent, arm in enumerate(plan.assignment):
         if arm is None:
@@ -110,7 +153,7 @@ def explain(
                 agent=team.names[agent],
                 reason=plan.reasons[agent],
                 arm=arms[arm],
-                estimate=float(known.estimate[arm]),
+                estimate=float(estimate[arm]),
                 lower=float(known.lower[arm]),
                 upper=float(known.upper[arm]),
                 best_rank=1 if order is None else int(order.best[arm]),
@@ -122,6 +165,7 @@ def explain(
                 runner_up=None if other is None else arms[other],
                 runner_up_index=None if other is None else plan.index[agent][other],
                 flip_index=flip,
+                changed=arm in changed,
             )
         )
     return tuple(explanations)

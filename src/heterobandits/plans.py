@@ -13,6 +13,8 @@ from heterobandits.matching import Circumstances
 
 MOST_LINES = 20  # of a table that is printed
 
+MIXED = "but it has changed, and these are from before and since"
+
 Code = Literal[
     "absent",
     "left",
@@ -135,6 +137,9 @@ class Explanation:
     flip_index
         What the index of the agent's arm would have to fall below (or, if it is higher than the
         index, rise above), all else as it is, for the agent to go to the runner-up instead.
+    changed
+        Whether the arm has changed, and the policy recalls what was seen before. The estimate and the index go by all of it, as
+        the plan does; the interval is 0 to 1 and the rank is open.
     """
 
     agent: str
@@ -152,6 +157,7 @@ class Explanation:
     runner_up: str | None
     runner_up_index: float | None
     flip_index: float | None
+    changed: bool = False
 
     def _rank(self) -> str:
         if self.best_rank == self.worst_rank:
@@ -160,9 +166,10 @@ class Explanation:
 
     def __str__(self) -> str:
         times = "1 pull" if self.pulls == 1 else f"{self.pulls} pulls"
+        within = "" if self.changed else f" in [{self.lower:.3f}, {self.upper:.3f}]"
+        known = MIXED if self.changed else self._rank()
         seen = (
-            f"estimated {self.estimate:.3f} in [{self.lower:.3f}, {self.upper:.3f}] "
-            f"from {times}, {self.own_pulls} its own, {self._rank()}"
+            f"estimated {self.estimate:.3f}{within} from {times}, {self.own_pulls} its own, {known}"
             if self.pulls
             else f"no pulls {'left' if self.reason.code == 'forgotten' else 'yet'}"
         )
@@ -265,7 +272,7 @@ class NamedAlarms(Alarms):
         """A sentence for each arm that has changed."""
         columns = (self.arm_names, self.changed, self.after, self.before, self.since)
         return [
-            f"{arm} has changed, most likely after round {after}: {before:.3f} before, {since:.3f} since"
+            change_text(arm, after, before, since)
             for arm, changed, after, before, since in zip(*columns, strict=True)
             if changed
         ]
@@ -313,6 +320,11 @@ class NamedRanking(Ranking):
     def __repr__(self) -> str:
         each = (f"{arm} {rank}" for arm, rank in zip(self.arm_names, self._ranks(), strict=True))
         return f"<Ranking: {', '.join(each)}>"
+
+
+def change_text(arm: str, after: int, before: float, since: float) -> str:
+    """That an arm has changed, in words without a full stop."""
+    return f"{arm} has changed, most likely after round {after}: {before:.3f} before, {since:.3f} since"
 
 
 def counted(number: int, what: str) -> str:

@@ -56,7 +56,7 @@ Proven = Literal["nothing", "intervals", "regret"]
 MAX_ASSIGNMENTS = 200_000
 NEEDS = (  # what every guarantee assumes
     "means stand still, sensitivities and false positive rates are as believed, the tests of a visit are independent, "
-    "and outcomes are missing for reasons that do not depend on them"
+    "agents who visit one arm in one round look independently of each other, and outcomes are missing for reasons that do not depend on them"
 )
 
 CATALOGUE: "dict[str, Policy]" = {}  # filled below
@@ -122,7 +122,8 @@ class Policy:
         For a policy that forgets: the rounds in its window, or those after which a round counts for 1/e; None for others.
     horizon
         "anytime" puts the rounds elapsed into the logarithm, as in the paper's experiments;
-        a number of rounds puts that there, as in its theory, until more have elapsed. For a policy of a season it is the
+        a number of rounds puts that there, as in its theory, or the most tests that an arm can have in them, until there
+        are more. For a policy of a season it is the
         season's length; "anytime" is as long again as it has lasted, and in a simulation that one's horizon.
     equation, guarantee, cost, summary
         What `heterobandits policies` shows.
@@ -289,10 +290,13 @@ class Policy:
         return 1.0 - 1.0 / (self.memory or 1) if self.forgets == "discount" else 1.0
 
     def recalled(self, t: Floats, tests: int) -> Floats:
-        """How much it remembers of t rounds, or of t tests of an arm that were at most so many in a round."""
+        """How much it remembers of t rounds, or of t tests of an arm that were at most so many in a round.
+
+        Of a window, at least the most tests that an arm can have in it: a number fixed beforehand, as the union bound needs.
+        """
         if self.forgets == "discount":
             return np.asarray(tests * (1.0 - self.fade ** (t / tests)) / (1.0 - self.fade))
-        return np.minimum(t, tests * self.window) if self.window else t
+        return tests * np.minimum(t, self.window) if self.window else t
 
     def check_size(self, agents: int, arms: int) -> None:
         """Refuse a policy that ranks whole assignments when there are too many of them."""
@@ -330,8 +334,8 @@ class Policy:
     ) -> Floats:
         """The log term of the rule after each of these numbers of rounds.
 
-        Before the first round nothing was pulled, and it has no say. A horizon stands in their place until they
-        are more. What a window has of an arm, `recalled`, counts if it is more than can have been expected of it.
+        Before the first round nothing was pulled, and it has no say. The most tests that an arm can have up to a
+        horizon stand in their place until they are more   docs/model.md (7). What a window has of an arm, `recalled`, counts if it is more than can have been expected of it.
         """
         assert self.rule is not None
         size = indices.Size(len(team), len(team.kinds), arms)
@@ -339,9 +343,10 @@ class Policy:
             left = elapsed if self.horizon == "anytime" else self.horizon - elapsed
             rounds = np.maximum(1.0, left.astype(np.float64))
             return np.asarray(self.rule.log_terms(rounds, size, self.delta))
-        least = 1.0 if self.horizon == "anytime" else float(self.horizon)
+        tests = max(team.tests)
+        least = 1.0 if self.horizon == "anytime" else float(self.horizon * tests)
         t = np.maximum(least, elapsed.astype(np.float64))
-        t = np.maximum(self.recalled(t, max(team.tests)), recalled)
+        t = np.maximum(self.recalled(t, tests), recalled)
         return np.asarray(self.rule.log_terms(t, size, self.delta))
 
     def agents(self, team: Team) -> Any:
@@ -408,8 +413,8 @@ class Policy:
         return self.rule is not None and self.rule.band is not None
 
     def band(self, team: Team, pulls: Table, successes: Table) -> tuple[Floats, Floats]:
-        """Estimates and half widths of the policy's intervals, with its horizon in the logarithm or, if an arm was
-        pulled more often than that, the pulls.
+        """Estimates and half widths of the policy's intervals, with its horizon in the logarithm, as in `log_terms_at`, or,
+        if an arm was pulled more often than that, the pulls.
 
         Shape (rows, arms, trials): a row for each agent if these are of its own outcomes, else one row. Where
         nothing was pulled the estimate is 0.5 and the width infinite.

@@ -3,7 +3,10 @@
 MOST = 2**31 - 1  # the kernels count in 32 bits
 MOST_ADDRESS = 2**64 - 1  # of a seed or a trial
 MOST_ROUNDS = 2**53  # and take logarithms of floats
-MOST_TESTS = 1000  # in a visit
+MOST_TESTS = 1000  # in a visit, as planned
+MOST_REPORTED = (
+    1_000_000  # in one that is reported: over 2,000 such reports fit into what an arm can count
+)
 MOST_LOGS = 2**24  # log terms in a table
 MOST_CELLS = 2**24  # chances in the tables of a problem that changes: 128 MB
 MOST_LUCK = 3_000_000  # work on those of several tests, each exact: about ten seconds

@@ -67,6 +67,7 @@ def bounds(
         drift=drift,
     )
     coverage = whole_number(coverage, "--coverage", 0)
+    most = rounds * max(stated.tests)  # tests of an arm
     once = np.ones((stated.agents, stated.arms))
     widths = {
         name: theory.widths(name, once, stated.team, rounds, delta) for name in theory.WITH_WIDTHS
@@ -78,9 +79,9 @@ def bounds(
         "delta": delta,
         "optimum": list(stated.optimum),
         "expected_reward": stated.expected_reward(stated.optimum),
-        "ln_G": theory.ln_G(rounds, stated.agents),
+        "ln_G": theory.ln_G(most, stated.agents),
         "log_terms": {
-            name: theory.log_term(name, stated.agents, stated.arms, rounds, delta)
+            name: theory.log_term(name, stated.agents, stated.arms, most, delta)
             for name in theory.WITH_WIDTHS
         },
         "width_after_one_pull_each": {
@@ -115,7 +116,8 @@ def print_report(found: dict[str, Any], title: str) -> None:
     for agent, arm in zip(stated.agent_names, stated.optimum, strict=True):
         table.add_row(f"best place for {agent}", stated.arm_names[arm])
     table.add_row("expected successes in a best round", f"{found['expected_reward']:.4g}")
-    table.add_row(f"ln G({found['horizon']}, {stated.agents})", f"{found['ln_G']:.6g}")
+    most = found["horizon"] * max(stated.tests)
+    table.add_row(f"ln G({most}, {stated.agents})", f"{found['ln_G']:.6g}")
     for name, term in found["log_terms"].items():
         table.add_row(f"log term of {name}", f"{term:.6g}")
     for name, width in found["width_after_one_pull_each"].items():
