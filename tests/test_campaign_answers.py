@@ -1,14 +1,21 @@
 """What a campaign says of its arms: numbers by their own equations, and sentences that say no more than they do."""
 
 import math
+import re
 from dataclasses import replace
+from functools import cache
+from itertools import chain
 
 import numpy as np
 import pytest
 from scipy.special import betaln, xlogy
 
 from folded import after, begun, lived, planned, reported
-from heterobandits.campaigns.answers import MOST_VISITS, answers, estimates
+from heterobandits.campaigns.answers import MOST_VISITS, answers, estimates, together
+from heterobandits.campaigns.inputs import policy_from
+from heterobandits.campaigns.plans import explanations
+from heterobandits.campaigns.projecting import project
+from heterobandits.campaigns.rounds import Given
 from heterobandits.intervals import MOST_RANKED, order_of
 
 DELTA = 0.05
@@ -200,3 +207,135 @@ class TestChanges:
     def test_arms_that_stand_still_are_not_named(self):
         state = lived(begun([0.9, 0.7], 3), [0.2, 0.5, 0.8], 40)
         assert answers(state).changed == []
+
+
+@cache
+def fallen():
+    """South is the best for 100 rounds, and then falls to 0.05: before, and 20 rounds after."""
+    park = begun([0.9, 0.6], ["north", "east", "south"], policy="posterior-sorted")
+    before = lived(park, [0.1, 0.2, 0.9], 100, seed=1)
+    return before, lived(before, [0.1, 0.2, 0.05], 20, seed=1)
+
+
+class TestLeftOut:
+    """An arm that has changed has no one mean: nothing that is certain of it goes on being said."""
+
+    def test_it_is_no_longer_the_best_nor_above_any(self):
+        before, state = map(answers, fallen())
+        assert (before.best, before.changed) == (2, [])
+        assert [one.arm for one in state.changed] == [2]
+        assert 2 not in {state.best, *state.candidates, *chain(*state.above)}
+        assert not any("south is certainly" in sentence for sentence in state.sentences)
+        assert state.sentences[1] == (
+            "What follows leaves out south: what was seen of it before and since is not of one mean."
+        )
+
+    def test_its_interval_and_rank_are_open_and_those_of_others_do_not_rest_on_it(self):
+        _, state = fallen()
+        *others, south = estimates(state)
+        assert (south.changed, south.lower, south.upper) == (True, 0.0, 1.0)
+        assert (south.best_rank, south.worst_rank) == (1, 3)
+        assert not any(one.changed for one in others)
+        assert {one.best_rank for one in others} == {1}
+
+    def test_visits_needed_are_of_the_others(self):
+        _, state = fallen()
+        both = replace(state, arms=state.arms[:2], pulls=state.pulls[:, :2], rounds=[],
+                       successes=state.successes[:, :2])  # fmt: skip
+        few, many = (answers(one).visits_needed for one in (both, state))
+        assert few is not None
+        assert many is not None
+        assert few <= many < 2 * few  # three pairs share delta in place of one
+
+    def test_a_window_that_begins_after_the_change_has_one_mean(self):
+        _, state = fallen()
+        for memory, left in ((15, []), (60, [2])):
+            policy = policy_from("posterior-sorted-window", DELTA, None, memory)
+            found = estimates(replace(state, policy=policy))
+            assert [one.arm for one in found if one.changed] == left
+
+    def test_why_somebody_goes_there_says_so(self):
+        _, state = fallen()
+        sent = {why.arm: why for why in explanations(state, Given()).values()}
+        south = sent["south"]
+        assert (south.changed, south.lower, south.upper) == (True, 0.0, 1.0)
+        assert (south.best_rank, south.worst_rank) == (1, 3)
+        assert "but it has changed" in str(south)
+        assert not re.search(r"rank \d|\[", str(south))
+        (other,) = (why for arm, why in sent.items() if arm != "south")
+        assert not other.changed
+        assert other.best_rank == 1  # which the order of south does not decide
+
+    def test_a_projection_says_that_it_goes_by_all_that_was_seen(self):
+        before, state = fallen()
+        assert project(before, rounds=2, draws=5).warnings == ()
+        assert project(state, rounds=2, draws=5).warnings == (
+            "south has changed: here, as in plans, what was seen of it before and since counts as of one mean.",
+        )
+
+    def test_all_have_changed(self):
+        state = begun([1.0], 1)
+        for n in range(1, 41):
+            state = reported(planned(state), n, {0: (int(n <= 25), 1)})
+        known = answers(state)
+        assert (known.best, known.candidates, known.above) == (None, [], [])
+        assert not any("only arm" in sentence for sentence in known.sentences)
+
+
+class TestConfidence:
+    """Arms that come later have a share of delta of their own: what is said of all rounds holds a little less surely."""
+
+    def test_arms_added_one_by_one(self):
+        """By hand: with an arm more the new ones of all pairs may fail, each with delta over the number of pairs."""
+        state = planned(begun([0.9], 3, delta=DELTA))
+        assert answers(state).confidence == pytest.approx(1 - DELTA)
+        state = after(state, ("arms added", {"arms": [{"name": "ford"}]}))
+        assert answers(state).confidence == pytest.approx(1 - DELTA * (1 + 3 / 6))
+        state = after(planned(state), ("arms added", {"arms": [{"name": "gate"}]}))
+        assert answers(state).confidence == pytest.approx(1 - DELTA * (1 + 3 / 6 + 4 / 10))
+
+    def test_it_is_what_is_said(self):
+        agent = {"sensitivity": 1.0, "tests": 50}
+        state = lived(begun([agent], 2, delta=DELTA), [0.9, 0.1], 6)
+        state = after(state, ("arms added", {"arms": [{"name": "ford"}]}))
+        assert 0.916 < 1 - DELTA * (1 + 2 / 3) < 0.917
+        assert any("(with 91.6 % confidence)" in one for one in answers(state).sentences)
+
+    def test_arms_that_were_there_before_the_first_round_came_at_the_start(self):
+        state = after(begun([0.9], 3), ("arms added", {"arms": [{"name": "ford"}]}))
+        assert answers(planned(state)).confidence == pytest.approx(0.95)
+
+    def test_agents_that_are_calibrated(self):
+        """Half of delta is theirs, in shares as well; the arms had all of it before the first of them came."""
+        agent = {"sensitivity": 0.9, "calibration": [18, 20]}
+        assert answers(begun([agent], 3, delta=DELTA)).confidence == pytest.approx(1 - DELTA)
+        more = ("agents added", {"agents": [{"name": "Gus", **agent}]})
+        first = after(planned(begun([0.9], 3, delta=DELTA)), more)
+        assert answers(first).confidence == pytest.approx(1 - 1.5 * DELTA)
+        second = after(planned(begun([agent], 3, delta=DELTA)), more)
+        assert answers(second).confidence == pytest.approx(1 - DELTA * (1 + 1 / 4))
+
+
+class TestTogether:
+    """Two agents who were on one arm in one round may have seen the same: that is said where it has happened."""
+
+    def gone_along(self, told):
+        """A and B on place 0 in round 2; what B reports of it."""
+        state = planned(begun([0.9, 0.9], 2))
+        state = reported(state, 1, {0: (1, 1), 1: (0, 1)})
+        state = planned(state, forced=[("agent A", "place 0")])
+        body = {"round": 2, "agent": "agent-2", "arms": ["arm-1"]}
+        return reported(after(state, ("overridden", body)), 2, {0: (1, 1), 1: told})
+
+    def test_the_rounds_and_arms_are_named_once_both_count(self):
+        (said,) = [one for one in answers(self.gone_along((1, 1))).sentences if "together" in one]
+        assert said.startswith("Agents were together at place 0 in round 2: ")
+        for state in (self.gone_along(None), lived(begun([0.9, 0.9], 2), [0.5, 0.5], 3)):
+            assert not any("together" in one for one in answers(state).sentences)
+
+    def test_a_round_says_so_as_soon_as_two_are_sent_to_one_arm(self):
+        first, second = self.gone_along(None).rounds
+        state = self.gone_along(None)
+        assert together(state, first) == []
+        (said,) = together(state, second)
+        assert said.startswith("agent A and agent B are both sent to place 0 in round 2: ")

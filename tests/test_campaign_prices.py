@@ -1,4 +1,4 @@
-"""What constraints cost: against every assignment there is, in small rounds."""
+"""What constraints cost: the plans with and without each, and every assignment there is, in small rounds."""
 
 import itertools
 from dataclasses import replace
@@ -76,7 +76,7 @@ class TestPrices:
         forbidden=PAIRS,
         forced=PAIRS,
     )
-    def test_the_best_of_all_assignments_with_and_without_each_constraint(
+    def test_the_best_of_all_assignments_and_the_plans_without_each_constraint(
         self, absent, closed, forbidden, forced
     ):
         circumstances = Given(absent, closed, forbidden, forced)
@@ -99,9 +99,30 @@ class TestPrices:
             without = replace(
                 circumstances, **{price.kind: getattr(circumstances, price.kind) - {one}}
             )
-            lost = most_of_all(without) - best
-            assert price.lost >= 0.0
-            assert price.lost == pytest.approx(lost, abs=1e-6)
+            try:
+                other = detections(plan_of(LIVED, without).assignment)
+            except InvalidInput:  # without it there is no plan to be compared with
+                other = known.expected
+            assert price.lost == pytest.approx(other - known.expected, abs=1e-6)
+
+    def test_a_plan_that_would_explore_more_costs_nothing_to_forgo(self):
+        state = lived(begun([0.9], 2, policy="posterior-sorted"), (0.8, 0.1), 8)
+        (explored,) = plan_of(state, Given()).assignment
+        (price,) = prices(state, Given(closed=frozenset({explored}))).constraints
+        means = posterior_means(state)
+        assert price.lost == pytest.approx(0.9 * (means[explored] - means[1 - explored]), abs=1e-6)
+        assert price.lost < -0.001
+        assert price.text == (
+            f"That place {explored} is closed costs nothing: the plan without it is worth "
+            f"{-price.lost:.2g} expected detections less."
+        )
+
+    def test_who_could_go_nowhere_costs_nothing(self):
+        given = given_from(
+            LIVED, absent=["agent A"], forbidden=[("agent A", f"place {n}") for n in range(4)]
+        )
+        (absent,) = [one for one in prices(LIVED, given).constraints if one.kind == "absent"]
+        assert absent.lost == 0.0
 
     def test_the_dearest_comes_first_and_is_said_in_words(self):
         given = given_from(LIVED, absent=["agent B"], closed=["place 0", "place 1"])

@@ -70,8 +70,14 @@ class TestShadow:
             other = tuple(plan.assignment[agent.row] for agent in before.agents)
             assert (one.planned, one.other) == (made.assignment, other)
             differ += other != made.assignment
-        assert found.differ == differ > 0
-        moved = sum(a != b for one in found.rounds for a, b in zip(one.planned, one.other))  # noqa: B905
+        assert found.differ + found.tied == differ > 0
+        differ -= found.tied
+        moved = sum(
+            a != b
+            for one in found.rounds
+            if not one.tied
+            for a, b in zip(one.planned, one.other, strict=True)
+        )
         assert found.sentences[0].startswith(f"{name} would have planned {differ} of 11 rounds")
         assert f"{moved} times" in found.sentences[0]
 
@@ -84,6 +90,41 @@ class TestShadow:
             plan = plan_of(before, made.given, policy_from("min-width", 1e-9))
             assert one.other == tuple(plan.assignment[agent.row] for agent in before.agents)
         assert careful.differ > 0
+
+    @pytest.mark.parametrize(
+        ("own", "name"),
+        [("min-width", "cucb"), ("cucb", "min-width"), ("no-sharing", "posterior-sorted")],
+    )
+    def test_a_round_that_differs_only_in_ties_is_counted_apart(self, own, name, tmp_path):
+        """Of three agents of one kind nothing is known: all arms tie, and each policy draws in its own way."""
+        log = opened(tmp_path)
+        agents = [{"name": who, "sensitivity": 0.8} for who in ("Ana", "Ben", "Chi")]
+        given = [{}, {"forbidden": [("Ana", "hill")]}, {"absent": ["Ben"]}, {"closed": ["ford"]}]
+        c = park(log, policy=own, agents=agents, seed=5)
+        for circumstances in given * 3:
+            service.plan_round(log, c, VERA, **circumstances)
+        found = shadow(log, c, name)
+        assert found.differ == 0
+        assert found.tied == sum(one.planned != one.other for one in found.rounds) > 0
+        assert found.sentences[0] == (
+            f"{name} would have planned the same in 12 rounds, but for ties."
+        )
+        assert found.sentences[1].startswith(f"In {found.tied} rounds they differ only")
+
+    def test_a_round_that_differs_by_what_is_known_is_no_tie(self, tmp_path):
+        """Two arms were seen: no draw sends the one agent to the one that greedy does not like."""
+        log = opened(tmp_path)
+        c = park(
+            log, policy="min-width", agents=[{"name": "Ana", "sensitivity": 0.9}], arms=["a", "b"]
+        )
+        for number in range(1, 40):
+            (((_, arm)),) = service.plan_round(log, c, VERA).state.rounds[-1].sent
+            service.report(log, c, VERA, number, {"Ana": 1 - arm})
+        found = shadow(log, c, "greedy")
+        away = [one for one in found.rounds[2:] if one.planned != one.other]
+        assert away
+        assert not any(one.tied for one in away)
+        assert found.differ >= len(away)
 
     def test_nothing_is_written(self, tmp_path):
         log = opened(tmp_path)

@@ -4,6 +4,8 @@ All numbers are of the tables that the policy looks at   docs/campaigns-answers.
 """
 
 import hashlib
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -11,7 +13,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.alarms import Alarms, Change, Found, change, team_threshold
+from heterobandits import knowledge
+from heterobandits.alarms import Change, change, team_threshold
+from heterobandits.campaigns.rounds import Round
 from heterobandits.campaigns.state import State
 from heterobandits.intervals import (
     MOST_RANKED,
@@ -22,7 +26,7 @@ from heterobandits.intervals import (
     order_threshold,
     posterior_intervals,
 )
-from heterobandits.plans import NamedAlarms, counted
+from heterobandits.plans import change_text, counted
 from heterobandits.policies import NEEDS
 from heterobandits.team import Team
 
@@ -30,10 +34,15 @@ Counts = npt.NDArray[np.int32]
 
 MOST_VISITS = 1_000_000  # to come, that are looked ahead to
 MOST_TOLD = 8  # arms in a sentence
+SAME_FIND = (
+    "if they may find the same thing, their outcomes are not independent, and what is certain of it fails more often "
+    "than is said"
+)
 # Of states, which do not change: many people look at the same one.
 RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()
 CHANGES: dict[object, Change] = {}  # by all that they follow from
 MOST_CHANGES = 10_000
+CHANGED: "WeakKeyDictionary[State, list[Changed]]" = WeakKeyDictionary()
 ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
@@ -51,6 +60,8 @@ class Estimate:
         All that was ever reported of it, whatever the policy has forgotten.
     by_agent
         The pulls by number of the agent, of those who made any.
+    changed
+        Whether it has changed, and the policy recalls what was seen before: then its interval and its rank are open.
     """
 
     arm: int
@@ -65,6 +76,7 @@ class Estimate:
     successes: int
     visits: int
     by_agent: dict[int, int]
+    changed: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,10 +93,12 @@ class Changed:
 class Answers:
     """What is certain of the arms that are not retired, and what is not known yet.
 
+    Arms that are left out, as `left_out` has them, are in `changed` alone.
+
     Attributes
     ----------
     confidence
-        1 - delta: all that is said of the order is right with this probability, and so is all that is said of changes.
+        All that is said of the order is right with this probability, and so is all that is said of changes, and of intervals.
     best
         The arm that certainly is the best, if it is known.
     above
@@ -111,8 +125,9 @@ class Answers:
 
 def estimates(state: State) -> list[Estimate]:
     """What is known of every arm, in the order of the arms."""
-    known = posterior_intervals(state.team, *state.knowledge.tables, state.policy.delta)
-    order = ranked(state)
+    means = Posteriors.of(state.team, *state.knowledge.tables).mean
+    known = posterior_intervals(state.team, *compared_tables(state), state.policy.delta)
+    order, left = ranked(state), left_out(state)
     arms = len(state.arms)
     first = np.ones(arms, int) if order is None else order.best
     last = np.full(arms, arms) if order is None else order.worst
@@ -124,7 +139,7 @@ def estimates(state: State) -> list[Estimate]:
             arm=n,
             name=arm.name,
             retired=arm.retired,
-            estimate=float(known.estimate[n]),
+            estimate=float(means[n]),
             lower=float(known.lower[n]),
             upper=float(known.upper[n]),
             best_rank=int(first[n]),
@@ -133,6 +148,7 @@ def estimates(state: State) -> list[Estimate]:
             successes=int(state.successes[:, n].sum()),
             visits=visits[n],
             by_agent={int(a): int(by_agent[a, n]) for a in by_agent[:, n].nonzero()[0]},
+            changed=n in left,
         )
         for n, arm in enumerate(state.arms)
     ]
@@ -143,8 +159,34 @@ def ranked(state: State) -> Ranking | None:
     if len(state.arms) > MOST_RANKED:
         return None
     if state not in RANKED:  # a table of pairs takes seconds if there are hundreds of arms
-        RANKED[state] = order_of(state.team, *state.knowledge.tables, state.policy.delta)
+        RANKED[state] = order_of(state.team, *compared_tables(state), state.policy.delta)
     return RANKED[state]
+
+
+def compared_tables(state: State) -> tuple[knowledge.Table, knowledge.Table]:
+    """The tables that intervals and the order are of: what is left out counts as never seen."""
+    return knowledge.unseen(state.knowledge.tables, left_out(state))
+
+
+def left_out(state: State) -> list[int]:
+    """The arms that have changed, most likely, since the first visit to them that the policy recalls.
+
+    What a policy with a window has seen since it began may be of one mean again; others recall something of every visit.
+    """
+    begun = len(state.rounds) - state.policy.window if state.policy.window else -1
+    return [one.arm for one in changed(state) if one.after > begun]
+
+
+def mixed_text(state: State) -> str:
+    """That plans and projections go by arms that have changed as if they had not, in words; nothing if there are none."""
+    left = [n for n in left_out(state) if not state.arms[n].retired]
+    if not left:
+        return ""
+    has, it = ("has", "it") if len(left) == 1 else ("have", "them")
+    return (
+        f"{listing(state, left, 'and')} {has} changed: here, as in plans, what was seen of {it} before and since counts as of "
+        "one mean."
+    )
 
 
 def visits_of(state: State) -> list[int]:
@@ -165,7 +207,8 @@ def answers(state: State) -> Answers:
 
 def answered(state: State) -> Answers:
     """The same, worked out."""
-    here = [n for n, arm in enumerate(state.arms) if not arm.retired]
+    left = left_out(state)
+    here = [n for n, arm in enumerate(state.arms) if not arm.retired and n not in left]
     order = ranked(state)
     candidates, pairs = here, []
     if order is not None:
@@ -176,21 +219,36 @@ def answered(state: State) -> Answers:
         pairs = [(here[i], here[j]) for i, j in zip(*steps.nonzero(), strict=True)]
     best = candidates[0] if len(candidates) == 1 else None
     needed = None
-    if best is None and order is not None and not state.policy.forgets:
+    if len(candidates) > 1 and order is not None and not state.policy.forgets:
         needed = None if unseen(state, candidates) else visits_needed(state, candidates)
-    seen = [n for n in here if state.pulls[:, n].any()]
-    confidence = 1.0 - state.policy.delta
-    known = Answers(confidence, best, pairs, candidates, needed, [], [])
-    warnings: list[str] = []
-    if seen:
-        alarms = changes(state, seen)
-        warnings = alarms.warnings
-        known.changed.extend(
-            Changed(seen[i], int(alarms.after[i]), float(alarms.before[i]), float(alarms.since[i]))
-            for i in alarms.changed.nonzero()[0]
-        )
-    known.sentences.extend(in_words(state, known, warnings))
+    alarms = [one for one in changed(state) if not state.arms[one.arm].retired]
+    known = Answers(confidence(state), best, pairs, candidates, needed, alarms, [])
+    known.sentences.extend(in_words(state, known))
     return known
+
+
+def confidence(state: State) -> float:
+    """With which probability, at least, all that was ever said of intervals, of the order or of changes is right.
+
+    1 - delta, less what those who came later may fail with: delta is shared among the pairs of arms, and its half among the agents
+    that are calibrated, that there are at a time   docs/campaigns-answers.md
+    """
+    delta, spent = state.policy.delta, 0.0
+    calibrated = [
+        row.since
+        for row in state.rows
+        for trial in (row.reports.calibration, row.reports.false_positive_calibration)
+        if trial is not None
+    ]
+    arms = [arm.since for arm in state.arms]
+    pairs = had = 0
+    for number in sorted({*arms, *calibrated}):
+        count = max(1, math.comb(sum(since <= number for since in arms), 2))
+        known = sum(since <= number for since in calibrated)
+        spent += (0.5 * delta if known else delta) * (1.0 - pairs / count)
+        spent += 0.5 * delta * (1.0 - had / known) if known else 0.0
+        pairs, had = count, known
+    return max(0.0, 1.0 - spent)
 
 
 def unseen(state: State, arms: Sequence[int]) -> list[int]:
@@ -235,17 +293,18 @@ def visits_needed(state: State, contested: Sequence[int]) -> int | None:
     return enough
 
 
-def changes(state: State, arms: Sequence[int]) -> NamedAlarms:
-    """Whether these arms have changed, each from its visits in the order of the rounds."""
-    visits = tables_of_visits(state, arms)
-    needed = team_threshold(state.team, len(state.arms), state.policy.delta)
-    made: list[Found] = []
-    for arm in arms:
-        numbers, pulls, successes = visits[arm]
-        found = change_of(state.team, pulls, successes, state.policy.delta)
-        changed = found.evidence >= needed
-        made.append((changed, found.evidence, numbers[found.visits], found.before, found.since))
-    return NamedAlarms.of(Alarms.of_all(made), tuple(state.arms[n].name for n in arms))
+def changed(state: State) -> list[Changed]:
+    """The arms that have changed, each from its visits in the order of the rounds."""
+    if state not in CHANGED:
+        seen = [n for n in range(len(state.arms)) if state.pulls[:, n].any()]
+        needed = team_threshold(state.team, len(state.arms), state.policy.delta)
+        made = []
+        for arm, (numbers, pulls, successes) in tables_of_visits(state, seen).items():
+            found = change_of(state.team, pulls, successes, state.policy.delta)
+            if found.evidence >= needed:
+                made.append(Changed(arm, numbers[found.visits], found.before, found.since))
+        CHANGED[state] = made
+    return CHANGED[state]
 
 
 def change_of(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
@@ -287,37 +346,94 @@ def tables_of_visits(
     return made
 
 
-def in_words(state: State, known: Answers, warnings: Sequence[str]) -> list[str]:
+def in_words(state: State, known: Answers) -> list[str]:
     """Sentences that say it, the most important first."""
-    sure = f"with {100 * known.confidence:g} % confidence"
-    sentences = [f"{warning} ({sure})." for warning in warnings]
+    sure = f"with {percent(known.confidence)} % confidence"
+    sentences = [
+        f"{change_text(state.arms[one.arm].name, one.after, one.before, one.since)} ({sure})."
+        for one in known.changed
+    ]
+    left = [n for n in left_out(state) if not state.arms[n].retired]
+    if left:
+        sentences.append(
+            f"What follows leaves out {listing(state, left, 'and')}: what was seen of {'it' if len(left) == 1 else 'them'} "
+            "before and since is not of one mean."
+        )
     if not state.pulls.any():
         return [*sentences, "Nothing is known yet: no outcome has been reported."]
     sentences += [*of_the_best(state, known, sure), *of_the_order(state, known, sure)]
     never = unseen(state, known.candidates)
     if never:
         sentences.append(f"Nothing is known of {listing(state, never, 'and')} yet.")
+    for arm, numbers in shared(state).items():
+        if not state.arms[arm].retired:
+            sentences.append(
+                f"Agents were together at {state.arms[arm].name} in {rounds_text(numbers)}: {SAME_FIND}."
+            )
     if any(sure in sentence for sentence in sentences):
         sentences.append(what_it_needs(state))
     return sentences
 
 
+def shared(state: State) -> dict[int, list[int]]:
+    """By arm the rounds in which outcomes of several agents count."""
+    found: dict[int, list[int]] = {}
+    for round in state.rounds:
+        arms = Counter(arm for (_, arm), told in round.told.items() if told.counts is not None)
+        for arm in sorted(arm for arm, agents in arms.items() if agents > 1):
+            found.setdefault(arm, []).append(round.number)
+    return found
+
+
+def together(state: State, round: Round) -> list[str]:
+    """A warning for each arm that a round sends several agents to."""
+    arms: dict[int, list[str]] = {}
+    for agent, arm in round.sent:
+        arms.setdefault(arm, []).append(state.agents[agent].name)
+    return [
+        f"{', '.join(names[:-1])} and {names[-1]} are {'both' if len(names) == 2 else 'all'} sent to "
+        f"{state.arms[arm].name} in round {round.number}: {SAME_FIND}."
+        for arm, names in arms.items()
+        if len(names) > 1
+    ]
+
+
+def rounds_text(numbers: Sequence[int]) -> str:
+    """Rounds by their numbers, as people list them.
+
+    >>> rounds_text([3]), rounds_text([3, 5]), rounds_text(range(1, 12))
+    ('round 3', 'rounds 3 and 5', 'rounds 1, 2, 3, 4, 5, 6, 7, 8 and 3 more')
+    """
+    names = [f"{number}" for number in numbers[:MOST_TOLD]]
+    if len(numbers) == 1:
+        return f"round {names[0]}"
+    if len(numbers) > MOST_TOLD:
+        names.append(f"{len(numbers) - MOST_TOLD:,} more")
+    return f"rounds {', '.join(names[:-1])} and {names[-1]}"
+
+
 def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
     """Which arm is the best, or which may be and how many visits would tell."""
-    arms = sum(not arm.retired for arm in state.arms)
+    left = left_out(state)
+    arms = sum(not arm.retired and n not in left for n, arm in enumerate(state.arms))
+    other = "other " if left else ""
+    if not arms:
+        return []
     if arms == 1:
-        return [f"{state.arms[known.candidates[0]].name} is the only arm."]
+        return [f"{state.arms[known.candidates[0]].name} is the only {other}arm."]
     if known.best is not None:
         name = state.arms[known.best].name
-        return [f"{name} is certainly the best of the {arms} arms ({sure})."]
+        return [f"{name} is certainly the best of the {arms} {other}arms ({sure})."]
     if len(state.arms) > MOST_RANKED:
         return [f"The order of {arms:,} arms is not worked out: of up to {MOST_RANKED:,} it is."]
     places = listing(state, known.candidates, "or")
     if len(known.candidates) == arms:
-        sentences = [f"The best arm is not known yet: it may be any of the {arms}, {places}."]
+        sentences = [
+            f"The best {other}arm is not known yet: it may be any of the {arms}, {places}."
+        ]
     else:
         sentences = [
-            f"The best arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
+            f"The best {other}arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
         ]
     if known.visits_needed is not None:
         visits = counted(known.visits_needed, "more visit")
@@ -351,15 +467,27 @@ def of_the_order(state: State, known: Answers, sure: str) -> list[str]:
 
 def what_it_needs(state: State) -> str:
     """What all that is certain assumes."""
-    when = (
-        f"holds for this round, not for all at once, as {state.policy.name} forgets"
-        if state.policy.forgets
-        else "holds in all rounds at once"
-    )
     return (
-        f"What is certain {when}; it needs that {NEEDS}, and that outcomes of different arms in one round are "
-        "independent given the past."
+        f"What is certain holds {when_it_holds(state)}; it needs that {NEEDS}, and that outcomes of different arms in one "
+        "round are independent given the past."
     )
+
+
+def when_it_holds(state: State) -> str:
+    """In which rounds what is certain holds together."""
+    if state.policy.forgets:
+        return f"for this round, not for all at once, as {state.policy.name} forgets"
+    return "in all rounds at once"
+
+
+def percent(confidence: float) -> str:
+    """A probability in percent, never more than it is.
+
+    >>> percent(0.95), percent(1 - 0.05 * (1 + 2 / 3)), percent(0.9999)
+    ('95', '91.6', '99.99')
+    """
+    digits = 1 if confidence < 0.999 else 4
+    return f"{math.floor(100 * confidence * 10**digits + 1e-6) / 10**digits:g}"
 
 
 def listing(state: State, arms: Sequence[int], word: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from heterobandits import planning
+from heterobandits.campaigns.answers import left_out
 from heterobandits.campaigns.reasons import to_json
 from heterobandits.campaigns.rounds import Given
 from heterobandits.campaigns.state import State, id_of
@@ -33,10 +34,17 @@ def plan_of(state: State, given: Given, policy: Policy | None = None) -> Plan:
     return planning.plan(*arguments(state, policy), state.circumstances(given))
 
 
+def might_tie(
+    state: State, given: Given, sent: dict[int, int], policy: Policy | None = None
+) -> bool:
+    """Whether the plan of the next round might send rows of the team so, had ties been broken otherwise."""
+    return planning.might_tie(*arguments(state, policy), state.circumstances(given), sent)
+
+
 def explanations(state: State, given: Given) -> dict[int, Explanation]:
     """Why the plan of the next round sends each agent where it goes, by number of the agent."""
     plan = plan_of(state, given)
-    found = iter(planning.explain(*arguments(state), plan))
+    found = iter(planning.explain(*arguments(state), plan, left_out(state)))
     by_row = {row: next(found) for row, arm in enumerate(plan.assignment) if arm is not None}
     return {state.rows[row].agent: why for row, why in by_row.items()}
 

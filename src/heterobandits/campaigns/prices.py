@@ -1,20 +1,23 @@
 """What the constraints of a round cost, in expected detections   docs/campaigns-answers.md
 
     weight[a, n]   tests_a s_a mean_n: the detections expected of agent a on arm n, with the posterior mean of the arm
-    best(C)        the greatest sum of weights of an assignment under the circumstances C; somebody may stay home
-    lost(c)        best(C without c) - best(C), for a constraint c of C
+    expected(C)    the sum of weights of the plan under the circumstances C
+    best(C)        the greatest sum of weights of an assignment under C; somebody may stay home
+    lost(c)        expected(C without c) - expected(C), for a constraint c of C
 
-A detection is a true one: false alarms do not count. Who may stay home can only be better off with a constraint less, so
-nothing lost is negative.
+A detection is a true one: false alarms do not count. A plan explores, too: where it would explore more with a constraint less,
+what is lost is negative.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.campaigns.plans import plan_of
+from heterobandits import planning
+from heterobandits.campaigns.plans import arguments, plan_of
 from heterobandits.campaigns.rounds import Given
 from heterobandits.campaigns.state import State
 from heterobandits.intervals import Posteriors
@@ -29,7 +32,10 @@ ROUNDING = 1e-12  # of what is expected at best: sums that differ by less are eq
 
 @dataclass(frozen=True)
 class Price:
-    """What a constraint costs: the agent, the arm or both that it is about, and the detections lost by it."""
+    """What a constraint costs: the agent, the arm or both that it is about, and the detections that the plan loses by it.
+
+    They are below 0 where the plan without it would make fewer, and 0 where there would be none.
+    """
 
     kind: Kind
     agent: int | None
@@ -45,7 +51,7 @@ class Prices:
     Attributes
     ----------
     expected
-        Those of the plan, which also explores.
+        Those of the plan, which explores, too.
     best
         The most that any assignment under the circumstances is expected to make.
     constraints
@@ -60,16 +66,24 @@ class Prices:
 def prices(state: State, given: Given) -> Prices:
     """What the next round is expected to detect under these circumstances, and what each of them costs."""
     weights = weights_of(state)
-    plan = plan_of(state, given)
-    sent = [(row, arm) for row, arm in enumerate(plan.assignment) if arm is not None]
+    some = constraints(state, given)
+    expected = expectation(weights, enumerate(plan_of(state, given).assignment))
     best = most(state, given, weights)
+    others = (state.circumstances(without) for *_, without in some)
     found = []
-    for kind, agent, arm, without in constraints(state, given):
-        more = most(state, without, weights) - best
-        lost = more if more > ROUNDING * best else 0.0
+    for (kind, agent, arm, _), sent in zip(
+        some, planning.assignments(*arguments(state), others), strict=True
+    ):
+        more = 0.0 if sent is None else expectation(weights, sent.items()) - expected
+        lost = more if abs(more) > ROUNDING * best else 0.0
         found.append(Price(kind, agent, arm, lost, text_of(state, kind, agent, arm, lost)))
     found.sort(key=lambda price: -price.lost)
-    return Prices(float(sum(weights[pair] for pair in sent)), best, found)
+    return Prices(expected, best, found)
+
+
+def expectation(weights: Floats, pairs: Iterable[tuple[int, int | None]]) -> float:
+    """The detections expected of these visits."""
+    return float(sum(weights[row, arm] for row, arm in pairs if arm is not None))
 
 
 def weights_of(state: State) -> Floats:
@@ -122,7 +136,8 @@ def text_of(state: State, kind: Kind, agent: int | None, arm: int | None, lost: 
         "forbidden": f"{who} may not go to {place}",
         "forced": f"{who} must go to {place}",
     }
-    return f"That {what[kind]} costs {amount_of(lost)}."
+    more = f": the plan without it is worth {amount_of(-lost)} less" if lost < 0 else ""
+    return f"That {what[kind]} costs {amount_of(max(lost, 0.0))}{more}."
 
 
 def amount_of(lost: float) -> str:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.campaigns.answers import mixed_text
 from heterobandits.campaigns.events import Draft, sealed
 from heterobandits.campaigns.folding import fold
 from heterobandits.campaigns.inputs import Collected, Reports, Wrong, seed_from
@@ -40,7 +41,7 @@ TRUE = 2**62  # the trials, from here on, whose luck says which reports are true
 CELLS = 4_000_000  # of a table, agents by arms by draws, at a time
 STEPS = 512  # between which the distribution of a mean is taken to be even
 OUTSIDE = 40.0  # ln of the share of a posterior that is cut off at its ends, at most, below 0
-LOW, HIGH = 0.1, 0.9
+EACH_SIDE = 0.1  # the chance to be below, or above, what is said of 8 times of 10
 MOST_LOOKS = 12  # of a course: whether the best arm is known costs about as much as a round
 
 
@@ -53,11 +54,14 @@ class Projection:
     detections, detections_se
         The true detections expected, and the standard error of that over the draws.
     low, high
-        10 % and 90 % of the draws have fewer detections than this, by chance as well.
+        One more draw would make detections between these two, ends included, in 8 of 10 cases or more; with fewer than 9 draws, the
+        least and the most that were made.
     rotation
         The detections expected if the agents went round the arms in turn instead, from an arm drawn at random.
     best_known, best_known_se
         The share of draws at the end of which the evidence is enough that the arm that is the best is above each other one.
+    warnings
+        What does not hold of it, in words: that arms have changed.
     """
 
     rounds: int
@@ -69,6 +73,7 @@ class Projection:
     rotation: float
     best_known: float
     best_known_se: float
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ def project(
     length = rounds_from(state, rounds)
     changed = with_other_team(state, add, revise)
     how = (length, draws_from(draws), seed_from(seed))
-    return summed_up(length, played(changed, *how, tell, guess))
+    return summed_up(state, length, played(changed, *how, tell, guess))
 
 
 def worth(
@@ -186,7 +191,7 @@ def worth(
     changed = with_other_team(state, add, revise)
     plain = played(state, *how, lambda share: tell(0.5 * share), guess)
     other = played(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
-    return compared(how[0], plain, other)
+    return compared(state, how[0], plain, other)
 
 
 def look_ahead(
@@ -208,8 +213,8 @@ def look_ahead(
     found = None
     if changed is not None:
         other = played(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
-        found = compared(how[0], plain, other)
-    return Ahead(summed_up(how[0], plain), course_of(how[0], looks, plain), found)
+        found = compared(state, how[0], plain, other)
+    return Ahead(summed_up(state, how[0], plain), course_of(how[0], looks, plain), found)
 
 
 def guess_from(low: Any, high: Any) -> Guess:
@@ -274,20 +279,56 @@ def with_other_team(state: State, add: Reports | None, revise: tuple[int, Report
     return fold(events, state)
 
 
-def summed_up(rounds: int, played: Played) -> Projection:
+def summed_up(state: State, rounds: int, played: Played) -> Projection:
     """The projection that all draws make."""
     detections, error = mean_and_error(played.expected)
     known, known_error = mean_and_error(played.best_known)
-    low, high = np.quantile(played.made, (LOW, HIGH)).tolist()
+    low, high = eight_of_ten(played.made)
     rotation, _ = mean_and_error(played.rotation)
     draws = len(played.expected)
-    return Projection(rounds, draws, detections, error, low, high, rotation, known, known_error)
+    mixed = mixed_text(state)
+    return Projection(
+        rounds=rounds,
+        draws=draws,
+        detections=detections,
+        detections_se=error,
+        low=low,
+        high=high,
+        rotation=rotation,
+        best_known=known,
+        best_known_se=known_error,
+        warnings=(mixed,) if mixed else (),
+    )
 
 
-def compared(rounds: int, plain: Played, other: Played) -> Worth:
+def eight_of_ten(values: Floats) -> tuple[float, float]:
+    """Between which one more value lies in 8 of 10 cases or more: a value is as likely to have any place among the others.
+
+    >>> eight_of_ten(np.arange(1.0, 21.0)), eight_of_ten(np.arange(1.0, 100.0)), eight_of_ten(np.arange(1.0, 4.0))
+    ((2.0, 19.0), (10.0, 90.0), (1.0, 3.0))
+    """
+    place = max(1, int(EACH_SIDE * (len(values) + 1) + 1e-9))
+    ordered = np.sort(values)
+    return float(ordered[place - 1]), float(ordered[-place])
+
+
+def chance(known: float, draws: int) -> str:
+    """A share of draws as a chance: of none, or of all, one can be sure up to 3 draws of as many.
+
+    >>> chance(0.0, 100), chance(0.45, 100), chance(1.0, 20)
+    ('under 3 %', '45 %', 'over 85 %')
+    """
+    if known == 0.0:
+        return f"under {300 / draws:.0f} %"
+    if known == 1.0:
+        return f"over {100 - 300 / draws:.0f} %"
+    return f"{100.0 * known:.0f} %"
+
+
+def compared(state: State, rounds: int, plain: Played, other: Played) -> Worth:
     """What the other team is worth, draw by draw."""
     more, error = mean_and_error(other.expected - plain.expected)
-    return Worth(summed_up(rounds, plain), summed_up(rounds, other), more, error)
+    return Worth(summed_up(state, rounds, plain), summed_up(state, rounds, other), more, error)
 
 
 def course_of(rounds: int, looks: Sequence[int], played: Played) -> Course:
@@ -342,7 +383,7 @@ def drawn_means(state: State, seed: int, draws: int, guess: Guess | None = None)
     """Means of all arms from their posteriors, arms by draws; or evenly from the guess, by the same words.
 
     By inverting the distribution function, which is taken to be straight between STEPS + 1 means that are evenly spaced where
-    the posterior is: its density is a step function, and a draw is off by less than 1/1000 of the posterior's standard deviation.
+    the posterior is: its density is a step function, and a draw is off by up to 2 % of the posterior's standard deviation.
     """
     luck = uniforms(seed, 0, 0, 0, len(state.arms), draws)
     if guess is not None:

@@ -1,12 +1,13 @@
 """What another policy would have planned, round by round, from what was known then and under the same circumstances."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.folding import GIVEN, fold, given_from
 from heterobandits.campaigns.inputs import policy_from
 from heterobandits.campaigns.log import Log
-from heterobandits.campaigns.plans import plan_of
+from heterobandits.campaigns.plans import might_tie, plan_of
 from heterobandits.campaigns.service import history
 from heterobandits.campaigns.state import State
 from heterobandits.plans import counted
@@ -15,20 +16,25 @@ from heterobandits.policies import Policy, forgetting
 
 @dataclass(frozen=True)
 class Shadowed:
-    """A round: the arm of each agent, by number, as it was planned and as the other policy would have planned it."""
+    """A round: the arm of each agent, by number, as it was planned and as the other policy would have planned it.
+
+    `tied` if that is another assignment, and one of the two policies, had it broken ties otherwise, would have planned the other one.
+    """
 
     round: int
     planned: tuple[int | None, ...]
     other: tuple[int | None, ...]
+    tied: bool = False
 
 
 @dataclass(frozen=True)
 class Shadow:
-    """All rounds beside those of another policy, how many differ, and what that means in words."""
+    """All rounds beside those of another policy, how many differ, how many more only in ties, and what it means in words."""
 
     policy: str
     rounds: list[Shadowed]
     differ: int
+    tied: int
     sentences: list[str]
 
 
@@ -47,7 +53,8 @@ def shadow(log: Log, campaign: str, policy: str, delta: float | None = None) -> 
             rounds.append(shadowed(state, event, other_policy(state, policy, delta)))
         since.append(event)
     name = other_policy(fold(since, state), policy, delta).name
-    return Shadow(name, rounds, sum(differs(one) for one in rounds), in_words(name, rounds))
+    differ, tied = sum(map(differs, rounds)), sum(one.tied for one in rounds)
+    return Shadow(name, rounds, differ, tied, in_words(name, rounds))
 
 
 def other_policy(state: State, name: str, delta: float | None) -> Policy:
@@ -65,17 +72,24 @@ def shadowed(state: State, event: Event, policy: Policy) -> Shadowed:
         state.agent(one["agent"]): None if one["arm"] is None else state.arm(one["arm"])
         for one in body["assignments"]
     }
+    planned = tuple(places[a] for a in range(len(state.agents)))
     plan = plan_of(state, given, policy)
-    return Shadowed(
-        round=body["round"],
-        planned=tuple(places[a] for a in range(len(state.agents))),
-        other=tuple(plan.assignment[agent.row] for agent in state.agents),
+    other = tuple(plan.assignment[agent.row] for agent in state.agents)
+    tied = planned != other and (
+        might_tie(state, given, by_row(state, planned), policy)
+        or might_tie(state, given, by_row(state, other))
     )
+    return Shadowed(body["round"], planned, other, tied)
+
+
+def by_row(state: State, places: Iterable[int | None]) -> dict[int, int]:
+    """The arms of those who are sent somewhere, by row of the team."""
+    return {a.row: arm for a, arm in zip(state.agents, places, strict=True) if arm is not None}
 
 
 def differs(one: Shadowed) -> bool:
-    """Whether anybody would have gone elsewhere."""
-    return one.planned != one.other
+    """Whether anybody would have gone elsewhere, and not only in ties."""
+    return one.planned != one.other and not one.tied
 
 
 def in_words(name: str, rounds: list[Shadowed]) -> list[str]:
@@ -84,12 +98,23 @@ def in_words(name: str, rounds: list[Shadowed]) -> list[str]:
         return ["No round has been planned yet."]
     changed = sum(differs(one) for one in rounds)
     of_all = counted(len(rounds), "round")
+    ties = sum(one.tied for one in rounds)
+    chance = [
+        f"In {counted(ties, 'round')} they differ only where arms tie, as all do before anything is known: chance decided, no policy."
+    ] * bool(ties)
     if not changed:
-        return [f"{name} would have planned the same in {of_all}."]
-    moved = sum(a != b for one in rounds for a, b in zip(one.planned, one.other, strict=True))
+        but = ", but for ties" if ties else ""
+        return [f"{name} would have planned the same in {of_all}{but}.", *chance]
+    moved = sum(
+        a != b
+        for one in rounds
+        if differs(one)
+        for a, b in zip(one.planned, one.other, strict=True)
+    )
     return [
         f"{name} would have planned {changed:,} of {of_all} differently: somebody would have gone elsewhere or "
         f"stayed home {counted(moved, 'time')}.",
         "Each round is planned from what was known then, which came of the plans that were made: what its own plans would "
         "have found nobody knows.",
+        *chance,
     ]
