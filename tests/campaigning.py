@@ -13,6 +13,22 @@ AGENTS = [
 ARMS = ["river", "hill", "gate", "lake", "ford"]
 
 
+class Watched(Store):
+    """A store that counts the events that are read from it."""
+
+    counted = 0
+
+    def read(self, *given):
+        found = super().read(*given)
+        self.counted += len(found)
+        return found
+
+    def latest(self, *given):
+        found = super().latest(*given)
+        self.counted += sum(len(events) for _, events in found)
+        return found
+
+
 def opened(folder, name="campaigns.db"):
     return Log(Store(folder / name))
 

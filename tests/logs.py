@@ -2,10 +2,11 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import psycopg
 
-from heterobandits.campaigns.events import NOTHING, Draft, now, sealed
+from heterobandits.campaigns.events import NOTHING, Draft, hash_of, now, sealed
 
 
 def notes(count, campaign="c", after=(), who="Ana", time=None):
@@ -19,6 +20,16 @@ def notes(count, campaign="c", after=(), who="Ana", time=None):
         time=time or now(),
         who=who,
     )
+
+
+def of_first_version(events):
+    """The same events as version 1 had them: without a link, and sealed without one."""
+    made, previous = [], events[0].previous
+    for event in events:
+        first = replace(event, version=1, link=None, previous=previous)
+        made.append(replace(first, hash=hash_of(first)))
+        previous = made[-1].hash
+    return made
 
 
 def run_sql(database, *statements):

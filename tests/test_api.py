@@ -1,22 +1,28 @@
 """The HTTP API as programs use it: what each route answers, keys, ETags, problems, names of any letters."""
 
 import asyncio
+import csv
+import io
 import json
+import os
 import re
+import threading
+import time
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
-import anyio
 import httpx
 import pytest
 from pydantic import TypeAdapter
+from starlette.requests import Request
 
 from heterobandits.campaigns import projecting, service
 from heterobandits.campaigns.inputs import Reports
 from heterobandits.campaigns.store import StoreUnavailable
-from heterobandits.web import computing, shapes
+from heterobandits.web import budgets, computing, routes_campaigns, shapes
 from heterobandits.web.access import (
     ALL,
     ALONE,
@@ -28,7 +34,7 @@ from heterobandits.web.access import (
     REPORTERS,
 )
 from heterobandits.web.problems import KINDS
-from serving import NORTH, OWNER, Asker, app_on
+from serving import NORTH, OWNER, Asker, Visitor, app_on
 
 HOSTILE = (
     "a/b",
@@ -85,6 +91,7 @@ def refused(answer, status, kind):
     """The problem that an answer tells of."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
     problem = answer.json()
     assert problem["status"] == status
     assert problem["type"] == f"/problems/{kind}"
@@ -293,6 +300,19 @@ class TestRounds:
         assert planned["circumstances"] == shown["circumstances"]
         assert planned["assignments"][0]["arm"] == "lake"
         assert {cost["kind"] for cost in shown["prices"]["constraints"]} == {"closed", "forced"}
+
+    def test_a_price_is_what_the_plans_with_and_without_differ_by(self, ask, north):
+        def priced(**given):
+            return ask.post(f"{north}/rounds?preview=true", json=given).json()["prices"]
+
+        known = priced(closed=["river"], forced=[["Ana", "lake"]])
+        without = {
+            "closed": priced(forced=[["Ana", "lake"]]),
+            "forced": priced(closed=["river"]),
+        }
+        for one in known["constraints"]:
+            lost = without[one["kind"]]["expected"] - known["expected"]
+            assert one["lost"] == pytest.approx(lost, abs=1e-12)
 
     def test_a_plan_needs_no_body(self, ask, north):
         assert ask.post(f"{north}/rounds").status_code == 201
@@ -510,6 +530,25 @@ class TestKnowledge:
     def test_projections_are_bounded(self, ask, told, query):
         refused(ask.get(f"{told}/projection?{query}"), 422, "invalid-input")
 
+    def test_an_outcome_far_from_the_plan_is_marked(self, ask, told):
+        for _ in range(2):
+            ask.post(f"{told}/rounds")
+        asked = {"Chi": (13, True), "Ana": (1, False)}
+        for agent, (tests, far) in asked.items():
+            body = {"successes": 0, "tests": tests}
+            seen = conforms(
+                shapes.Visit, ask.put(f"{told}/rounds/2/outcomes/{agent}", json=body), 201
+            )
+            assert seen["far"] is far
+        again = ask.put(f"{told}/rounds/3/outcomes/Chi", json={"successes": 0, "tests": 5}).json()
+        assert (again["tests_planned"], again["far"]) == (12, True)
+        rows = list(csv.DictReader(io.StringIO(ask.get(f"{told}/visits.csv").text)))
+        marked = [(row["round"], row["agent"], row["tests_planned"]) for row in rows if row["far"]]
+        assert marked == [("2", "Chi", "12"), ("3", "Chi", "12")]
+        waits = [visit for visit in ask.get(f"{told}/rounds/3").json()["visits"] if visit["waits"]]
+        assert waits
+        assert not any(visit["far"] for visit in waits)
+
     def test_visits_for_a_spreadsheet(self, ask, told):
         page = ask.get(f"{told}/visits.csv")
         assert page.headers["content-type"] == "text/csv; charset=utf-8"
@@ -546,13 +585,12 @@ class TestLargeCampaigns:
         app = made[0]
 
         async def statuses(place, asked):
-            app.state.long = anyio.CapacityLimiter(1)
-            await app.state.long.acquire_on_behalf_of("somebody")
-            inside = httpx.ASGITransport(app)
-            headers = {"Authorization": f"Bearer {OWNER}"}
-            async with httpx.AsyncClient(
-                transport=inside, base_url="http://127.0.0.1", headers=headers
-            ) as client:
+            places = app.state.places
+            async with (
+                places.large.turn(somebody()),
+                places.long.turn(somebody()),
+                calling(app, OWNER) as client,
+            ):
                 sent = [await client.request(method, place + path) for method, path in asked]
             return [answer.status_code for answer in sent]
 
@@ -561,6 +599,258 @@ class TestLargeCampaigns:
         assert asyncio.run(statuses(small, quick)) == [200] * len(quick)
         others = [("GET", ""), ("GET", "/rounds/1"), ("POST", "/rounds")]
         assert asyncio.run(statuses(large, others)) == [200, 200, 201]
+
+    def test_long_histories_are_large_too(self, made, ask, north, monkeypatch):
+        monkeypatch.setattr(computing, "PATIENCE", 0.05)
+        app = made[0]
+
+        async def statuses():
+            async with app.state.places.large.turn(somebody()), calling(app, OWNER) as client:
+                sent = [
+                    await client.get(north + path)
+                    for path in ("/visits.csv", "/rounds/1/explanations")
+                ]
+            return [answer.status_code for answer in sent]
+
+        assert asyncio.run(statuses()) == [200, 200]
+        monkeypatch.setattr(computing, "MANY", 0)
+        assert asyncio.run(statuses()) == [503, 503]
+
+
+def somebody(number=0):
+    """A request by somebody else, of another campaign."""
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    path = {"campaign": f"another {number}"}
+    return Request({"type": "http", "path_params": path, "client": None, "state": {}}, receive)
+
+
+def calling(app, token):
+    """A client that may ask for many things at once."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    inside = httpx.ASGITransport(app)
+    return httpx.AsyncClient(transport=inside, base_url="http://127.0.0.1", headers=headers)
+
+
+async def until(condition):
+    """Wait until something is so."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+class TestTurns:
+    """However many connections a link has, others wait for one of its requests at most."""
+
+    def links(self, ask, *roles):
+        """A new campaign with a round, and links of these roles."""
+        place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}"
+        assert ask.post(f"{place}/rounds").status_code == 201
+        bodies = ({"role": role, "name": f"{role} {i}"} for i, role in enumerate(roles))
+        return place, [ask.post(f"{place}/links", json=body).json()["token"] for body in bodies]
+
+    async def order(self, app, turns, busy, *asked):
+        """In which order these are answered, who all came while nothing was free: name, token and path of each."""
+        done = []
+
+        async def send(name, token, path):
+            async with calling(app, token) as client:
+                answer = await client.get(path)
+            assert answer.status_code == 200, answer.text
+            done.append(name)
+
+        async with AsyncExitStack() as held, asyncio.TaskGroup() as group:
+            for number in range(1, busy):  # so that there is one place for all
+                await held.enter_async_context(turns.turn(somebody(number)))
+            async with turns.turn(somebody()):
+                for count, one in enumerate(asked, 1):
+                    group.create_task(send(*one))
+                    await until(lambda count=count: turns.waiting == count)
+        return done
+
+    @pytest.mark.parametrize(
+        ("kind", "busy", "path"),
+        [
+            ("quick", computing.QUICK, ""),
+            ("quick", computing.QUICK, "/arms"),
+            ("quick", computing.QUICK, "/export"),
+            ("large", 1, "/rounds/1/explanations"),
+            ("large", 1, "/visits.csv"),
+            ("long", 1, "/projection?rounds=1&draws=10"),
+        ],
+    )
+    def test_many_connections_of_a_link_are_in_nobodys_way(self, made, ask, monkeypatch, kind, busy, path):  # fmt: skip
+        if kind == "large":
+            monkeypatch.setattr(computing, "MANY", 0)
+        app = made[0]
+        (north, (flooding,)), (south, (other,)) = self.links(ask, "planner"), self.links(ask, "planner")  # fmt: skip
+        turns = getattr(app.state.places, kind)
+        flood = [("flood", flooding, north + path)] * 8
+        found = asyncio.run(self.order(app, turns, busy, *flood, ("other", other, south + path)))
+        assert "other" in found[:2]
+        assert turns.waiting == 0
+
+    def test_who_has_no_link_takes_turns_by_where_they_come_from(self, made, ask):
+        app = made[0]
+        north, (viewer,) = self.links(ask, "viewer")
+        asked = [("nobody", None, "/api/health")] * 8 + [("viewer", viewer, north)]
+        found = asyncio.run(self.order(app, app.state.places.quick, computing.QUICK, *asked))
+        assert "viewer" in found[:2]
+
+    def test_campaigns_take_turns_and_in_a_campaign_its_links(self, made, ask):
+        app = made[0]
+        (north, many), (south, (other,)) = self.links(ask, *["viewer"] * 3), self.links(ask, "viewer")  # fmt: skip
+        path = "/projection?rounds=1&draws=10"
+        asked = [("one", many[0], north + path)] * 3
+        asked += [("two", many[1], north + path), ("three", many[2], north + path)]
+        asked += [("other", other, south + path)] * 2
+        found = asyncio.run(self.order(app, app.state.places.long, 1, *asked))
+        assert found == ["one", "other", "two", "other", "three", "one", "one"]
+
+    def test_a_link_has_one_place_at_a_time_and_the_other_is_for_others(self, made):
+        turns = made[0].state.places.quick
+
+        async def again():
+            async with turns.turn(somebody(1)):
+                pass
+
+        async def taken():
+            async with asyncio.TaskGroup() as group, turns.turn(somebody(1)):
+                second = group.create_task(again())
+                await until(lambda: turns.waiting == 1)
+                async with turns.turn(somebody(2)):
+                    assert (turns.full, second.done()) == (True, False)
+
+        asyncio.run(taken())
+
+    def test_nothing_is_computed_for_whoever_has_left(self, made, ask):
+        app = made[0]
+        north, (viewer,) = self.links(ask, "viewer")
+        messages = [{"type": "http.disconnect"}, {"type": "http.request", "body": b""}]
+        sent = []
+
+        async def receive():
+            return messages.pop() if len(messages) > 1 else messages[0]
+
+        async def send(message):
+            sent.append(message)
+
+        async def asked():
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "scheme": "http",
+                "path": f"{north}/projection",
+                "query_string": b"rounds=1&draws=10",
+                "headers": [(b"authorization", f"Bearer {viewer}".encode())],
+            }
+            turns = app.state.places.long
+            async with asyncio.TaskGroup() as group, turns.turn(somebody()):
+                group.create_task(app(scope, receive, send))
+                await until(lambda: turns.waiting == 1)
+            return turns.waiting, turns.full
+
+        assert asyncio.run(asked()) == (0, False)
+        assert sent[0]["status"] == 499
+
+    def test_an_export_comes_in_parts(self, ask, log, north, monkeypatch):
+        monkeypatch.setattr(routes_campaigns, "EXPORTED", 2)
+        (head,) = log.store.heads()
+        assert head.number % 2 == 0
+        ask.post(f"{north}/notes", json={"text": "x"})
+        assert ask.get(f"{north}/export").text == service.export(log, head.campaign)
+
+
+class TestBudgets:
+    """What is written stays, so that a link may not write without end."""
+
+    TOLD: ClassVar = {"successes": 1, "tests": 1}
+
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch):
+        monkeypatch.setattr(budgets, "PAUSE", 0.0)
+
+    def link(self, ask, place, role):
+        token = ask.post(f"{place}/links", json={"role": role, "name": role}).json()["token"]
+        return {"Authorization": f"Bearer {token}"}
+
+    def tell(self, ask, place, agent, link, number=1):
+        told = {"successes": number % 2, "tests": 1}
+        path = f"{place}/rounds/1/outcomes/{agent}"
+        return ask.put(path, json=told, headers=link | {"If-Match": "*"})
+
+    def test_a_link_writes_so_much_an_hour(self, ask, log, north, monkeypatch):
+        monkeypatch.setattr(budgets, "LEAST", 6)
+        monkeypatch.setattr(budgets, "BY_AGENT", 0)
+        reporter, planner = (self.link(ask, north, role) for role in ("reporter", "planner"))
+        ask.put(f"{north}/rounds/1/outcomes/Ana", json=self.TOLD, headers=reporter)
+        for number in range(5):
+            assert self.tell(ask, north, "Ana", reporter, number).status_code == 200
+        last = log.store.heads()[0].number
+        answer = self.tell(ask, north, "Ana", reporter, 1)
+        problem = refused(answer, 429, "too-many")
+        assert "within an hour: wait" in problem["detail"]
+        assert 0 < int(answer.headers["retry-after"]) <= 3600 / 6
+        assert ask.delete(f"{north}/rounds/1/outcomes/Ana", headers=reporter).status_code == 429
+        assert log.store.heads()[0].number == last
+        assert ask.get(north, headers=reporter).status_code == 200
+        for number in range(10):
+            assert self.tell(ask, north, "Ana", planner, number).status_code == 200
+            assert self.tell(ask, north, "Ana", {}, number + 1).status_code == 200
+
+    def test_all_agents_of_a_large_team_may_report_by_one_link(self, ask, monkeypatch):
+        monkeypatch.setattr(budgets, "LEAST", 3)
+        monkeypatch.setattr(budgets, "BY_AGENT", 1)
+        team = [{"name": f"a{i}", "sensitivity": 0.5} for i in range(20)]
+        arms = [{"name": f"n{i}"} for i in range(20)]
+        body = NORTH | {"agents": team, "arms": arms}
+        place = f"/api/campaigns/{ask.post('/api/campaigns', json=body).json()['id']}"
+        ask.post(f"{place}/rounds")
+        link = self.link(ask, place, "reporter")
+        told = [
+            ask.put(f"{place}/rounds/1/outcomes/a{i}", json=self.TOLD, headers=link).status_code
+            for i in range(20)
+        ]
+        assert told == [201] * 20
+        assert self.tell(ask, place, "a1", link, 2).status_code == 429
+
+    def test_a_visit_is_changed_so_often_by_whatever_name(self, ask, north, monkeypatch):
+        monkeypatch.setattr(budgets, "OF_VISIT", 4)
+        link = self.link(ask, north, "reporter")
+        for path in ("1/outcomes/Ana", "1/outcomes/agent-1", "01/outcomes/Ana"):
+            ask.put(f"{north}/rounds/{path}", json=self.TOLD, headers=link)
+        assert self.tell(ask, north, "Ana", link, 2).status_code == 200
+        answer = self.tell(ask, north, "agent-1", link, 1)
+        assert "look at what stands there" in refused(answer, 429, "too-many")["detail"]
+        assert 0 < int(answer.headers["retry-after"]) <= 3600 / 4
+        assert ask.put(f"{north}/rounds/1/outcomes/Chi", json=self.TOLD, headers=link).status_code == 201  # fmt: skip
+        assert self.tell(ask, north, "Ana", {}, 1).status_code == 200
+
+    def test_on_a_page_it_is_said_too(self, made, ask, north, monkeypatch):
+        monkeypatch.setattr(budgets, "OF_VISIT", 1)
+        token = ask.post(f"{north}/links", json={"role": "reporter", "name": "R"}).json()["token"]
+        place = north.removeprefix("/api")
+        arm = ask.get(f"{north}/rounds/1").json()["visits"][0]["arm_id"]
+        with Visitor(made[0], token) as visitor:
+            path = f"{place}/rounds/1/outcomes/agent-1"
+            assert visitor.submit(path, do="found", arm=arm).status_code == 303
+            answer = visitor.submit(path, do="found", arm=arm)
+        assert answer.status_code == 429
+        assert "before you change it again" in answer.text
+        assert int(answer.headers["retry-after"]) > 0
+
+    def test_a_budget_fills_again(self, monkeypatch):
+        monkeypatch.setattr(budgets, "HOUR", 0.2)
+        monkeypatch.setattr(budgets, "MOST", 3)
+        left = budgets.Budgets()
+        assert [left.spend("me", 2) for _ in range(2)] == [0.0, 0.0]
+        assert 0.0 < left.spend("me", 2) <= 0.1
+        asyncio.run(until(lambda: left.spend("me", 2) == 0.0))
+        for number in range(9):
+            left.spend(number, 2)
+        assert len(left) == 3
 
 
 class TestNames:
@@ -756,6 +1046,42 @@ class TestProblems:
         assert "is there twice" in refused(answer, 400, "malformed")["detail"]
         assert log.store.heads() == before
 
+    @pytest.mark.parametrize("twice", [True, False])
+    def test_bodies_of_very_many_keys_stop_nobody(self, ask, north, twice):
+        keys = [f'"k{i}": 0' for i in range(40_000)] + ['"k39999": 0'] * twice
+        began = time.monotonic()
+        answer = ask.post(
+            f"{north}/notes",
+            content=f"{{{', '.join(keys)}}}",
+            headers={"Content-Type": "application/json"},
+        )
+        assert time.monotonic() - began < 3  # not the minute of looking at every pair of keys
+        if twice:
+            assert "'k39999' is there twice" in refused(answer, 400, "malformed")["detail"]
+        else:
+            assert len(refused(answer, 422, "invalid-input")["errors"]) == 100
+
+    def test_very_many_wrong_queries_are_not_all_named(self, ask, north):
+        query = "&".join(f"q{i}=" for i in range(1_000))
+        assert len(refused(ask.get(f"{north}?{query}"), 422, "invalid-input")["errors"]) == 100
+
+    def test_a_long_body_is_read_while_others_are_answered(self, made):
+        """Not in the thread of the event loop."""
+        body = json.dumps({"text": "x", "more": [{"a": i} for i in range(70_000)]})
+        with pytest.MonkeyPatch.context() as patch, Asker(made[0]) as ask:
+            place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}/notes"
+            threads = set()
+            loads = json.loads
+            patch.setattr(
+                json, "loads",
+                lambda *given, **how: (threads.add(threading.current_thread()), loads(*given, **how))[1],
+            )  # fmt: skip
+            headers = {"Content-Type": "application/json"}
+            answer = ask.post(place, content=body, headers=headers)
+        assert threads
+        assert threading.main_thread() not in threads
+        refused(answer, 422, "invalid-input")
+
     @pytest.mark.parametrize(
         "media", [None, "application/x-www-form-urlencoded", "text/plain", "application/jsonl"]
     )
@@ -850,17 +1176,57 @@ class TestProblems:
 
     def test_a_database_that_is_gone(self, ask, north, log, monkeypatch):
         def gone(*arguments, **options):
-            raise StoreUnavailable("the database x.db: the disk is full")
+            raise StoreUnavailable("the database x.db: the disk is full", "the disk is full")
 
         monkeypatch.setattr(log.store, "append", gone)
         answer = ask.post(f"{north}/rounds")
         assert refused(answer, 503, "unavailable")["detail"].endswith("the disk is full")
         assert int(answer.headers["retry-after"]) > 0
-        monkeypatch.setattr(log.store, "setting", gone)
+        monkeypatch.setattr(log.store, "check", gone)
         health = ask.get("/api/health")
         assert health.status_code == 503
         assert health.json()["database"] == "unavailable"
         assert "x.db" not in health.text
+
+    def test_health_looks_whether_the_disk_is_full(self, ask, monkeypatch):
+        assert ask.get("/api/health").status_code == 200
+        asked = os.statvfs
+
+        def full(path):
+            found = list(asked(path))
+            found[3:5] = 0, 0  # blocks that are free
+            return os.statvfs_result(found)
+
+        monkeypatch.setattr(os, "statvfs", full)
+        assert ask.get("/api/health").status_code == 503
+
+    def test_which_database_it_is_only_the_server_says(self, tmp_path, caplog):
+        app, log = app_on(tmp_path / "secret place.db")
+        with Asker(app) as ask:
+            campaign = ask.post("/api/campaigns", json=NORTH).json()["id"]
+            (tmp_path / "secret place.db").unlink()
+            answer = ask.get(f"/api/campaigns/{campaign}")
+        assert "output says why" in refused(answer, 503, "unavailable")["detail"]
+        assert "secret place.db: the file was deleted" in caplog.text
+        with Asker(app, None) as visitor:
+            visitor.cookies.set("hb_owner", OWNER)
+            page = visitor.get(f"/campaigns/{campaign}")
+        assert page.status_code == 503
+        assert "output says why" in page.text
+        for told in (answer.text, page.text):
+            assert "secret" not in told
+        log.store.close()
+
+    def test_no_answer_is_taken_for_another_type(self, ask, north):
+        for place in ("/metrics", "/api/health", "/api/openapi.json", "/static/site.js", north, f"{north}/visits.csv"):  # fmt: skip
+            answer = ask.get(place)
+            assert answer.status_code == 200
+            assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+
+    def test_what_has_a_token_in_it_is_kept_nowhere(self, ask, north):
+        answer = ask.post(f"{north}/links", json={"role": "viewer", "name": "wall"})
+        assert answer.json()["token"]
+        assert answer.headers["cache-control"] == "no-store"
 
     def test_what_is_unforeseen_says_nothing_of_itself(self, made, north, monkeypatch):
         monkeypatch.setattr(service, "add_note", lambda *arguments: 1 / 0)

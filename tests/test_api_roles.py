@@ -1,5 +1,7 @@
 """Who may do what: every route and method with every role; tokens that open nothing; how guessing is slowed down."""
 
+import asyncio
+import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +12,10 @@ from itertools import product
 import httpx
 import pytest
 
+from campaigning import Watched
 from heterobandits.campaigns import service
-from heterobandits.campaigns.log import Request
+from heterobandits.campaigns.log import Log, Request
+from heterobandits.campaigns.store import Store
 from heterobandits.errors import InvalidInput
 from heterobandits.web.access import (
     ANYONE,
@@ -22,8 +26,10 @@ from heterobandits.web.access import (
     network,
     new_token,
     owner_of,
+    renew_owner,
 )
-from serving import NORTH, OWNER, Asker, app_on, served
+from heterobandits.web.app import create_app
+from serving import NORTH, OWNER, Asker, Visitor, app_on, served
 
 ROLES = ("owner", "planner", "reporter", "viewer")
 # Said again, in the words of the documentation, and by route instead of by role.
@@ -125,7 +131,7 @@ class World:
             expires = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
         _, token = service.issue_link(
             self.log, campaign or self.north, Request("Vera"),
-            role=role, name=f"{role} link", agent=agent, expires=expires,
+            role=role, name=f"{role} link {len(self.log.state(campaign or self.north).links)}", agent=agent, expires=expires,
         )  # fmt: skip
         return token
 
@@ -269,10 +275,40 @@ class TestEveryRoute:
             own = f"/api/campaigns/{world.north}/rounds/1/outcomes/Ana"
             assert ask.put(own, json={"successes": 1, "tests": 1}).status_code in (200, 201)
 
+    def test_a_reporter_reports_ten_times_the_planned_tests_at_most(self, world):
+        planned = service.plan_round(world.log, world.north, Request("Vera")).state
+        before = planned.number
+        place = f"/api/campaigns/{world.north}/rounds/{planned.next_round - 1}/outcomes"
+        any_ = {"If-Match": "*"}
+        with Asker(world.app, world.tokens["reporter"]) as ask:
+            for agent, most in (("Ana", 10), ("Chi", 120)):
+                for tests in (most + 1, 2**31 - 1):
+                    answer = ask.put(f"{place}/{agent}", json={"successes": tests, "tests": tests})
+                    assert answer.status_code == 422, answer.text
+                    (error,) = answer.json()["errors"]
+                    assert error["path"] == "tests"
+                    assert f"at most {most}" in error["message"]
+            assert world.log.state(world.north).number == before
+            assert ask.put(f"{place}/Ana", json={"successes": 10, "tests": 10}).status_code == 201
+            answer = ask.put(f"{place}/Ana", json={"successes": 0, "tests": 11}, headers=any_)
+            assert answer.status_code == 422
+        for role, tests in (("planner", 11), ("owner", 1000), ("server", 1_000_000)):
+            with Asker(world.app, world.tokens[role]) as ask:
+                body = {"successes": 0, "tests": tests}
+                assert ask.put(f"{place}/Ana", json=body, headers=any_).status_code == 200
+                answer = ask.put(f"{place}/Chi", json={"successes": 0, "tests": 1_000_001})
+                assert answer.status_code == 422
+                assert answer.json()["errors"][0]["path"] == "tests"
+        with Asker(world.app, world.tokens["reporter"]) as ask:  # the same again is no mistake
+            assert (
+                ask.put(f"{place}/Ana", json={"successes": 0, "tests": 1_000_000}).status_code
+                == 200
+            )
+
     def test_who_wrote_it_is_the_link(self, world):
         with Asker(world.app, world.tokens["planner"]) as ask:
             ask.post(f"/api/campaigns/{world.north}/notes", json={"text": "rain"})
-        assert world.log.store.read(world.north)[-1].who == "planner link"
+        assert world.log.store.read(world.north)[-1].who.startswith("planner link")
 
     def test_nothing_of_a_body_is_read_before_its_sender_is_known(self, world):
         with Asker(world.app, None) as ask:
@@ -290,6 +326,24 @@ class TestLinks:
             assert holder.get(place).status_code == 200
             assert owner.delete(f"{place}/links/{token.split('_')[2]}").json()["revoked"]
             assert holder.get(place).status_code == 401
+
+    def test_for_a_bad_token_no_campaign_is_read(self, tmp_path):
+        _, log = app_on(tmp_path / "x.db")
+        campaign = service.create(log, Request("Vera"), **NORTH).state.campaign
+        _, good = service.issue_link(log, campaign, Request("Vera"), role="viewer", name="Eva")
+        log.store.close()
+        with Watched(tmp_path / "x.db") as store:
+            app = create_app(Log(store), None)
+            app.state.slowing.FIRST = 0.0
+            place = f"/api/campaigns/{campaign}"
+            with Asker(app, good[:-1] + ("A" if good[-1] != "A" else "B")) as guesser:
+                assert guesser.get(place).status_code == 401
+                assert (
+                    guesser.get(f"/enter/{guesser.headers['authorization'][7:]}").status_code == 404
+                )
+            assert store.counted == 0
+            with Asker(app, good) as holder:
+                assert holder.get(place).status_code == 200
 
     def test_no_answer_has_a_hash_or_a_token_of_a_link(self, world):
         with Asker(world.app) as ask:
@@ -317,10 +371,11 @@ class TestOwner:
 
     def test_it_is_made_once_and_kept_as_a_hash(self, tmp_path):
         _, log = app_on(tmp_path / "x.db")
-        hashed, token = owner_of(log.store, None)
-        assert service.token_hash(token) == hashed
+        stated, token = owner_of(log.store, None)
+        assert stated is None  # the gate looks into the store, where it may be replaced
+        assert log.store.setting("owner") == service.token_hash(token)
         assert len(token) >= len("hb_owner_") + 43  # 256 bits in letters of six
-        assert owner_of(log.store, None) == (hashed, None)
+        assert owner_of(log.store, None) == (None, None)
         log.store.close()
         assert token.encode() not in (tmp_path / "x.db").read_bytes()
 
@@ -330,6 +385,49 @@ class TestOwner:
         with pytest.raises(InvalidInput, match="at least 32"):
             owner_of(log.store, "short")
         log.store.close()
+
+    def test_another_in_its_place_counts_at_once(self, database, called, monkeypatch):
+        monkeypatch.setenv("HETEROBANDITS_DATABASE", database)
+        with Store(database) as store:
+            _, old = owner_of(store, None)
+            app = create_app(Log(store), None)
+            with Asker(app, old) as asker, Visitor(app, old) as visitor:
+                assert asker.get("/api/campaigns").status_code == 200
+                assert visitor.get("/new").status_code == 200
+                code, out, err = called("db", "new-owner")
+                assert code == 0
+                assert asker.get("/api/campaigns").status_code == 401
+                assert visitor.get("/new").status_code == 401
+            (new,) = set(re.findall(r"hb_owner_[\w-]{43}", out))
+            assert "shown this once" in out
+            assert "HETEROBANDITS_OWNER_TOKEN" in err
+            with Asker(app, new) as asker:
+                assert asker.get("/api/campaigns").status_code == 200
+            assert store.setting("owner") == service.token_hash(new)
+            with Asker(create_app(Log(store), service.token_hash(OWNER)), new) as asker:
+                assert asker.get("/api/campaigns").status_code == 401  # one that was stated wins
+
+    def test_it_writes_nothing_once_it_was_replaced_while_its_body_came(self, tmp_path):
+        with Store(tmp_path / "x.db") as store:
+            _, old = owner_of(store, None)
+
+            answers = []
+
+            async def receive():
+                renew_owner(store)
+                return {"type": "http.request", "body": json.dumps(NORTH).encode()}
+
+            async def send(message):
+                answers.append(message.get("status"))
+
+            headers = {"Authorization": f"Bearer {old}", "Content-Type": "application/json"}
+            request = {
+                "type": "http", "method": "POST", "path": "/api/campaigns", "query_string": b"", "scheme": "http",
+                "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+            }  # fmt: skip
+            asyncio.run(create_app(Log(store), None)(request, receive, send))
+            assert answers[0] == 401
+            assert store.heads() == []
 
 
 class TestSlowing:
@@ -358,6 +456,7 @@ class TestSlowing:
         assert network("2001:db8::1") == network("2001:db8::ffff:1") == "2001:db8::/64"
         assert network("2001:db8:0:1::1") != network("2001:db8::1")
         assert network("fe80::1%eth0") == "fe80::/64"
+        assert network("::ffff:10.0.0.1") == network("10.0.0.1") != network("::ffff:10.0.0.2")
         assert network(None) == network("no address") == "unknown"
 
     def test_on_a_real_server_good_tokens_are_not_slowed(self, tmp_path):

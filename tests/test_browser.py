@@ -53,9 +53,11 @@ def site(tmp_path):
     made.server.end()
 
 
-def opened(who, link, part):
-    """Somebody opens a link, whose token leaves the address bar, and comes to a page."""
+def opened(who, link, part, instead=None):
+    """Somebody opens a link, whose token leaves the address bar, and comes to a page; after a question, if it takes another's place."""
     who.page.goto(link)
+    if instead:
+        who.press(f"Go on as {instead}")
     who.page.wait_for_url(re.compile(f"{re.escape(part)}$"))
     assert "hb_" not in who.page.url
     assert who.page.evaluate("document.cookie") == ""
@@ -265,14 +267,14 @@ def test_what_waits_in_a_browser_is_sent_once_and_by_whom_it_is_of(browser, site
             phone.page.wait_for_timeout(300)
             phone.context.route("**/outcomes/agent-1", lambda route: route.abort())
             phone.context.set_offline(False)
-            opened(phone, links["Ben"], "/report")
+            opened(phone, links["Ben"], "/report", "Ben")
             phone.context.unroute("**/outcomes/agent-1")
             phone.says("until its own link is opened")
             report(3, "Not found")
             phone.says("Saved: Ben at")
             assert told(site, campaign, 3, 1) == (0, 1)
             assert told(site, campaign, 2, 0) == "waits"
-            opened(phone, links["Ana"], "/report")
+            opened(phone, links["Ana"], "/report", "Ana")
             phone.says("Saved: Ana at")
             assert told(site, campaign, 2, 0) == (1, 1)
             last = site.events(campaign)[-1]
@@ -436,3 +438,38 @@ def opened_plainly(who, link):
     """A link, opened by a browser that keeps its address to itself; the page goes on by itself, too."""
     who.page.goto(link)
     who.page.wait_for_url(re.compile("/$"))
+
+
+def test_another_site_makes_nobody_somebody_else(browser, site):  # noqa: F811
+    with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {OWNER}"}) as ask:
+        campaign = ask.post("/api/campaigns", json=NORTH).json()["id"]
+        links = f"/api/campaigns/{campaign}/links"
+        vera = ask.post(links, json={"role": "owner", "name": "Vera"}).json()["url"]
+        wall = ask.post(links, json={"role": "viewer", "name": "Wall in the hall"}).json()["url"]
+    elsewhere = (
+        f"<meta name=viewport content=width=device-width><a href='{wall}'>a nice picture</a>"
+    )
+    with person(browser, PHONE) as who:
+        pictures = "http://pictures.test/"
+        who.page.route(pictures, lambda asked: asked.fulfill(body=elsewhere, content_type="text/html"))  # fmt: skip
+        opened(who, vera, f"/campaigns/{campaign}")
+        who.go(pictures)
+        who.page.get_by_role("link").click()
+        who.says("Go on as somebody else?")
+        who.says("Vera")
+        who.fits()
+        assert violations(who.page) == []
+        who.follow("Stay Vera")
+        who.go(f"{site.url}/campaigns/{campaign}/team")
+        who.says("Wall in the hall")
+        who.go(pictures)
+        who.page.get_by_role("link").click()
+        who.press("Go on as Wall in the hall")
+        who.page.wait_for_url(re.compile("/wall$"))
+        who.go(f"{site.url}/campaigns/{campaign}/team")
+        who.says("Your link does not open this")
+    with person(browser, PHONE) as who:  # who holds none is let in at once, from there too
+        who.page.route(pictures, lambda asked: asked.fulfill(body=elsewhere, content_type="text/html"))  # fmt: skip
+        who.go(pictures)
+        who.page.get_by_role("link").click()
+        who.page.wait_for_url(re.compile("/wall$"))

@@ -17,6 +17,7 @@ from heterobandits import InvalidInput
 from heterobandits.campaigns import auditing, service
 from heterobandits.campaigns.auditing import CLOSES, OPENS, audit, checked_audit, maker
 from heterobandits.campaigns.events import Draft, line, sealed
+from heterobandits.campaigns.verifying import NOT_SAID
 from markup import Page
 
 HOSTILE = '<b>x</b> {{7*7}} & "two" &amp;'
@@ -81,7 +82,9 @@ print(hashlib.sha256(audit([from_line(row) for row in rows]).encode()).hexdigest
 
     def test_imported_elsewhere_they_make_the_same_page(self, events, page, tmp_path):
         log = opened(tmp_path)
-        state = service.import_events(log, VERA, "".join(f"{line(e)}\n" for e in events)).state
+        state = service.import_events(
+            log, VERA, "".join(f"{line(e)}\n" for e in events), keep_links=True
+        ).state
         assert audit(log.store.read(state.campaign)) == page
 
     def test_it_says_how_many_and_has_the_hash(self, events, page):
@@ -272,7 +275,7 @@ class TestChecked:
     def test_a_page_of_another_version(self, events, page):
         other = page.replace(maker(), "heterobandits 9.9, sources 0123456789abcdef")
         found = checked_audit(other)  # which has other sources, but says the same
-        assert found[1:] == ("heterobandits 9.9, sources 0123456789abcdef", None)
+        assert found.maker == "heterobandits 9.9, sources 0123456789abcdef"
         assert found.same
         found = checked_audit(other.replace("3 of 12", "4 of 12"))
         assert (found.same, found.state.hash) == (False, events[-1].hash)
@@ -294,7 +297,10 @@ class TestCommands:
         """The audit of a campaign, written here; the campaign lies in park.db."""
         monkeypatch.chdir(tmp_path)
         Path("events").write_text("\n".join(map(line, events)), "utf-8")
-        assert called("campaign", "import", "park.db", "events", "--who", "Vera")[0] == 0
+        assert (
+            called("campaign", "import", "park.db", "events", "--keep-links", "--who", "Vera")[0]
+            == 0
+        )
         code, out, err = called("campaign", "export", "park.db", "--audit", "--output", "a.html")
         assert (code, out, err) == (0, "", "heterobandits: North park is in a.html\n")
         return Path("a.html")
@@ -306,6 +312,7 @@ class TestCommands:
         assert out.splitlines() == [
             "North park is whole: 14 events, 3 plans made again",
             f"hash {events[-1].hash}",
+            NOT_SAID,
             "the page says what its events say, to the letter",
         ]
         code, out, _ = called("campaign", "verify", "a.html", "--format", "json")
@@ -322,8 +329,52 @@ class TestCommands:
             },
         )
         assert called("campaign", "verify", "park.db")[1] == "\n".join(
-            ["North park is whole: 14 events, 3 plans made again", f"hash {events[-1].hash}", ""]
+            [
+                "North park is whole: 14 events, 3 plans made again",
+                f"hash {events[-1].hash}",
+                NOT_SAID,
+                "",
+            ]
         )
+
+    @pytest.mark.parametrize("file", ["a.html", "park.db"])
+    def test_it_is_compared_with_what_was_written_down(self, written, events, called, file):
+        short = events[4].hash[:12]
+        code, out, _ = called("campaign", "verify", file, "--hash", short.upper(), "--least", 14)
+        assert code == 0
+        assert "event 5 has the hash given" in out
+        assert NOT_SAID not in out
+        out = called("campaign", "verify", file, "--hash", short, "--format", "json")[1]
+        assert json.loads(out)["anchored"] == 5
+        for options, says in (
+            (("--least", 15), "there are 14 events, and there were at least 15"),
+            (("--hash", "0" * 12), "no event has the hash 000000000000"),
+            (("--hash", events[4].hash[:11]), "the first 12 or more of the 64 digits"),
+            (("--hash", "g" * 12), "the first 12 or more of the 64 digits"),
+            (("--least", 0), "least is 0"),
+        ):
+            code, out, err = called("campaign", "verify", file, *options)
+            assert (code, out) == (2, "")
+            assert says in err
+
+    def test_a_log_without_its_end_is_whole_only_if_nobody_wrote_it_down(
+        self, written, events, called
+    ):
+        with sqlite3.connect("park.db") as connection:
+            for number in ("changed", "deleted"):
+                connection.execute(f"DROP TRIGGER events_are_not_{number}")
+            for table in ("snapshots", "keys"):
+                connection.execute(f"DELETE FROM {table}")
+            connection.execute("DELETE FROM events WHERE number > 11")
+        connection.close()
+        assert called("campaign", "verify", "park.db")[0] == 0
+        assert called("campaign", "verify", "park.db", "--hash", events[10].hash)[0] == 0
+        for options in (("--hash", events[13].hash[:12]), ("--least", 14)):
+            assert called("campaign", "verify", "park.db", *options)[0] == 2
+        code, out, _ = called("db", "check", "--database", "park.db")
+        assert code == 1
+        assert "events_are_not_changed is missing, events_are_not_deleted is missing: " in out
+        assert f"11 events, whole, the last with hash {events[10].hash[:12]}" in out
 
     def test_it_can_be_printed_as_well(self, written, page, called):
         assert called("campaign", "export", "park.db", "--audit") == (0, page, "")
@@ -355,7 +406,7 @@ class TestCommands:
         written.write_text(other.replace("3 of 12", "4 of 12"), "utf-8")
         code, out, _ = called("campaign", "verify", "a.html")
         assert code == 1
-        first, _, last = out.splitlines()
+        first, _, _, last = out.splitlines()
         assert first == "North park is whole: 14 events, 3 plans made again"
         assert last.startswith(
             "THE TEXT OF THE PAGE IS NOT WHAT THIS VERSION MAKES OF ITS EVENTS: line "

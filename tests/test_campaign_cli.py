@@ -142,6 +142,20 @@ class TestASeason:
         # created, 3 plans, 4 + 6 + 1 reports, a correction, a ranger
         assert state["number"] == 1 + 3 + 11 + 1 + 1
 
+    def test_tests_far_from_the_plan_are_marked_and_too_many_are_refused(self, park, told, refused):
+        where = places(told("plan"))["Chi"]
+        Path("told.csv").write_text("agent,successes,tests\nAna,1,1000001\nChi,3,2000000\n")
+        both = refused("report", "--csv", "told.csv")
+        assert "'Ana' is 1,000,001, and 1 planned: at most 1,000,000" in both
+        assert "'Chi' is 2,000,000, and 12 planned" in both
+        Path("told.csv").write_text("agent,successes,tests\nChi,3,1000\n")
+        said = f"round 1: Chi at {where}: 3 of 1000 (12 planned)"
+        assert said in park("report", "--csv", "told.csv")
+        assert said in park("history")
+        after = "corrected to 3 of 12, before it was 3 of 1000 (12 planned)"
+        assert after in park("correct", "--round", 1, "Chi=3/12")
+        assert after in park("history")
+
     def test_the_history_says_who_when_and_what_was_before(self, park, told):
         where = places(told("plan"))["Ana"]
         park("report", "Ana=1", "--who", "Ana")
@@ -288,7 +302,7 @@ class TestASeason:
         differing = sum(
             any(one["arm"] != one["other"] for one in at["assignments"]) for at in other["rounds"]
         )
-        assert other["differ"] == differing
+        assert other["differ"] + other["tied"] == differing
         assert "random" in park("shadow", "--policy", "random")
         asked = ("--rounds", 5, "--draws", 30)
         plain = told("project", *asked)["projection"]
@@ -496,6 +510,7 @@ class TestMistakes:
             (("report", "Ana=2"), "Ana=2: the outcome is '2': 0, 1, successes of tests such as 3/12, or - if it was not done"),
             (("report", "Chi=13/12"), "Chi=13/12: the outcome is '13/12': at most all tests are successes"),
             (("report", "Chi=1/0"), "Chi=1/0: the outcome is '1/0': at most all tests are successes"),
+            (("report", "Chi=0/1000001"), "Chi=0/1000001: tests of 'Chi' is 1,000,001, and 12 planned: at most 1,000,000"),
             (("report", "Anna=1"), "Anna=1: unknown agent 'Anna': did you mean 'Ana'?"),
             (("report", "Ana=1", "Ana=0"), "Ana=0: that visit is there twice: once is enough"),
             (("report", "X=1", "Ana=x"), "X=1: unknown agent 'X': known are Ana, Ben, Chi; Ana=x: the outcome is 'x': 0, 1, "),
@@ -782,7 +797,7 @@ class TestChart:
         chart_lines = [text for text in shown.splitlines() if "●" in text]
         assert len(chart_lines) == 30
         assert chart_lines[0].startswith(where)  # the only one with a find
-        assert shown.splitlines()[-1] == "and 970 more arms with lower estimates: --all shows them"
+        assert shown.splitlines()[-2] == "and 970 more arms with lower estimates: --all shows them"
         assert campaign("status", "--all").count("●") == 1000
 
 

@@ -21,6 +21,7 @@ from heterobandits.campaigns.events import (
     sealed,
 )
 from heterobandits.errors import UnsupportedVersion
+from logs import of_first_version
 
 DRAFTS = [Draft("note", {"text": f"ü {i}", "round": None}) for i in range(4)]
 ID = "0123456789ab"
@@ -44,10 +45,22 @@ class TestHash:
     def test_it_is_that_of_the_text_that_the_docs_give(self):
         first = chain()[0]
         text = (
+            f'["{NOTHING}","{ID}",1,"2026-03-01T09:30:00.000000Z","Vera",null,"note",2,'
+            '{"round":null,"text":"ü 0"},null]'
+        )
+        assert first.hash == hashlib.sha256(text.encode()).hexdigest()
+
+    def test_one_of_version_1_has_no_link_in_it(self):
+        (first,) = of_first_version(chain()[:1])
+        text = (
             f'["{NOTHING}","{ID}",1,"2026-03-01T09:30:00.000000Z","Vera","note",1,'
             '{"round":null,"text":"ü 0"},null]'
         )
         assert first.hash == hashlib.sha256(text.encode()).hexdigest()
+        assert "link" not in json.loads(line(first))
+        assert from_line(line(first)) == first
+        with pytest.raises(InvalidInput, match="version 1"):
+            from_line(line(first)[:-1] + ',"link":"0123456789ab"}')
 
     def test_each_has_that_of_the_one_before(self):
         events = chain()
@@ -62,6 +75,7 @@ class TestHash:
             {"body": {"text": "ü 2", "round": None}},
             {"kind": "round closed"},
             {"key": "k"},
+            {"link": "0123456789ab"},
             {"hash": "f" * 64},
         ],
     )

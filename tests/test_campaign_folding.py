@@ -317,7 +317,7 @@ class TestRefused:
     def test_an_event_of_a_newer_version(self):
         events = log_of(planned(1))
         with pytest.raises(UnsupportedVersion, match="event 2"):
-            fold([events[0], replace(events[1], version=2)])
+            fold([events[0], replace(events[1], version=3)])
 
     def test_every_kind_has_its_function(self):
         assert set(APPLY) == set(KINDS)

@@ -5,16 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from campaigning import VERA, opened, park
+from campaigning import VERA, Watched, opened, park
 from heterobandits import InvalidInput
-from heterobandits.campaigns import service
-from heterobandits.campaigns.events import hash_again, line
-from heterobandits.campaigns.folding import AlreadyTold
+from heterobandits.campaigns import past, service
+from heterobandits.campaigns.events import NOTHING, SERVER, Draft, hash_of, line, now, sealed
+from heterobandits.campaigns.folding import AlreadyTold, LinkEnded, fold
 from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.log import KeyReused, Log, Request
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.store import Conflict, Store, UnknownCampaign
 from heterobandits.campaigns.verifying import verify
+from heterobandits.errors import appearance
+from heterobandits.web.access import Gate
 
 
 @pytest.fixture
@@ -131,6 +133,21 @@ class TestRounds:
             service.report(log, campaign, VERA, 1, {"Ana": 0})
         with pytest.raises(AlreadyTold):
             service.report(log, campaign, VERA, 1, {"Ana": "not done"})
+
+    def test_an_arm_that_is_full_says_which_visit_to_correct(self, log, campaign):
+        for number, agent in ((1, "Ana"), (2, "Ben"), (3, "Chi")):
+            service.plan_round(log, campaign, VERA, forced=[(agent, "river")])
+            if number < 3:  # as earlier versions took it, and as it still may stand in a log
+                body = {"round": number, "agent": agent, "arm": "river", "successes": 7}
+                draft = Draft("reported", body | {"tests": 2**31 - 8 if number == 1 else 7})
+                log.write(campaign, VERA, lambda state, draft=draft: [draft])
+        full = r"'river' would have over 2,147,483,647 tests.* 'Ana' to 'river' in round 1,"
+        with pytest.raises(InvalidInput, match=full):
+            service.report(log, campaign, VERA, 3, {"Chi": (3, 12)})
+        with pytest.raises(InvalidInput, match=full):
+            service.correct(log, campaign, VERA, 2, {"Ben": (3, 12)})
+        service.correct(log, campaign, VERA, 1, {"Ana": 1})
+        service.report(log, campaign, VERA, 3, {"Chi": (3, 12)})
 
     def test_a_correction_keeps_the_old_value_in_the_history(self, log, campaign):
         service.plan_round(log, campaign, VERA)
@@ -367,6 +384,52 @@ class TestTogether:
         assert log.at(campaign, 3).number == 3
 
 
+class TestLookingBack:
+    """What stood after an event of long ago."""
+
+    @pytest.fixture
+    def season(self, tmp_path, monkeypatch):
+        """A log with a season of 81 events, of which every 16th is kept in mind."""
+        monkeypatch.setattr(past, "STEP", 16)
+        log = Log(Watched(tmp_path / "season.db"))
+        campaign = park(log)
+        for number in range(1, 21):
+            service.plan_round(log, campaign, VERA)
+            service.report(
+                log, campaign, VERA, number, {"Ana": 1, "Ben": 0, "Chi": (number % 13, 12)}
+            )
+        return log, campaign
+
+    def test_it_is_folded_once(self, season):
+        log, campaign = season
+        state = log.at(campaign, 77)
+        log.store.counted = 0
+        assert log.at(campaign, 77) is state
+        assert log.store.counted == 0
+
+    def test_any_other_is_folded_from_one_nearby(self, season):
+        log, campaign = season
+        log.at(campaign, 81)
+        for number in (80, 3, 40, 17, 81, 64, 16, 1, 79):
+            log.store.counted = 0
+            state = log.at(campaign, number)
+            assert log.store.counted <= 16
+            plain = fold(log.store.read(campaign, 0, number))
+            assert (state.number, state.hash) == (number, plain.hash)
+            assert (state.pulls == plain.pulls).all()
+            assert (state.successes == plain.successes).all()
+            assert list(state.rounds) == list(plain.rounds)
+        assert log.at(campaign, 99).number == 81
+
+    @pytest.mark.parametrize(("bound", "most"), [("MOST", 3), ("MOST_CELLS", 3 * 15)])
+    def test_few_are_at_hand(self, season, monkeypatch, bound, most):
+        monkeypatch.setattr(past, bound, most)
+        log, campaign = season
+        for number in range(1, 82):
+            assert log.at(campaign, number).number == number
+        assert len(log.past) == 3
+
+
 class TestLinks:
     """Who holds a link."""
 
@@ -402,6 +465,62 @@ class TestLinks:
         assert not state.links[link.id].holds("2026-01-01T00:00:00Z")
         with pytest.raises(InvalidInput, match="revoked already"):
             service.revoke_link(log, campaign, VERA, link.id)
+
+    def test_nothing_is_written_with_one_that_is_revoked(self, log, campaign, tmp_path):
+        done, _ = service.issue_link(log, campaign, VERA, role="owner", name="Olga")
+        olga = Request("Olga", link=done.events[0].body["link"])
+        (written,) = service.add_note(log, campaign, olga, "hello").events
+        assert written.link == olga.link
+        other = Log(Store(tmp_path / "campaigns.db"))  # who does not know of it yet
+        assert other.state(campaign).links[olga.link].holds("2026-01-01T00:00:00Z")
+        service.revoke_link(log, campaign, VERA, olga.link)
+        for one in (log, other):
+            with pytest.raises(LinkEnded, match="revoked"):
+                service.issue_link(one, campaign, olga, role="owner", name="Olga again")
+        forged = sealed(
+            [Draft("note", {"text": "x", "round": None})],
+            campaign,
+            after=log.state(campaign).number,
+            previous=log.state(campaign).hash,
+            time=now(),
+            who="Olga",
+            link=olga.link,
+        )
+        for link in (olga.link, "f" * 12):
+            with pytest.raises(LinkEnded):
+                fold([replace(forged[0], link=link)], log.state(campaign))
+        with pytest.raises(LinkEnded):
+            fold(sealed([Draft("created", {})], campaign, after=0, previous=NOTHING, time=now(), who="Vera", link="f" * 12))  # fmt: skip
+
+    def test_keys_are_of_a_link(self, log, campaign):
+        notes = {"Olga": "one", "Pia": "another"}
+        for name, text in notes.items():
+            done, _ = service.issue_link(log, campaign, VERA, role="planner", name=name)
+            asks = Request(name, "week 3", text, done.events[0].body["link"])
+            for repeated in (False, True):
+                assert service.add_note(log, campaign, asks, text).repeated is repeated
+        with pytest.raises(KeyReused):
+            service.add_note(log, campaign, asks._replace(digest="other"), "other")
+
+    @pytest.mark.parametrize(
+        "name",
+        ["owner", "Owner", "оwner", "0wner", "ow\u200bner", "ｏwner", "Olga", "OIga", "Оlga"],
+    )
+    def test_no_name_looks_like_that_of_another_holder(self, log, campaign, name):
+        done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Olga")
+        with pytest.raises(InvalidInput, match="another name"):
+            service.issue_link(log, campaign, VERA, role="planner", name=name)
+        with pytest.raises(InvalidInput, match="another name"):
+            service.issue_links(log, campaign, VERA, [("Pia", None), ("PIA", None)], role="planner")
+        service.revoke_link(log, campaign, VERA, done.events[0].body["link"])
+        if appearance(name).casefold() == "olga":
+            service.issue_link(log, campaign, VERA, role="planner", name=name)
+
+    def test_several_of_one_agent_may_have_one_name(self, log, campaign):
+        for _ in range(2):
+            service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
+        with pytest.raises(InvalidInput, match="another name"):
+            service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ben")
 
     @pytest.mark.parametrize(
         "given",
@@ -471,6 +590,44 @@ class TestFiles:
         with pytest.raises(InvalidInput, match=f"another history: they part after event {number}"):
             service.import_events(other, VERA, service.export(log, lived))
 
+    def test_links_come_along_only_if_they_are_kept(self, log, lived, tmp_path):
+        _, token = service.issue_link(log, lived, VERA, role="owner", name="Olga")
+        (link,) = log.state(lived).links
+        text = service.export(log, lived)
+        kept, left = opened(tmp_path, "kept.db"), opened(tmp_path, "left.db")
+        done = service.import_events(kept, VERA, text, keep_links=True)
+        assert done.state.hash == log.state(lived).hash
+        assert done.state.links[link].holds(now())
+        asks = Request("owner", link=SERVER)
+        done = service.import_events(left, asks, text)
+        assert [event.kind for event in done.events[-2:]] == ["link issued", "link revoked"]
+        assert (done.events[-1].who, done.events[-1].link) == ("owner", SERVER)
+        assert Gate(left, "").caller(token) is None
+        assert service.import_events(left, asks, text).events == []
+        forged = sealed(
+            [Draft("link issued", {"link": "ab" * 6, "role": "owner", "name": "Mallory", "agent": None, "expires": None, "token_hash": "0" * 64})],
+            lived, after=log.state(lived).number, previous=log.state(lived).hash, time=now(), who="Vera",
+        )  # fmt: skip
+        done = service.import_events(kept, VERA, text + line(forged[0]) + "\n")
+        assert [one.id for one in done.state.links.values() if one.holds(now())] == [link]
+
+    def test_one_wrong_clock_dates_nothing_else(self, log, lived, tmp_path):
+        last = log.state(lived)
+        ahead = sealed(
+            [Draft("note", {"text": "x", "round": None})],
+            lived,
+            after=last.number,
+            previous=last.hash,
+            time="9999-12-31T23:59:59.999999Z",
+            who="Vera",
+        )
+        text = service.export(log, lived) + line(ahead[0]) + "\n"
+        with pytest.raises(InvalidInput, match="more than a day ahead"):
+            service.import_events(opened(tmp_path, "other.db"), VERA, text)
+        log.store.append(ahead)  # as a program with a wrong clock did
+        (after,) = service.add_note(log, lived, VERA, "later").events
+        assert after.time[:4] == now()[:4]
+
     @pytest.mark.parametrize("text", ["", "\n\n", "hello", '{"a": 1}'])
     def test_what_is_no_export_is_refused(self, log, text):
         with pytest.raises(InvalidInput):
@@ -484,7 +641,7 @@ class TestFiles:
     def test_what_nobody_could_have_written_is_refused(self, log, lived, tmp_path, field, value):
         other = opened(tmp_path, "other.db")
         events = [replace(e, **{field: value}) for e in service.history(log, lived)[:1]]
-        events = [replace(e, hash=hash_again(e)) for e in events]
+        events = [replace(e, hash=hash_of(e)) for e in events]
         with pytest.raises(InvalidInput, match=field):
             service.import_events(other, VERA, "\n".join(map(line, events)))
         assert other.store.heads() == []

@@ -116,6 +116,26 @@ class TestReading:
         assert list(checked(store.read("c"))) == made
         assert repr(store.read("c")[2].body["numbers"][1]) == "-0.0"
 
+    def test_the_latest_about_each_subject(self, store):
+        visits = [(1, 1), (2, 1), (1, 11), (1, 1), (1, 1), (2, 1), (1, 1)]
+        made = sealed(
+            [Draft("corrected", {"agent": f"agent-{agent}", "round": round}) for agent, round in visits]
+            + [Draft("note", {"agent": "agent-1", "round": 1})],
+            "c", after=0, previous=NOTHING, time=now(), who="A",
+        )  # fmt: skip
+        store.append(made)
+
+        def latest(after, *wanted):
+            about = [(f'"agent":"agent-{agent}"', f'"round":{round}') for agent, round in wanted]
+            found = store.latest("c", after, about, ["corrected"], 2)
+            return [(count, [event.number for event in events]) for count, events in found]
+
+        asked = [(2, 1), (1, 1), (3, 1), (1, 11)]
+        assert latest(0, *asked) == [(2, [2, 6]), (4, [5, 7]), (0, []), (1, [3])]
+        assert latest(5, *asked) == [(1, [6]), (1, [7]), (0, []), (0, [])]
+        (one,) = store.latest("c", 6, [('"round":1',)], ["corrected"], 2)
+        assert one == (1, [made[6]])
+
     def test_the_bytes_of_a_body_stay(self, database, store):
         store.append(
             sealed(
@@ -293,7 +313,7 @@ class TestAppending:
         if database.startswith("postgresql"):
             statements.append("TRUNCATE events CASCADE")
         else:
-            values = "SELECT campaign, number, time, 'Eve', kind, version, body, key, previous, hash FROM events"
+            values = "SELECT campaign, number, time, 'Eve', kind, version, body, key, previous, hash, link FROM events"
             statements.append(f"INSERT OR REPLACE INTO events {values}")
         for statement in statements:
             with pytest.raises((sqlite3.IntegrityError, psycopg.Error), match="events are never"):
@@ -578,7 +598,7 @@ class TestDisk:
             store.close()
             for path in tmp_path.iterdir():
                 path.unlink()
-            with pytest.raises(StoreUnavailable, match=r"a\.db: the file cannot be opened"):
+            with pytest.raises(StoreUnavailable, match=r"a\.db: the file was deleted"):
                 store.heads()
         assert not list(tmp_path.iterdir())
 

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -220,6 +221,25 @@ def proxied(url, lose):
         thread.join(20)
 
 
+@contextmanager
+def answering(answers):
+    """The address of a server that gives these answers, one a connection, and what it was asked."""
+    asked = []
+    with socket.create_server(("127.0.0.1", 0)) as front:
+
+        def serve():
+            for answer in answers:
+                near, _ = front.accept()
+                with near:
+                    asked.append(near.recv(65536))
+                    near.sendall(answer.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{front.getsockname()[1]}", asked
+        thread.join(20)
+
+
 class TestLoss:
     """What may not have arrived is sent again, and done once."""
 
@@ -240,6 +260,29 @@ class TestLoss:
             with pytest.raises(ServerUnreachable, match=str(port)) as error:
                 client.campaigns()
             assert OWNER not in str(error.value)
+
+    @pytest.mark.parametrize("status", [b"429 Too Many Requests", b"503 Service Unavailable"])
+    def test_who_is_asked_to_wait_waits_and_sends_the_same_again(self, status, monkeypatch):
+        monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+        early = b"HTTP/1.1 %s\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n" % status
+        done = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+        with answering([early, done]) as (url, asked), Campaigns(url, OWNER) as client:
+            begun = time.monotonic()
+            assert client.plan_round("0123456789ab") == {}
+            assert time.monotonic() - begun >= 1.0
+        keys = [re.search(rb"(?i)idempotency-key: (\w+)", one)[1] for one in asked]
+        assert len(keys) == 2
+        assert keys[0] == keys[1]
+
+    def test_who_is_asked_to_wait_long_is_told_so(self):
+        late = b"HTTP/1.1 429 Too Many\r\nRetry-After: 72\r\nContent-Length: 0\r\n\r\n"
+        with (
+            answering([late]) as (url, asked),
+            Campaigns(url, OWNER) as client,
+            pytest.raises(CampaignError) as error,
+        ):
+            client.plan_round("0123456789ab")
+        assert (error.value.status, len(asked)) == (429, 1)
 
     def test_an_answer_that_is_no_problem_of_ours(self):
         page = b"<html>bad gateway</html>"

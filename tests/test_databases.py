@@ -14,14 +14,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from heterobandits.campaigns import databases, upkeep
+from campaigning import park
+from heterobandits.campaigns import databases, service, upkeep
 from heterobandits.campaigns.databases import REVISION, VERSION_TABLE, connected
 from heterobandits.campaigns.events import KINDS, NOTHING, Draft, checked, sealed
+from heterobandits.campaigns.log import Log, Request
 from heterobandits.campaigns.store import Conflict, Keyed, Snapshot, Store, StoreUnavailable
 from heterobandits.campaigns.tables import METADATA
 from heterobandits.cli.db import app
 from heterobandits.errors import InvalidInput, UnsupportedVersion
-from logs import notes, run_sql
+from logs import notes, of_first_version, run_sql
 
 pytestmark = pytest.mark.usefixtures("ends")
 
@@ -30,7 +32,7 @@ LATER = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "9000", "0001"
+revision, down_revision = "9000", "0002"
 
 
 def upgrade():
@@ -47,7 +49,7 @@ def first_events():
         for i, kind in enumerate(KINDS[:18])
     ]
     place = {"after": 0, "previous": NOTHING, "time": FIRST_TIME, "who": "Ana"}
-    return sealed(drafts, "first", key="k1", **place)
+    return of_first_version(sealed(drafts, "first", key="k1", **place))
 
 
 def make_first(path=FIRST):
@@ -182,6 +184,45 @@ class TestSchema:
             assert compare_metadata(context, METADATA) == []
         place.engine.dispose()
 
+    def test_a_new_file_is_its_owners_alone(self, tmp_path):
+        path = tmp_path / "x.db"
+        with Store(path) as store:
+            store.append(notes(1))
+            modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+        assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm"), 0o600)
+        assert upkeep.backup(path, tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+        path.chmod(0o640)
+        with Store(path):
+            assert path.stat().st_mode & 0o777 == 0o640  # as somebody wanted it
+
+    @pytest.mark.parametrize("replaced", [False, True])
+    def test_a_file_that_is_gone_takes_no_more_events(self, tmp_path, replaced):
+        path = tmp_path / "x.db"
+        with Store(path) as store:
+            store.append(notes(1))
+            if replaced:
+                upkeep.backup(path, tmp_path / "copy.db")
+            for one in tmp_path.glob("x.db*"):
+                one.unlink()
+            if replaced:
+                upkeep.restore(tmp_path / "copy.db", path)
+            for use in (lambda: store.append(notes(1, after=notes(1))), lambda: store.read("c")):
+                with pytest.raises(StoreUnavailable, match="deleted, or another is in its place"):
+                    use()
+        with Store(path) as again:
+            assert len(again.read("c")) == replaced
+
+    def test_a_database_that_takes_no_writes_is_said(self, postgres):
+        url = postgres.fresh()
+        with Store(url) as store:
+            store.check()
+        only_read = f"{url}?options=-c%20default_transaction_read_only%3Don"
+        with (
+            Store(only_read, create=False) as store,
+            pytest.raises(StoreUnavailable, match="takes no writes"),
+        ):
+            store.check()
+
     def test_a_file_is_set_up_for_readers_and_power_cuts(self, tmp_path):
         path = tmp_path / "a.db"
         Store(path).close()
@@ -289,11 +330,14 @@ class TestCheck:
 
     def test_a_whole_database_is_said_to_be(self, filled, capsys):
         assert db("check", "--database", filled) == 0
+        last = "SELECT hash FROM events ORDER BY campaign, number"
+        hashes = [row[0][:12] for row in run_sql(str(filled), last)]
         assert capsys.readouterr().out.splitlines() == [
             f"schema: {REVISION}",
             "database: whole",
-            "campaign 'c': 1,200 events, whole",
-            "campaign 'first': 18 events, whole",
+            "append-only: kept by triggers",
+            f"campaign 'c': 1,200 events, whole, the last with hash {hashes[1199]}",
+            f"campaign 'first': 18 events, whole, the last with hash {hashes[-1]}",
         ]
 
     @pytest.mark.parametrize(
@@ -323,7 +367,8 @@ class TestCheck:
         assert db("check", "--database", filled, "--format", "json") == 1
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         wrong = {one["what"]: one["says"] for one in found if not one["fine"]}
-        assert [*wrong] == ["campaign 'c'"]
+        assert [*wrong] == ["append-only", "campaign 'c'"]
+        assert "events_are_not_changed is missing" in wrong["append-only"]
         assert wrong["campaign 'c'"].startswith(says)
 
     def test_a_key_of_a_lost_event_is_found(self, tmp_path, capsys):
@@ -345,6 +390,19 @@ class TestCheck:
         path.write_bytes(data)
         assert db("check", "--database", path) == 1
         assert "database: damaged" in capsys.readouterr().out
+        with pytest.raises(StoreUnavailable, match=r"a\.db: the file is damaged"):
+            upkeep.backup(path, tmp_path / "copy.db")
+        assert [one.name for one in tmp_path.iterdir() if "copy" in one.name] == []
+
+    @pytest.mark.parametrize("command", [["check"], ["upgrade"], ["backup", "copy.db"]])
+    def test_a_schema_that_is_no_text_is_damage(self, tmp_path, monkeypatch, command):
+        monkeypatch.chdir(tmp_path)
+        with Store("a.db") as store:
+            store.append(notes(3))
+        data = Path("a.db").read_bytes()
+        Path("a.db").write_bytes(data.replace(b"CREATE TABLE events", b"CREATE \xffABLE events", 1))
+        with pytest.raises(StoreUnavailable, match=r"a\.db: the file is damaged"):
+            db(*command, "--database", "a.db")
 
 
 class TestCommands:
@@ -359,9 +417,81 @@ class TestCommands:
         assert "new.db has all campaigns of" in said
         assert everything(tmp_path / "new.db") == everything(filled)
 
+    def test_links_of_a_backup_open_again_unless_they_are_revoked(self, database, tmp_path, called):
+        me = Request("Vera")
+        with Store(tmp_path / "a.db") as store:
+            log = Log(store)
+            parks = [park(log), park(log, name="South park")]
+            made = [
+                service.issue_link(log, one, me, role="owner", name=name)[0].events[0].body["link"]
+                for one, name in zip(parks * 2, ("Eva", "Fay", "Gus", "Hal"), strict=True)
+            ]
+            service.revoke_link(log, parks[1], me, made[3])
+            copy = upkeep.backup(tmp_path / "a.db", tmp_path / "copy.db")
+            service.revoke_link(log, parks[0], me, made[0])
+        code, _, err = called("db", "restore", copy, "--database", tmp_path / "as-it-was.db")
+        assert code == 0
+        assert "links that were revoked after the backup was made open again" in err
+        assert "--revoke-links" in err
+        assert "new-owner" in err
+        code, out, err = called(
+            "db", "restore", copy, "--database", database, "--revoke-links", "--who", "Vera"
+        )
+        assert code == 0
+        assert "are revoked: 3" in out
+        assert "open again" not in err
+        with Store(tmp_path / "as-it-was.db") as before, Store(database) as after:
+            assert not Log(before).state(parks[0]).links[made[0]].revoked
+            for one in parks:
+                assert all(link.revoked for link in Log(after).state(one).links.values())
+            last = after.read(parks[0])[-1]
+            assert (last.kind, last.who) == ("link revoked", "Vera")
+
+    def test_what_cannot_be_read_is_in_nobodys_way_when_links_are_revoked(self, tmp_path, called):
+        with Store(tmp_path / "a.db") as store:
+            log = Log(store)
+            service.issue_link(log, park(log), Request("Vera"), role="owner", name="Eva")
+            store.append(notes(1, "c"))  # without a first event that makes a campaign
+        copy = upkeep.backup(tmp_path / "a.db", tmp_path / "copy.db")
+        code, out, err = called(
+            "db", "restore", copy, "--database", tmp_path / "b.db", "--revoke-links"
+        )
+        assert code == 0
+        assert "are revoked: 1" in out
+        assert "cannot be read" in err
+
     def test_upgrade_says_what_there_was_to_do(self, filled, capsys):
         assert db("upgrade", "--database", filled) == 0
         assert capsys.readouterr().out == f"schema {REVISION} already\n"
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ["db", "check", "--database"],
+            ["campaign", "list"],
+            ["serve", "--port", "0", "--database"],
+        ],
+    )
+    @pytest.mark.parametrize(
+        ("url", "warned"),
+        [
+            ("postgresql://hb:sekret@127.0.0.1:1/none", True),
+            ("postgresql://127.0.0.1:1/none?user=hb&password=sekret", True),
+            ("postgresql://hb@127.0.0.1:1/none", False),
+        ],
+    )
+    def test_a_password_on_the_command_line_is_warned_of(self, called, command, url, warned):
+        code, _, err = called(*command, url)
+        assert code == 2  # nobody listens there
+        assert err.count("warning: everybody on this machine can read a password") == warned
+        assert "sekret" not in err
+
+    def test_a_password_in_the_environment_is_not_warned_of(self, called, monkeypatch):
+        monkeypatch.setenv("HETEROBANDITS_DATABASE", "postgresql://hb:sekret@127.0.0.1:1/none")
+        code, _, err = called("db", "check")
+        assert code == 2
+        assert "warning" not in err
+        assert "sekret" not in err
 
     def test_a_database_is_needed(self, tmp_path, monkeypatch):
         monkeypatch.delenv("HETEROBANDITS_DATABASE", raising=False)
@@ -394,7 +524,7 @@ class TestLaterSchema:
         before = everything(filled)
         later()
         with pytest.raises(
-            InvalidInput, match=r"older schema 0001, .* needs 9000: run `heterobandits db"
+            InvalidInput, match=r"older schema 0002, .* needs 9000: run `heterobandits db"
         ):
             Store(filled)
         assert db("check", "--database", filled) == 1
@@ -402,7 +532,7 @@ class TestLaterSchema:
             "campaigns: not read: run `heterobandits db upgrade` first" in capsys.readouterr().out
         )
         assert db("upgrade", "--database", filled) == 0
-        assert capsys.readouterr().out == "from schema 0001 to 9000\n"
+        assert capsys.readouterr().out == "from schema 0002 to 9000\n"
         assert run_sql(filled, "SELECT name, value, note FROM settings") == [
             ("owner", "ü", "later")
         ]
@@ -412,7 +542,7 @@ class TestLaterSchema:
     def test_a_backup_keeps_its_schema_and_is_upgraded_when_restored(self, filled, later, tmp_path):
         later()
         copy = str(upkeep.backup(filled, tmp_path / "copy.db"))
-        assert run_sql(copy, f"SELECT version_num FROM {VERSION_TABLE}") == [("0001",)]
+        assert run_sql(copy, f"SELECT version_num FROM {VERSION_TABLE}") == [("0002",)]
         assert everything(copy) == everything(filled)
         upkeep.restore(copy, tmp_path / "new.db")
         with Store(tmp_path / "new.db", create=False) as store:
@@ -424,7 +554,7 @@ class TestLaterSchema:
         run_sql(filled, "CREATE TABLE later (a integer)")  # which the migration is going to make
         with pytest.raises(StoreUnavailable, match="already exists"):
             upkeep.upgraded(filled)
-        assert run_sql(filled, f"SELECT version_num FROM {VERSION_TABLE}") == [("0001",)]
+        assert run_sql(filled, f"SELECT version_num FROM {VERSION_TABLE}") == [("0002",)]
         assert everything(filled) == before
 
 
@@ -437,7 +567,9 @@ class TestFirstSchema:
         assert upkeep.upgraded(path) == ("0001", REVISION)
         with Store(path, create=False) as store:
             assert store.read("first") == first_events()
-            assert list(checked(store.read("second"))) == notes(2, "second", time=FIRST_TIME)
+            assert list(checked(store.read("second"))) == of_first_version(
+                notes(2, "second", time=FIRST_TIME)
+            )
             assert store.keyed("s", "k1") == Keyed("d", "first", 1, 18)
             assert store.snapshot("first") == Snapshot(7, "0.1.0", b"\x00\xff")
             assert store.setting("owner") == "somebody"

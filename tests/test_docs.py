@@ -105,3 +105,18 @@ def test_problem_files_are_shown_with_every_field() -> None:
         assert Problem.from_toml(text).agents == 2
     shown = {field for text in files for field in tomllib.loads(text)}
     assert shown == {field.name for field in fields(Problem)}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "Round", "Assignment", "Visit", "Preview", "Prices", "Price", "Why", "Estimate", "Answers", "Change", "Shadow",
+        "Shadowed", "Projection", "Worth",
+    ],
+)  # fmt: skip
+def test_answers_are_shown_with_every_field(shape: str) -> None:
+    from heterobandits.web import shapes
+
+    page = (ROOT / "docs" / "http-api.md").read_text("utf-8")
+    (row,) = re.findall(rf"^\| `{shape}` \| (.*) \|$", page, re.M)
+    assert set(re.findall(r"`(\w+)`", row)) == set(getattr(shapes, shape).__annotations__)

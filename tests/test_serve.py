@@ -5,12 +5,15 @@ import signal
 import socket
 import threading
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 from numba import config
 
+from heterobandits.web.connections import Bounded, Limits
 from serving import NORTH, OWNER, SERVE, Server, served
 
 pytestmark = pytest.mark.usefixtures("ends")
@@ -266,7 +269,112 @@ class TestOutput:
             assert token[-20:] not in out + err
 
 
+def test_behind_tls_forms_come_from_https_alone(tmp_path):
+    server = Server(tmp_path / "x.db")
+    with httpx.Client(base_url=server.url, headers={"Host": "parks.example.org"}) as ask:
+
+        def sent(scheme, proto=None):
+            headers = {"Origin": f"{scheme}://parks.example.org"}
+            return ask.post("/leave", headers=headers | ({"X-Forwarded-Proto": proto} if proto else {}))  # fmt: skip
+
+        assert sent("https", "https").status_code == 303
+        assert sent("http", "https").status_code == 403
+        assert sent("http").status_code == 303
+        forgotten = sent("https")  # the server in front does not say that it has TLS
+        assert forgotten.status_code == 403
+        assert "has to pass on X-Forwarded-Proto" in forgotten.text
+    server.end()
+
+
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+async def length(scope, receive, send):
+    """Answer a request with how long its body was."""
+    body, more = b"", scope["type"] == "http"
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    text = str(len(body)).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(text))]})  # fmt: skip
+    await send({"type": "http.response.body", "body": text})
+
+
+@contextmanager
+def bounded(**limits):
+    """Connections within such limits: a function that sends bytes and returns all that comes back until the other end hangs up."""
+
+    class Quick(Bounded):
+        ending = limits.pop("ending", False)
+
+    Quick.limits = Limits(**limits)
+    settings = uvicorn.Config(length, http=Quick, port=0, lifespan="off", log_level="error")
+    server = uvicorn.Server(settings)
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        running = threading.Thread(target=server.run, kwargs={"sockets": [place]})
+        running.start()
+
+        def said(parts):
+            with socket.create_connection(place.getsockname(), timeout=20) as line:
+                with suppress(ConnectionError):
+                    for part in parts:
+                        line.sendall(part)
+                found = b""
+                with suppress(ConnectionError):
+                    while part := line.recv(65_536):
+                        found += part
+            return found
+
+        said.address = place.getsockname()
+        yield said
+        server.should_exit = True
+        running.join()
+
+
+class TestConnections:
+    """What a connection may take before anybody is known."""
+
+    HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
+
+    def test_a_head_without_end_is_refused(self):
+        with bounded(head=10_000) as said:
+            for one in (b"x: " + b"y" * 500 + b"\r\n", b"y" * 500):
+                assert b"431" in said([self.HEAD, *[one] * 2_000])
+            assert said([self.HEAD + b"Content-Length: 0\r\nConnection: close\r\n\r\n"]).endswith(
+                b"0"
+            )
+
+    @pytest.mark.parametrize(
+        "some", [b"", b"POST / HT", HEAD, HEAD + b"Content-Length: 9\r\n\r\nab"]
+    )
+    def test_whoever_does_not_go_on_is_hung_up_on(self, some):
+        with bounded(seconds=0.2) as said:
+            assert said([some]) == b"" if b"ab" in some else b"408" in said([some])
+
+    def test_a_body_may_take_its_time_while_it_comes(self):
+        with bounded(seconds=0.2, bytes_a_second=50) as said:
+            head = self.HEAD + b"Connection: close\r\nContent-Length: 100\r\n\r\n"
+
+            def slowly():
+                yield head
+                for _ in range(10):
+                    time.sleep(0.1)
+                    yield b"0123456789"
+
+            assert said(slowly()).endswith(b"\r\n\r\n100")
+
+    def test_there_are_so_many_at_most(self):
+        with (
+            bounded(connections=2) as said,
+            socket.create_connection(said.address),
+            socket.create_connection(said.address),
+        ):
+            assert b"503" in said([])
+
+    def test_an_answer_is_the_last_once_the_server_ends(self):
+        with bounded(ending=True) as said:  # or this would wait for the next request
+            assert b"connection: close" in said([self.HEAD + b"Content-Length: 0\r\n\r\n"]).lower()
+
+
 class TestCompiling:
     """Kernels are loaded at the start: no request waits for a compiler."""
 

@@ -2,14 +2,13 @@
 
 import asyncio
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.log import Request
-from heterobandits.web import guard
 from heterobandits.web.access import (
     ALONE,
     ANYONE,
@@ -21,7 +20,6 @@ from heterobandits.web.access import (
     REPORTERS,
 )
 from heterobandits.web.app import PAGES as ROOMS
-from heterobandits.web.site import paging
 from heterobandits.web.site.paging import POLICY, Form, files
 from markup import Page
 from serving import NORTH, OWNER, Asker, Visitor, app_on
@@ -78,8 +76,9 @@ class World:
             self.tokens[role] = self.issued(role, name=f"{role} link")
         self.link = self.tokens["viewer"].split("_")[2]
 
-    def issued(self, role, name="somebody", agent=None, campaign=None):
+    def issued(self, role, name=None, agent=None, campaign=None):
         where = (self.log, campaign or self.id, ME)
+        name = name or f"somebody {len(self.log.state(where[1]).links)}"
         return service.issue_link(*where, role=role, name=name, agent=agent)[1]
 
     @property
@@ -132,7 +131,9 @@ class TestTable:
         for role, may in MAY.items():
             assert {f"{m} {r}" for (m, r), roles in PAGES.items() if role in roles} == may
         public = {f"{m} {r}" for (m, r), roles in PAGES.items() if roles == ANYONE}
-        assert public == {"GET /", "GET /enter/{token}", "POST /leave", "GET /static/{name}"}
+        assert public == {
+            "GET /", "GET /enter/{token}", "POST /enter/{token}", "POST /leave", "GET /static/{name}",
+        }  # fmt: skip
 
     def test_the_documentation_has_every_page_and_who_may(self):
         page = (Path(__file__).parent.parent / "docs" / "web-pages.md").read_text("utf-8")
@@ -202,6 +203,8 @@ class TestEveryPage:
             {"Origin": "http://evil.example"},
             {"Origin": "null"},
             {"Origin": "http://127.0.0.1:81"},
+            {"Origin": "https://127.0.0.1"},
+            {"Origin": "ftp://127.0.0.1"},
             {"Origin": ""},
             {"Sec-Fetch-Site": "cross-site"},
             {"Sec-Fetch-Site": "same-site"},
@@ -277,10 +280,44 @@ class TestLinks:
             assert answer.headers["referrer-policy"] == "no-referrer"
             assert f'content="0; url=/campaigns/{world.id}"' in answer.text
 
+    def test_a_cookie_lives_no_longer_than_its_link(self, world):
+        def age(days):
+            expires = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+            _, token = service.issue_link(
+                world.log, world.id, Request("Vera"), role="viewer", name="wall", expires=expires
+            )
+            with Visitor(world.app) as visitor:
+                cookie = visitor.get(f"/enter/{token}").headers["set-cookie"]
+            return int(re.search(r"Max-Age=(\d+)", cookie)[1])
+
+        assert 2 * 86_400 - 60 < age(2) <= 2 * 86_400
+        assert age(1000) == 400 * 86_400  # which is the most that browsers take
+
     def test_over_tls_the_cookie_goes_nowhere_else(self, world):
         with Visitor(world.app) as visitor:
+            visitor.cookies.set("hb_owner", OWNER)  # from when there was no TLS
+            assert visitor.get("https://127.0.0.1/new").status_code == 200
             answer = visitor.get(f"https://127.0.0.1/enter/{OWNER}")
-        assert "Secure" in answer.headers["set-cookie"].split("; ")
+            cookie = answer.headers["set-cookie"]
+            assert cookie.startswith(f"__Host-hb_owner={OWNER};")
+            assert {"Secure", "Path=/"} <= set(cookie.split("; "))
+            assert "Domain" not in cookie
+            for name in ("hb_owner", "hb_" + world.id):  # what another host or port may have set
+                visitor.cookies.set(name, world.tokens["viewer"])
+            visitor.get(f"https://127.0.0.1/enter/{world.tokens['owner']}")
+            agreed = visitor.post(
+                f"https://127.0.0.1/enter/{world.tokens['owner']}",
+                headers={"Origin": "https://127.0.0.1"},
+            )
+            assert agreed.status_code == 303
+            assert visitor.get("https://127.0.0.1/new").status_code == 200
+            assert visitor.get(f"https://127.0.0.1/campaigns/{world.id}/team").status_code == 200
+            left = visitor.post("https://127.0.0.1/leave", headers={"Origin": "https://127.0.0.1"})
+            ended = left.headers.get_list("set-cookie")
+            assert len(ended) == 4
+            assert all("Max-Age=0" in one for one in ended)
+            own = [one for one in ended if one.startswith("__Host-")]
+            assert [one for one in ended if "Secure" in one] == own  # or browsers keep them
 
     @pytest.mark.parametrize(
         ("role", "place"),
@@ -313,10 +350,73 @@ class TestLinks:
             assert f'href="/campaigns/{world.south}"' in page
             assert "/new" not in page
 
-    def test_a_link_of_a_campaign_goes_before_the_servers(self, world):
+    @pytest.mark.parametrize("held", ["server", "owner"])
+    def test_it_replaces_no_other_that_opens_unasked(self, world, held):
+        name = f"hb_{world.id}"
+        with Visitor(world.app, world.tokens[held]) as visitor:
+            path = f"/enter/{world.tokens['viewer']}"
+            answer = visitor.get(path, headers={"Sec-Fetch-Site": "same-site"})
+            assert "set-cookie" not in answer.headers
+            assert world.tokens["viewer"] not in answer.text
+            page = Page(answer.text).text
+            mine = {
+                "server": "the owner of this server",
+                "owner": "owner link (owner of North park)",
+            }
+            assert f"holds that of {mine[held]}" in page
+            assert "the link of viewer link (viewer of North park)" in page
+            assert visitor.get(f"/campaigns/{world.id}/team").status_code == 200
+            for origin in ("http://evil.example", "null", "http://127.0.0.1:81"):
+                answer = visitor.post(path, headers={"Origin": origin})
+                assert answer.status_code == 403
+                assert "set-cookie" not in answer.headers
+            answer = visitor.submit(path)
+            assert (answer.status_code, answer.headers["location"]) == (
+                303,
+                f"/campaigns/{world.id}/wall",
+            )
+            assert answer.headers["set-cookie"].startswith(f"{name}={world.tokens['viewer']};")
+            assert answer.headers["referrer-policy"] == "no-referrer"
+            assert visitor.get(f"/campaigns/{world.id}/team").status_code == 403
+            assert "set-cookie" in visitor.get(path).headers  # it is the same
+
+    def test_at_once_if_what_is_held_opens_nothing_or_is_of_another_campaign(self, world):
+        gone = world.issued("owner")
+        south = world.issued("owner", campaign=world.south)
+        with Visitor(world.app, gone, south) as visitor:
+            service.revoke_link(world.log, world.id, Request("Vera"), gone.split("_")[2])
+            assert "set-cookie" in visitor.get(f"/enter/{world.tokens['viewer']}").headers
+            assert "set-cookie" in visitor.get(f"/enter/{OWNER}").headers  # which replaces none
+
+    def test_from_another_site_it_asks_once_more_from_here(self, world):
+        path = f"/enter/{world.tokens['viewer']}"
+        with Visitor(world.app) as visitor:
+            for again in ("", "?here"):
+                answer = visitor.get(f"{path}{again}", headers={"Sec-Fetch-Site": "cross-site"})
+                assert "set-cookie" not in answer.headers
+                assert 'content="0; url=?here"' in answer.text
+            answer = visitor.get(f"{path}?here", headers={"Sec-Fetch-Site": "same-origin"})
+            assert "set-cookie" in answer.headers
+            assert visitor.submit("/enter/hb_x").status_code == 404
+
         with Visitor(world.app, OWNER, world.tokens["viewer"]) as visitor:
             assert visitor.get(f"/campaigns/{world.id}/team").status_code == 403
             assert visitor.get(f"/campaigns/{world.south}/team").status_code == 200
+
+    def test_of_very_many_links_twenty_are_looked_at(self, world):
+        many = [f"hb_{i:012x}=hb_{i:012x}_1_a" for i in range(1, 21)]
+        own = f"hb_{world.id}={world.tokens['planner']}"
+        with Visitor(world.app) as visitor:
+            for cookies, status in (
+                ([*many[1:], own], 303),
+                ([*many, own], 200),
+            ):
+                answer = visitor.get("/", headers={"Cookie": "; ".join(cookies)})
+                assert answer.status_code == status  # to its campaign, or to nothing that opens
+            mine = f"hb_owner={OWNER}"  # the last of all, and not lost among them
+            page = visitor.get("/", headers={"Cookie": "; ".join([*many[1:], own, mine])}).text
+        assert "North park" in page
+        assert "1 more link than" in Page(page).text
 
     def test_leaving_forgets_all_links(self, world):
         with Visitor(world.app, OWNER, world.tokens["viewer"]) as visitor:
@@ -467,12 +567,8 @@ class TestEndedLinks:
     """A link that ends while it is used."""
 
     @pytest.mark.parametrize("kind", ["page", "program"])
-    def test_a_body_that_comes_late_is_of_a_link_that_still_holds(
-        self, tmp_path, monkeypatch, kind
-    ):
+    def test_a_body_that_comes_late_is_of_a_link_that_still_holds(self, tmp_path, kind):
         own = World(tmp_path)
-        for module in (guard, paging):
-            monkeypatch.setattr(module, "SLOW", -1.0)
         token = own.tokens["planner"]
         headers = [(b"host", b"h"), (b"origin", b"http://h")]
         if kind == "page":

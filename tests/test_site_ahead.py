@@ -7,8 +7,8 @@ import threading
 import time
 from types import SimpleNamespace
 
-import anyio
 import pytest
+from starlette.requests import Request as Asked
 
 from folded import begun, lived
 from heterobandits.campaigns import service
@@ -18,6 +18,7 @@ from heterobandits.campaigns.projecting import Guess, project, worth
 from heterobandits.campaigns.shadows import differs, shadow
 from heterobandits.errors import InvalidInput
 from heterobandits.policies import CATALOGUE
+from heterobandits.web.computing import Places
 from heterobandits.web.site import ahead, outlooks
 from heterobandits.web.site.outlooks import lines, outlook, seconds_of, wish_from
 from heterobandits.web.site.paging import Form
@@ -242,7 +243,7 @@ class TestAhead:
 
     @pytest.mark.parametrize("role", ["owner", "planner", "viewer", "reporter"])
     def test_who_may_look(self, world, role):
-        _, token = service.issue_link(world.log, world.id, ME, role=role, name="somebody")
+        _, token = service.issue_link(world.log, world.id, ME, role=role, name=f"the {role}")
         with Visitor(world.app, token) as visitor:
             for part in ("ahead?run=1&rounds=1", "ahead/run?rounds=1", "compare?policy=cucb"):
                 status = visitor.get(f"/campaigns/{world.id}/{part}").status_code
@@ -350,19 +351,23 @@ class TestWords:
         assert "still wait for stay unknown" in found.assumes[-1]
 
 
-class Asked:
-    """A request to a server that computes nothing yet."""
+async def silence():
+    """What comes from a reader who stays: nothing."""
+    await asyncio.Event().wait()
 
-    def __init__(self):
-        state = SimpleNamespace(long=anyio.CapacityLimiter(1))
-        self.app = SimpleNamespace(state=state)
+
+def asking(campaign="", app=None):
+    """A request, of a campaign, to a server that computes nothing yet."""
+    app = app or SimpleNamespace(state=SimpleNamespace(places=Places()))
+    scope = {"type": "http", "app": app, "path_params": {"campaign": campaign}, "client": None}
+    return Asked(scope | {"state": {}}, silence)
 
 
 class TestStreams:
     """What comes while something is computed, and that it ends with whoever asked."""
 
     def test_it_stops_when_the_reader_has_gone(self):
-        ended, request = threading.Event(), Asked()
+        ended, request = threading.Event(), asking()
 
         def compute(tell):
             try:
@@ -379,23 +384,22 @@ class TestStreams:
             assert not ended.is_set()
             await coming.aclose()
             async with asyncio.timeout(5):
-                while not ended.is_set() or request.app.state.long.borrowed_tokens:
+                while not ended.is_set() or request.app.state.places.long.full:
                     await asyncio.sleep(0.005)
             return first
 
         assert asyncio.run(read()) == ['{"share": 0.0}\n', '{"share": 0.02}\n']
 
     def test_one_at_a_time_and_who_waits_is_told(self):
-        request, other, together = Asked(), object(), []
+        request, together = asking(), []
 
         async def read():
-            limiter = request.app.state.long
-            await limiter.acquire_on_behalf_of(other)
-            coming = lines(request, lambda tell: together.append(tell(1.0)) or "done")
-            first = json.loads(await anext(coming))
-            await asyncio.sleep(0.02)
-            assert together == []
-            limiter.release_on_behalf_of(other)
+            turns = request.app.state.places.long
+            async with turns.turn(asking("another", request.app)):
+                coming = lines(request, lambda tell: together.append(tell(1.0)) or "done")
+                first = json.loads(await anext(coming))
+                await asyncio.sleep(0.02)
+                assert together == []
             return [first, *[json.loads(line) async for line in coming]]
 
         assert asyncio.run(read()) == [
@@ -406,11 +410,11 @@ class TestStreams:
 
     def test_who_has_waited_too_long_is_told(self, monkeypatch):
         monkeypatch.setattr("heterobandits.web.computing.PATIENCE", 0.01)
-        request = Asked()
+        request = asking()
 
         async def read():
-            await request.app.state.long.acquire_on_behalf_of(read)
-            return [json.loads(line) async for line in lines(request, lambda tell: "never")]
+            async with request.app.state.places.long.turn(asking("another", request.app)):
+                return [json.loads(line) async for line in lines(request, lambda tell: "never")]
 
         assert "try again in a moment" in asyncio.run(read())[-1]["error"]
 
@@ -419,7 +423,7 @@ class TestStreams:
             raise InvalidInput("the moon is closed: another arm")
 
         async def read():
-            return [json.loads(line) async for line in lines(Asked(), refuse)]
+            return [json.loads(line) async for line in lines(asking(), refuse)]
 
         assert asyncio.run(read())[-1] == {"error": "the moon is closed: another arm"}
 
@@ -427,7 +431,7 @@ class TestStreams:
         seen = []
 
         async def read():
-            async for line in lines(Asked(), lambda tell: 1 / 0):
+            async for line in lines(asking(), lambda tell: 1 / 0):
                 seen.append(json.loads(line))
 
         with pytest.raises(ZeroDivisionError):

@@ -10,6 +10,7 @@ import pytest
 from heterobandits.campaigns import service
 from heterobandits.campaigns.auditing import audit, checked_audit
 from heterobandits.campaigns.log import Request
+from heterobandits.web import computing
 from heterobandits.web.site import proving
 from heterobandits.web.site.paging import POLICY
 from markup import Page
@@ -37,7 +38,7 @@ class World:
         self.home = f"/campaigns/{self.id}"
 
     def token(self, role):
-        return service.issue_link(*self.where, role=role, name=role)[1]
+        return service.issue_link(*self.where, role=role, name=f"the {role}")[1]
 
     @property
     def state(self):
@@ -202,7 +203,7 @@ class TestHistory:
 
     def test_a_long_log_is_told_alone(self, world, monkeypatch):
         whole = world.history()
-        monkeypatch.setattr(proving, "LONG", 3)
+        monkeypatch.setattr(computing, "MANY", 3)
         assert rows(world.history()) == rows(whole)
 
 
@@ -216,11 +217,12 @@ class TestNotes:
             assert answer.headers["location"] == f"{world.home}/history"
             visitor.submit(f"{world.home}/notes", text="Of all", round="")
             page = visitor.get(f"{world.home}/history").text
-        assert [row[1:] for row in rows(page)[:2]] == [
-            ("planner", "Of all"),
-            ("planner", "round 2: Fog. / Late."),
-        ]
         events = service.history(world.log, world.id)
+        who = f'the planner <code class="soft">{events[-1].link}</code>'
+        assert [row[1:] for row in rows(page)[:2]] == [
+            (who, "Of all"),
+            (who, "round 2: Fog. / Late."),
+        ]
         assert [event.body for event in events[-2:]] == [
             {"text": "Fog.\nLate.", "round": 2},
             {"text": "Of all", "round": None},
@@ -295,7 +297,10 @@ class TestFiles:
         assert answer.headers["content-type"] == "application/x-ndjson"
         assert answer.headers["content-security-policy"] == POLICY
         _, log = app_on(tmp_path / "other.db")
-        assert service.import_events(log, ME, answer.text).state.hash == world.state.hash
+        assert (
+            service.import_events(log, ME, answer.text, keep_links=True).state.hash
+            == world.state.hash
+        )
         log.store.close()
 
     def test_the_visits_are_a_table_with_a_mark(self, world):

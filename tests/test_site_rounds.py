@@ -6,13 +6,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from campaigning import Watched
 from heterobandits.campaigns import service
 from heterobandits.campaigns.demo import HALF, MEANS, SEASON, begin_demo, half_season
-from heterobandits.campaigns.log import Request
+from heterobandits.campaigns.log import Log, Request
 from heterobandits.campaigns.prices import prices
+from heterobandits.campaigns.service import token_hash
 from heterobandits.campaigns.standing import standing
 from heterobandits.campaigns.verifying import replayed
 from heterobandits.plans import SENTENCES
+from heterobandits.web.app import create_app
 from heterobandits.web.site.words import WHY
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
@@ -71,6 +74,10 @@ def text_of(answer):
 
 class TestPlan:
     """A plan is looked at as often as one likes, and recorded as it was shown."""
+
+    def test_a_price_says_what_it_is_of(self, park):
+        assert "more than this one" in text_of(park.get("/plan?absent=agent-2"))
+        assert "more than this one" not in text_of(park.get("/plan"))
 
     def test_looking_changes_nothing_and_recording_records_what_was_shown(self, park):
         before = park.state.number
@@ -277,6 +284,28 @@ class TestReport:
             assert f'value="{fields["successes"]}" aria-invalid="true"' in card
         assert park.state.number == before
 
+    def test_more_tests_than_planned_are_marked_and_too_many_not_taken_of_a_reporter(self, park):
+        number = park.planned()
+        path, arm = park.visit(number, "Chi")
+        _, token = service.issue_link(park.log, park.id, ME, role="reporter", name="Chi's")
+        with Visitor(park.app, token) as chi:
+            place = f"/campaigns/{park.id}"
+            fields = {"do": "count", "arm": arm, "successes": "3"}
+            answer = chi.submit(f"{place}{path}", tests="121", **fields)
+            assert answer.status_code == 422
+            assert "121, and 12 planned: at most 120" in html.unescape(answer.text)
+            assert chi.submit(f"{place}{path}", tests="36", **fields).status_code == 303
+            seen = park.told(number, "Chi").event
+            answer = chi.submit(f"{place}{path}", tests="121", seen=seen, **fields)
+            assert answer.status_code == 422
+            assert "3 of 36 (12 planned)" in text_of(chi.get(f"{place}/report"))
+        for page in (f"/rounds/{number}", "/history", "/audit.html"):
+            assert "3 of 36 (12 planned)" in text_of(park.get(page)), page
+        for tests, said in ((12, "3 of 12"), (6, "3 of 6"), (5, "3 of 5 (12 planned)")):
+            service.correct(park.log, park.id, ME, number, {"Chi": (3, tests)})
+            assert f"{said}" in text_of(park.get(f"/rounds/{number}"))
+            assert ("planned)" in said) == ("planned)" in text_of(park.get(f"/rounds/{number}")))
+
     def test_an_arm_or_an_agent_that_is_not_there(self, park):
         number = park.planned()
         assert park.submit(f"/rounds/{number}/outcomes/agent-7", do="found", arm="arm-1").status_code == 404  # fmt: skip
@@ -308,6 +337,30 @@ class TestReport:
         last = park.told(number, "Ana").event
         assert park.submit(path, do="withdraw", arm=arm, seen=last).status_code == 303
         assert park.told(number, "Ana") is None
+
+    def test_of_many_corrections_the_last_five_are_shown(self, park):
+        number = park.planned()
+        service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (0, 12)})
+        for found in range(1, 13):
+            service.correct(park.log, park.id, ME, number, {"Chi": (found, 12)})
+        for other in range(2, 12):  # rounds whose numbers have this one's in them
+            assert park.planned() == other
+            service.report(park.log, park.id, ME, other, {"Chi": (other, 12), "Ana": 0})
+        query = f"/report?round={number}"
+        page = park.get(query)
+        told = re.findall(r"<li>(.*?)</li>", re.search(r'class="past">(.*?)</ul>', page.text, re.S)[1], re.S)  # fmt: skip
+        assert [re.sub(r"(?s)<.*?>|.*: ", "", one) for one in told] == [
+            "8 more before", *(f"corrected to {found} of 12" for found in range(8, 13)),
+        ]  # fmt: skip
+        more = html.unescape(re.search(r'href="([^"]+)">8 more before', page.text)[1])
+        assert text_of(park.visitor.get(more)).count(": corrected to") == 12
+        assert page.text.count('class="past"') == 1
+        assert text_of(page).count("Vera reported this") == 2  # Ana and Ben, once each
+        _, token = service.issue_link(park.log, park.id, ME, role="reporter", name="Chi's")
+        with Visitor(park.app, token) as chi:
+            page = chi.get(f"/campaigns/{park.id}{query}")
+            assert "8 more before" in text_of(page)
+            assert "/history" not in page.text  # which is not for reporters
 
     def test_sent_twice_with_one_key_it_is_saved_once(self, park):
         number = park.planned()
@@ -363,6 +416,22 @@ class TestReport:
         assert answer.headers["location"].endswith(f"/report?round={first}")
         assert park.told(first, "Ana").counts == (0, 1)
 
+    def test_no_more_is_read_than_the_visits_shown_need(self, tmp_path):
+        log = Log(Watched(tmp_path / "season.db"))
+        campaign = service.create(log, ME, **NORTH).state.campaign
+        for number in range(1, 31):
+            service.plan_round(log, campaign, ME)
+            service.report(log, campaign, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        service.correct(log, campaign, ME, 2, {"Ana": 0}, None)
+        with Visitor(create_app(log, token_hash(OWNER)), OWNER) as visitor:
+            log.store.counted = 0
+            first = visitor.get(f"/campaigns/{campaign}/report?round=1").text
+            assert 0 < log.store.counted < 10
+            second = visitor.get(f"/campaigns/{campaign}/report?round=2").text
+        assert "corrected to 0 of 1" in second
+        assert "corrected" not in Page(first).text
+        log.store.close()
+
     def test_the_same_form_after_it_was_taken_back_is_not_called_saved(self, park):
         number = park.planned()
         path, arm = park.visit(number, "Ana")
@@ -384,6 +453,14 @@ class TestReport:
 
 class TestKnown:
     """What is known, in a chart and in words."""
+
+    def test_the_caption_says_for_which_rounds_intervals_hold(self, park):
+        service.report(park.log, park.id, ME, park.planned(), {"Ana": 1})
+        assert "the interval that holds it in all rounds at once, with 95 %" in text_of(park.get())
+        service.set_policy(park.log, park.id, ME, policy="posterior-sorted-window", memory=50)
+        page = text_of(park.get())
+        assert "in all rounds at once" not in page
+        assert "for this round, not for all at once, as posterior-sorted-window forgets" in page
 
     def test_the_numbers_of_the_chart_are_those_of_the_answers(self, park):
         from heterobandits.campaigns.answers import answers, estimates

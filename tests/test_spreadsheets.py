@@ -265,12 +265,27 @@ class TestFormulas:
         assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
         assert plain(cell) == text
 
-    @given(st.text(alphabet="'=+-@ab\t"))
+    @given(st.text(alphabet="'=＝ab;\t"))
+    def test_nor_is_one_where_other_marks_part_cells(self, text):
+        cell = inert(text)
+        for mark in ";\t":
+            for part in cell.split(mark):
+                assert not part.startswith(("=", "＝"))
+        assert plain(cell) == text
+
+    @pytest.mark.parametrize(
+        ("text", "cell"),
+        [("x;=cmd|'/C calc'!A0", "x;'=cmd|'/C calc'!A0"), ("＝1", "'＝1"), ("＋1", "'＋1"), ("－1", "'－1"), ("＠A1", "'＠A1")],
+    )  # fmt: skip
+    def test_full_width_and_after_semicolons(self, text, cell):
+        assert inert(text) == cell
+
+    @given(st.text(alphabet="'=+-@ab\t;＠"))
     def test_also_where_texts_begin_with_apostrophes(self, text):
         assert plain(inert(text)) == text
 
     def test_names_in_files_are_what_they_were(self, file):
-        names = ["=1+1", "'=1+1", "'t Harde", "-x", "plain"]
+        names = ["=1+1", "'=1+1", "'t Harde", "-x", "plain", "x;=1", "＝1"]
         path = file("name\n" + "".join(f"{inert(name)}\n" for name in names))
         assert read_arms(path) == names
         by_hand = file("name\n=1+1\n", "arms.csv")

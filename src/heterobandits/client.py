@@ -18,6 +18,8 @@ from heterobandits.web import shapes
 TRIES = 5
 FIRST_PAUSE = 0.2  # seconds, doubled after each try
 LONGEST_PAUSE = 5.0
+LONGEST_ASKED = 60.0  # seconds that a server may ask one to wait; who has to wait longer is told so
+AGAIN = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
 SECONDS = 60.0  # that one waits for an answer
 
 __all__ = ["CampaignError", "Campaigns", "ServerUnreachable"]
@@ -123,10 +125,11 @@ class Campaigns:
         }
         return cast(shapes.Campaign, self._write("POST", "/api/campaigns", body))
 
-    def import_events(self, text: str) -> shapes.Campaign:
-        """The campaign that was exported."""
+    def import_events(self, text: str, keep_links: bool = False) -> shapes.Campaign:
+        """The campaign that was exported; its links are revoked here, unless they are kept."""
         sent = {"content": text.encode(), "headers": {"Content-Type": "application/x-ndjson"}}
-        return cast(shapes.Campaign, self._send("POST", "/api/campaigns/import", **sent).json())
+        place = "/api/campaigns/import" + ("?keep_links=true" if keep_links else "")
+        return cast(shapes.Campaign, self._send("POST", place, **sent).json())
 
     def campaign(self, campaign: str) -> shapes.Campaign:
         """A campaign as it stands."""
@@ -361,11 +364,12 @@ class Campaigns:
         return self._send(method, where, json=body).json()
 
     def _send(self, method: str, where: str, **sent: Any) -> httpx.Response:
-        """The answer; what may not have arrived is sent again, with the same key."""
+        """The answer; what may not have arrived, or came too early, is sent again, with the same key."""
         headers = {"Idempotency-Key": secrets.token_hex(16), **sent.pop("headers", {})}
         request = self._http.build_request(method, where, headers=headers, **sent)
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):
+            asked = 0.0
             try:
                 answer = self._http.send(request)
             except httpx.TransportError as error:
@@ -374,9 +378,10 @@ class Campaigns:
                         f"{self._http.base_url}: {error or 'no answer'}"
                     ) from error
             else:
-                if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE or not left:
+                asked = retry_after(answer)
+                if answer.status_code not in AGAIN or asked > LONGEST_ASKED or not left:
                     return checked(answer)
-            time.sleep(pause)
+            time.sleep(max(pause, asked))
             pause = min(2 * pause, LONGEST_PAUSE)
         raise AssertionError("the last try returns or raises")
 
@@ -390,6 +395,12 @@ def checked(answer: httpx.Response) -> httpx.Response:
     except ValueError:
         problem = {}
     raise CampaignError(answer.status_code, problem if isinstance(problem, dict) else {})
+
+
+def retry_after(answer: httpx.Response) -> float:
+    """The seconds after which an answer wants to be asked again; 0 if it does not say, or says a date."""
+    asked = answer.headers.get("Retry-After", "")
+    return float(asked) if asked.isdecimal() else 0.0
 
 
 def path(campaign: str, *parts: str | int) -> str:

@@ -290,9 +290,11 @@ def json_from(text: str) -> Any:
     def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise InvalidInput(f"{shown(twice)} is there twice")
+            seen = set()
+            for key, _ in pairs:
+                if key in seen:
+                    raise InvalidInput(f"{shown(key)} is there twice")
+                seen.add(key)
         return found
 
     plain = text.removeprefix("\ufeff") if isinstance(text, str) else text

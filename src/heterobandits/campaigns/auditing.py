@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from heterobandits.campaigns.answers import answers, estimates
+from heterobandits.campaigns.amounts import tests_planned
+from heterobandits.campaigns.answers import answers, confidence, estimates, percent, when_it_holds
 from heterobandits.campaigns.events import Event, checked, from_line, line
 from heterobandits.campaigns.folding import fold
 from heterobandits.campaigns.plans import made_with
@@ -23,8 +24,8 @@ from heterobandits.campaigns.rounds import Round
 from heterobandits.campaigns.service import counts_body
 from heterobandits.campaigns.spreadsheets import status_of
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.story import Story, counts_text, printable, reports_text, told
-from heterobandits.campaigns.verifying import replayed
+from heterobandits.campaigns.story import Story, author, counts_text, printable, reports_text, told
+from heterobandits.campaigns.verifying import Anchor, anchored, replayed
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.pages import rendered
 
@@ -54,6 +55,7 @@ class Audited(NamedTuple):
     state: State
     maker: str
     differs: str | None
+    anchored: int | None = None
 
     @property
     def same(self) -> bool:
@@ -92,12 +94,15 @@ def _page(events: Sequence[Event], state: State, made_by: str) -> str:
             known.counts is not None for round in state.rounds for known in round.told.values()
         ),
         sentences=answers(state).sentences,
+        confidence=percent(confidence(state)),
+        when=when_it_holds(state),
         arms=estimates(state),
         agents=[
             (agent, reports_text(state.rows[agent.row].reports.body)) for agent in state.agents
         ],
         told=told(events, Story()),
         printable=printable,
+        author=author,
         # Quotes stay as they are, and so the lines can be read and taken from the file as it lies on the disk.
         events=Markup(html.escape(lines, quote=False)),
     )
@@ -114,29 +119,38 @@ def visits(state: State, round: Round) -> Iterator[Visit]:
         for place in arms:
             known = round.told.get((agent, place))
             status = status_of(round, (agent, place))
-            outcome = status if known is None else counts_text(counts_body(known.counts))
+            outcome = status
+            if known is not None:
+                tests = tests_planned(state, agent, round)
+                outcome = counts_text(counts_body(known.counts), tests)
             yield Visit(name, state.arms[place].name, outcome, planned)
         if planned is not None and not arms:
             yield Visit(name, "stayed home", "", planned)
 
 
-def checked_audit(text: str, tell: Callable[[float], None] = lambda share: None) -> Audited:
+def checked_audit(
+    text: str,
+    tell: Callable[[float], None] = lambda share: None,
+    anchor: Anchor = Anchor(),  # noqa: B008 - a tuple
+) -> Audited:
     """An audit, checked: every event fits, every plan follows, and the page is what these events make, to the letter.
 
     If another version has made it and its text is not what this one would write, that may be due to the version: the events
     are checked all the same, and `same` is false.
     """
+    anchor = anchor.checked()
     page = text.replace("\r\n", "\n")  # as mail and some editors have it; no browser shows that
     made = MADE.search(page[:HEAD])
     events = events_in(page)
     if made is None:
         raise InvalidInput("it does not say which version made it: it was changed")
     state = replayed(events, tell)
+    found = anchored(events, anchor)
     again = _page(events, state, made[1])
     differs = None if again == page else difference(page, again)
     if differs is not None and made[1] == maker():
         raise InvalidInput(f"the page does not say what its events say: {differs}")
-    return Audited(state, made[1], differs)
+    return Audited(state, made[1], differs, found)
 
 
 def events_in(page: str) -> list[Event]:

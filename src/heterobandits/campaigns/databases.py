@@ -4,6 +4,7 @@ A plain path is an SQLite file; `postgresql://...` is a database of a PostgreSQL
 begins as one, so that two writers wait for each other and neither fails half way.
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -17,12 +18,14 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from heterobandits.errors import InvalidInput, UnsupportedVersion, path_from, shown
 
 VARIABLE = "HETEROBANDITS_DATABASE"
-REVISION = "0001"  # of the schema that this version reads and writes
+REVISION = "0002"  # of the schema that this version reads and writes
 VERSION_TABLE = "heterobandits_version"
 APPLICATION = 0x48426E64  # HBnd, in the head of an SQLite file
 MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATING = 4_801_101  # the advisory lock of PostgreSQL under which one process migrates
 PATIENCE = 10.0  # seconds that one waits for another writer, or for a server to come back
+OWN = 0o600  # the mode of new files: names, notes and outcomes are in them
+ROOM = 100_000  # bytes that are free on a disk which is not full
 BETWEEN_LOOKS = 0.001  # seconds, at a file that another writes to
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 ALLOWED = "the path of an SQLite file, or postgresql://user:password@host:port/database"
@@ -47,7 +50,14 @@ POSTGRES_REASONS = {
 
 
 class StoreUnavailable(InvalidInput):
-    """A database that cannot be used now; the message says which, and why."""
+    """A database that cannot be used now; the message says which, and why.
+
+    `why` is for those too who are not to know which, as far as it has no place, user or word of the database in it.
+    """
+
+    def __init__(self, message: str, why: str | None = None) -> None:
+        super().__init__(message)
+        self.why = why
 
 
 class Place(NamedTuple):
@@ -126,7 +136,7 @@ def made(database: str | Path) -> Place:
     where = located(database)
     if isinstance(where, Path):
         try:
-            where.touch(exist_ok=True)
+            where.touch(OWN, exist_ok=True)  # what SQLite puts beside it has the same mode
         except OSError as error:
             raise InvalidInput(f"cannot write to {where}: {error.strerror or error}") from None
     return connected(database)
@@ -135,8 +145,16 @@ def made(database: str | Path) -> Place:
 def _sqlite(path: Path) -> sa.Engine:
     """An engine on an SQLite file that is there."""
     address = f"{path.absolute().as_uri()}?mode=rw"
+    same = _identity(path)
+
+    def check_place() -> None:
+        if _identity(path) != same:  # what is written to a file without a name is lost
+            raise sqlite3.OperationalError(
+                "the file was deleted, or another is in its place; stop whoever uses it, then start anew"
+            )
 
     def connect() -> sqlite3.Connection:
+        check_place()
         connection = sqlite3.connect(
             address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
@@ -150,6 +168,10 @@ def _sqlite(path: Path) -> sa.Engine:
 
     engine = sa.create_engine("sqlite://", creator=connect, **POOL)
 
+    @sa.event.listens_for(engine, "checkout")
+    def check_again(*_: object) -> None:
+        check_place()
+
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
         options = connection.get_execution_options()
@@ -159,6 +181,29 @@ def _sqlite(path: Path) -> sa.Engine:
             connection.exec_driver_sql("BEGIN")
 
     return engine
+
+
+def check_room(place: Place) -> None:
+    """Refuse a database that can be read, but not written to as far as that is known without writing."""
+    with explained(place.name), place.reading.connect() as connection:
+        if place.engine.dialect.name == "postgresql":
+            if connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "on":
+                raise StoreUnavailable(f"{place.name} takes no writes", "it takes no writes")
+            return
+        path = connection.exec_driver_sql("PRAGMA database_list").first()[2]  # type: ignore[index]
+        disk = os.statvfs(path)
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < ROOM:
+            full = SQLITE_REASONS[sqlite3.SQLITE_FULL]
+            raise StoreUnavailable(f"cannot use the database {place.name}: {full}", full)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells the file at a path from others that were or will be there; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def begin_writing(connection: Any) -> None:
@@ -200,14 +245,28 @@ def explained(name: str) -> Iterator[None]:
     """What the database refuses within is said in one line, of the database of this name."""
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        raise StoreUnavailable(f"cannot use the database {name}: {reason(error)}") from None
+    except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
+        message = f"cannot use the database {name}: {reason(error)}"
+        raise StoreUnavailable(message, known_reason(error)) from None
 
 
 def reason(error: Exception) -> str:
-    """Why a database cannot be used, in one line."""
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    """Why a database cannot be used, in one line: in our words, or else in its own."""
+    cause = cause_of(error)
+    return known_reason(error) or " ".join(str(cause).split())[:300] or type(cause).__name__
+
+
+def cause_of(error: Exception) -> BaseException:
+    """What the database itself has raised."""
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
+def known_reason(error: Exception) -> str | None:
+    """Why a database cannot be used, where we have words for it."""
+    cause = cause_of(error)
     code = getattr(cause, "sqlite_errorcode", None)
+    if isinstance(cause, UnicodeDecodeError):  # SQLite names what is wrong in the words of the file
+        code = sqlite3.SQLITE_CORRUPT
     if code is not None and code & 0xFF in SQLITE_REASONS:
         return SQLITE_REASONS[code & 0xFF]
     state = getattr(cause, "sqlstate", None)
@@ -215,7 +274,7 @@ def reason(error: Exception) -> str:
         return POSTGRES_REASONS[state]
     if isinstance(error, sa.exc.TimeoutError):
         return "too many are using it at once"
-    return " ".join(str(cause).split())[:300] or type(cause).__name__
+    return None
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Events: what happened in a campaign, in order, each sealed with a hash of itself and of the one before.
 
-    hash = SHA-256 of the canonical JSON of [previous, campaign, number, time, who, kind, version, body, key]
+    hash = SHA-256 of the canonical JSON of [previous, campaign, number, time, who, link, kind, version, body, key]
 
+Events of version 1 have no link, and none in their hash.
 Canonical JSON has sorted keys, no blanks, no escapes but those that JSON needs, and no numbers that are not finite. So the
 same events have the same hashes in any database and in any file, and nobody can change one without changing all that follow.
 """
@@ -9,13 +10,15 @@ same events have the same hashes in any database and in any file, and nobody can
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from heterobandits.errors import InvalidInput, UnsupportedVersion, json_from, shown, whole_number
 
-VERSION = 1
+VERSION = 2
+SERVER = "server"  # what stands for the link of whoever holds the server's own token
+AHEAD = timedelta(days=1)  # by which clocks may differ
 FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"  # of times
 DEEPEST = 20  # that lists may lie in each other in a body
 NOTHING = "0" * 64  # what the first event has for the hash of the one before
@@ -52,7 +55,9 @@ class Draft(NamedTuple):
 class Event:
     """What happened: number in its campaign from 1 on, time in UTC, who did it, and what it was.
 
-    `key` is what the one who wrote it called the request, so that the same request again does nothing twice.
+    `key` is what the one who wrote it called the request, so that the same request again does nothing twice. `link` is the
+    id of the link that it was written with: names may be given to several, ids may not. It is `server` for the server's own
+    token, and None for whoever has the database itself, as on the command line.
     """
 
     campaign: str
@@ -65,6 +70,7 @@ class Event:
     previous: str
     hash: str
     version: int = VERSION
+    link: str | None = None
 
 
 class NotInOrder(InvalidInput):
@@ -90,6 +96,11 @@ def now() -> str:
 def timestamp(time: datetime) -> str:
     """A time in UTC as it stands in events."""
     return time.strftime(FORMAT)
+
+
+def is_ahead(time: str) -> bool:
+    """Whether a time is so far ahead that the clock it was taken from was wrong, or this machine's is."""
+    return time > timestamp(datetime.now(UTC) + AHEAD)
 
 
 def is_timestamp(text: str) -> bool:
@@ -122,26 +133,23 @@ def sealed(
     time: str,
     who: str,
     key: str | None = None,
+    link: str | None = None,
 ) -> list[Event]:
     """The events that these drafts become after event `after`, whose hash is `previous`."""
     made = []
     for number, (kind, body) in enumerate(drafts, after + 1):
-        hashed = hash_of(previous, campaign, number, time, who, kind, VERSION, body, key)
-        made.append(Event(campaign, number, time, who, kind, body, key, previous, hashed))
-        previous = hashed
+        event = Event(campaign, number, time, who, kind, body, key, previous, "", link=link)
+        made.append(replace(event, hash=hash_of(event)))
+        previous = made[-1].hash
     return made
 
 
-def hash_of(*parts: Any) -> str:
-    """The hash of an event's parts, in the order of the head of this module."""
-    return hashlib.sha256(canonical(parts).encode()).hexdigest()
-
-
-def hash_again(event: Event) -> str:
-    """What the hash of an event has to be."""
+def hash_of(event: Event) -> str:
+    """What the hash of an event has to be, by the head of this module."""
     e = event
-    parts = (e.previous, e.campaign, e.number, e.time, e.who, e.kind, e.version, e.body, e.key)
-    return hash_of(*parts)
+    by = [e.who] if e.version == 1 else [e.who, e.link]
+    parts = [e.previous, e.campaign, e.number, e.time, *by, e.kind, e.version, e.body, e.key]
+    return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
 
 def checked(events: Iterable[Event], after: int = 0, previous: str = NOTHING) -> Iterator[Event]:
@@ -157,7 +165,7 @@ def checked(events: Iterable[Event], after: int = 0, previous: str = NOTHING) ->
             )
         if event.previous != previous:
             raise NotInOrder(f"{place} does not follow on the one before: that was changed")
-        if event.hash != hash_again(event):
+        if event.hash != hash_of(event):
             raise NotInOrder(f"{place} is not what its hash says: it was changed")
         yield event
         after, previous = event.number, event.hash
@@ -174,7 +182,8 @@ def refuse_newer(event: Event, place: str) -> None:
 
 def line(event: Event) -> str:
     """An event as a line of NDJSON."""
-    return canonical({name: getattr(event, name) for name in Event.__slots__})
+    names = (name for name in Event.__slots__ if name != "link" or event.version > 1)
+    return canonical({name: getattr(event, name) for name in names})
 
 
 def from_line(text: str) -> Event:
@@ -190,7 +199,8 @@ def from_line(text: str) -> Event:
     for value in texts:
         if not isinstance(value, str):
             raise InvalidInput(f"not an event of a campaign: {shown(value)} is not a text")
-    if not (event.key is None or isinstance(event.key, str)) or not isinstance(event.body, dict):
+    optional = all(text is None or isinstance(text, str) for text in (event.key, event.link))
+    if not optional or not isinstance(event.body, dict):
         raise InvalidInput(f"not an event of a campaign: {shown(text)}")
     if not is_timestamp(event.time):
         raise InvalidInput(f"time is {shown(event.time)}: such as 2026-03-01T09:30:00.000000Z")
@@ -198,8 +208,12 @@ def from_line(text: str) -> Event:
         raise InvalidInput(f"event {shown(event.number)} has a body over {DEEPEST} lists deep")
     whole_number(event.number, "the number of an event", 1)
     whole_number(event.version, "the version of an event", 1)
+    if event.version == 1 and event.link is not None:
+        raise InvalidInput(f"event {event.number} has a link, which events of version 1 have not")
     try:
-        canonical([*texts, event.key, event.body]).encode()  # half characters are no text
+        canonical(
+            [*texts, event.key, event.link, event.body]
+        ).encode()  # half characters are no text
     except (ValueError, RecursionError):
         raise InvalidInput(
             f"event {event.number} has what no event can have: {shown(text)}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heterobandits.campaigns.events import Event, refuse_newer
+from heterobandits.campaigns.events import SERVER, Event, refuse_newer
 from heterobandits.campaigns.inputs import (
     MOST_PAIRS,
     agents_from,
@@ -41,6 +41,10 @@ CAMPAIGN = re.compile("[0-9a-f]{12}")  # an id of a campaign or a link
 HASH = re.compile("[0-9a-f]{64}")
 MADE_AGAIN = {"policy": dict, "seed": int, "index": str, "made_with": dict}  # what that needs
 NAMED = ("team", "arm_names", "agent_names")  # what a state derives of agents and arms, and keeps
+
+
+class LinkEnded(InvalidInput):
+    """What is written with a link that does not hold, or holds no longer."""
 
 
 def fold(events: Iterable[Event], state: State | None = None) -> State:
@@ -74,8 +78,19 @@ def _apply(state: State, event: Event) -> None:
     refuse_newer(event, f"event {event.number}")
     if event.number != state.number + 1:
         raise InvalidInput(f"event {event.number} does not follow on event {state.number}")
+    check_link(state, event.link, event.time)
     _numbered(event, lambda: APPLY[event.kind](state, event))
     state.number, state.hash, state.changed = event.number, event.hash, event.time
+
+
+def check_link(state: State, link: str | None, time: str) -> None:
+    """Refuse what is written with a link that is not there, or holds no longer."""
+    if link is None or link == SERVER:
+        return
+    known = state.links.get(link)
+    if known is None or not known.holds(time):
+        ended = "not of this campaign" if known is None else "revoked, or has expired"
+        raise LinkEnded(f"the link {shown(link)} is {ended}: ask for another one")
 
 
 def _numbered(event: Event, apply: Callable[[], Any]) -> Any:
@@ -95,6 +110,8 @@ def created(event: Event) -> State:
     refuse_newer(event, "event 1")
     if event.kind != "created" or event.number != 1:
         raise InvalidInput(f"event 1 is {shown(event.kind)}: a campaign begins with 'created'")
+    if event.link not in (None, SERVER):
+        raise LinkEnded(f"event 1 has the link {shown(event.link)}: there is none yet")
     if not CAMPAIGN.fullmatch(event.campaign):
         raise InvalidInput(f"campaign is {shown(event.campaign)}: an id of 12 letters from 0 to f")
     body = event.body
@@ -147,7 +164,7 @@ def _add_agents(state: State, given: Any) -> None:
 def _add_arms(state: State, given: Any) -> None:
     new = arms_from(given, [arm.name for arm in state.arms])
     _check_pairs(len(state.rows), len(state.arms) + len(new))
-    state.arms.extend(Arm(name) for name in new)
+    state.arms.extend(Arm(name, since=state.next_round) for name in new)
     _widen(state)
 
 
@@ -395,9 +412,23 @@ def _count(state: State, round: Round, pair: Pair, counts: Outcome | None, sign:
     row, arm = state.row_in(pair[0], round.number), pair[1]
     k, n = counts
     if sign > 0 and int(state.pulls[:, arm].sum()) + n > MOST:
-        raise InvalidInput(f"an arm would have over {MOST:,} pulls: more than can be counted")
+        raise InvalidInput(_full(state, (round.number, pair), arm))
     state.pulls[row, arm] += sign * n
     state.successes[row, arm] += sign * k
+
+
+def _full(state: State, but: tuple[int, Pair], arm: int) -> str:
+    """That no more tests of an arm can be counted, and which visit has the most of them, but for this one."""
+    _, number, pair = max(
+        (known.counts[1], at.number, pair)
+        for at in state.rounds
+        for pair, known in at.told.items()
+        if pair[1] == arm and known.counts is not None and (at.number, pair) != but
+    )
+    return (
+        f"{state.arms[arm].name!r} would have over {MOST:,} tests, more than can be counted: correct "
+        f"{_visit(state, state.round(number), pair)}, which has the most, if it is wrong"
+    )
 
 
 def round_closed(state: State, event: Event) -> None:

@@ -1,6 +1,7 @@
 """What people and programs hand to a campaign, checked: every field that is wrong is named, all of them at once."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,18 @@ AGENT_FIELDS = (
     "calibration",
     "false_positive_calibration",
 )
+# Letters of other alphabets, and digits, that look like these: what `unicodedata` does not know.
+ALIKE = {
+    ord(other): letter
+    for letter, others in {
+        "A": "АΑ", "B": "ВΒ", "E": "ЕΕ", "S": "Ѕ", "J": "Ј", "K": "КΚ", "M": "МΜ", "H": "НΗ",
+        "O": "ОΟ", "P": "РΡ", "C": "С", "T": "ТΤ", "Y": "УΥ", "X": "ХΧ", "Z": "Ζ", "N": "Ν",
+        "3": "З", "a": "аα", "e": "е", "s": "ѕ", "j": "ј", "k": "кκ", "o": "оο0", "p": "рρ",
+        "c": "с", "y": "уγ", "x": "хχ", "h": "һ", "d": "ԁ", "q": "ԛ", "w": "ԝ", "v": "ν",
+        "u": "υ", "l": "іІӏӀιΙıℓ1iI|",
+    }.items()
+    for other in others
+}  # fmt: skip
 NOT_DONE = "not done"  # in place of an outcome: nobody went, or nothing came of it
 
 Made = TypeVar("Made")
@@ -119,6 +132,15 @@ def new_name(value: Any, taken: Iterable[str], name: str = "name") -> str:
     if appearance(text) in {appearance(other) for other in taken}:
         raise InvalidInput(f"{name} is {shown(text)}: that name is taken")
     return text
+
+
+def likeness(name: str) -> str:
+    """What a hasty reader sees of a name: letters that look alike are the same, whichever alphabet or case they are of.
+
+    >>> likeness("оwner") == likeness("Owner"), likeness("ow\u200bner") == likeness("0wner")
+    (True, True)
+    """
+    return unicodedata.normalize("NFKC", appearance(name)).translate(ALIKE).casefold()
 
 
 def text_from(value: Any, name: str = "text") -> str:

@@ -14,9 +14,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from heterobandits.campaigns import snapshots
-from heterobandits.campaigns.events import NOTHING, Draft, Event, checked, now, sealed
-from heterobandits.campaigns.folding import fold
+from heterobandits.campaigns.events import NOTHING, Draft, Event, checked, is_ahead, now, sealed
+from heterobandits.campaigns.folding import check_link, fold
 from heterobandits.campaigns.inputs import called, plain
+from heterobandits.campaigns.past import Past, stop_after
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.store import (
     Conflict,
@@ -39,11 +40,16 @@ class KeyReused(InvalidInput):
 
 
 class Request(NamedTuple):
-    """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice."""
+    """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice; by which link."""
 
     who: str
     key: str | None = None
     digest: str = ""
+    link: str | None = None  # as in an event
+
+    def scope(self, of: str) -> str:
+        """Where its key is known: nobody's keys are in the way of others."""
+        return of if self.link is None else f"{of} {self.link}"
 
 
 class Done(NamedTuple):
@@ -54,12 +60,27 @@ class Done(NamedTuple):
     repeated: bool = False
 
 
+def following(drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
+    """The events that these drafts become after a state: not before its last one, unless the clock of that was wrong."""
+    return sealed(
+        drafts,
+        state.campaign,
+        after=state.number,
+        previous=state.hash,
+        time=now() if is_ahead(state.changed) else max(now(), state.changed),
+        who=called(request.who, "who"),
+        key=request.key,
+        link=request.link,
+    )
+
+
 class Log:
     """The campaigns of a store. Any number of threads may use it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._states: OrderedDict[str, State] = OrderedDict()
+        self.past = Past()
         self._kept: dict[str, int] = {}
         self._lock = threading.Lock()
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -75,13 +96,23 @@ class Log:
         after = (0, NOTHING) if known is None else (known.number, known.hash)
         return self._remember(fold(checked(events, *after), known))
 
+    def may_open(self, campaign: str, token_hash: str) -> bool:
+        """Whether a campaign may have a link with this hash: one that is not at hand is folded for nobody who has none."""
+        return campaign in self._states or self.store.issued(campaign, token_hash)
+
     def at(self, campaign: str, number: int) -> State:
-        """What stood after event `number`."""
-        known = self._snapshot(campaign, number)
-        events = self.store.read(campaign, 0 if known is None else known.number, number)
-        if known is None and not events:
+        """What stood after event `number`; states on the way are at hand for the next who looks back."""
+        known = self.past.before(campaign, number) or self._snapshot(campaign, number)
+        while known is None or known.number < number:
+            begin = 0 if known is None else known.number
+            events = self.store.read(campaign, begin, stop_after(begin, number))
+            if not events:
+                break
+            known = fold(events, known)
+            self.past.keep(known)
+        if known is None:
             raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
-        return fold(events, known) if events or known is None else known
+        return known
 
     def write(
         self, campaign: str, request: Request, make: Callable[[State], Iterable[Draft]]
@@ -97,21 +128,22 @@ class Log:
             with self._turn(campaign):  # those of this process need not be in each other's way
                 state = self._states.get(campaign) or self.state(campaign)
                 try:
-                    events = self._sealed(make(state), state, request)
+                    events = following(make(state), state, request)
                     if events:
-                        following = fold(events, state)
-                        self._append(events, campaign, request)
-                        return Done(self._remember(following), events)
+                        after = fold(events, state)
+                        self.append(events, campaign, request)
+                        return Done(self._remember(after), events)
                 except Conflict:
                     refused = None
                 except InvalidInput as error:
                     refused = error
                 else:
                     refused = NOTHING_TO_DO
+                newest = self.state(campaign)
+                check_link(newest, request.link, now())
                 again = self.repeated(campaign, request)
                 if again is not None:
                     return again
-                newest = self.state(campaign)
                 if refused is not None and newest.number == state.number:
                     if refused is NOTHING_TO_DO:
                         return Done(state, [])
@@ -120,17 +152,6 @@ class Log:
                 time.sleep(random.random() * PATIENCE * attempt)
         raise Conflict(
             f"campaign {shown(campaign)} is being changed by others without a pause: try again"
-        )
-
-    def _sealed(self, drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
-        return sealed(
-            drafts,
-            state.campaign,
-            after=state.number,
-            previous=state.hash,
-            time=max(now(), state.changed),
-            who=called(request.who, "who"),
-            key=request.key,
         )
 
     def begin(self, campaign: str, request: Request, drafts: Iterable[Draft]) -> Done:
@@ -143,6 +164,7 @@ class Log:
             time=now(),
             who=called(request.who, "who"),
             key=request.key,
+            link=request.link,
         )
         return self.begin_with(events, request)
 
@@ -153,7 +175,7 @@ class Log:
             return again
         state = fold(checked(events))
         try:
-            self._append(events, ELSEWHERE, request)
+            self.append(events, ELSEWHERE, request)
         except Conflict:
             again = self.repeated(ELSEWHERE, request)
             if again is None:
@@ -161,14 +183,17 @@ class Log:
             return again
         return Done(self._remember(state), events)
 
-    def _append(self, events: list[Event], scope: str, request: Request) -> None:
-        self.store.append(events, scope=scope, key=request.key, digest=request.digest)
+    def append(self, events: list[Event], scope: str, request: Request) -> None:
+        """Write events that were folded, and under the request's key that they are what it wrote."""
+        self.store.append(
+            events, scope=request.scope(scope), key=request.key, digest=request.digest
+        )
 
     def repeated(self, scope: str, request: Request) -> Done | None:
         """What a request with this key has written before."""
         if request.key is None:
             return None
-        found = self.store.keyed(scope, plain(request.key, "Idempotency-Key"))
+        found = self.store.keyed(request.scope(scope), plain(request.key, "Idempotency-Key"))
         if found is None:
             return None
         if found.digest != request.digest:

@@ -7,17 +7,29 @@ takes a state, which `Log.state` has.
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from heterobandits.campaigns import plans
-from heterobandits.campaigns.events import Draft, Event, checked, from_line, line, now, timestamp
+from heterobandits.campaigns.amounts import check_amount
+from heterobandits.campaigns.events import (
+    Draft,
+    Event,
+    checked,
+    from_line,
+    is_ahead,
+    line,
+    now,
+    timestamp,
+)
+from heterobandits.campaigns.finding import Found, all_found
 from heterobandits.campaigns.folding import fold, given_from, policy_body
 from heterobandits.campaigns.inputs import (
     Collected,
     agents_from,
     arms_from,
     called,
+    likeness,
     new_name,
     outcome_from,
     plain,
@@ -26,7 +38,7 @@ from heterobandits.campaigns.inputs import (
     seed_from,
     text_from,
 )
-from heterobandits.campaigns.log import ELSEWHERE, Done, Log, Request
+from heterobandits.campaigns.log import ELSEWHERE, Done, Log, Request, following
 from heterobandits.campaigns.rounds import Given, Round
 from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.errors import InvalidInput, choice, delta_from, listed, shown
@@ -36,6 +48,8 @@ CALIBRATED = (
     ("sensitivity", "calibration"),
     ("false_positive_rate", "false_positive_calibration"),
 )
+VIEWER = "viewer"
+OWNER = "owner"  # what the holder of a server's own token is called, and the setting that has the token's hash
 TOKEN_BYTES = 32
 ID_BYTES = 6
 
@@ -250,18 +264,26 @@ def override(
 
 
 def report(
-    log: Log, campaign: str, request: Request, round: int, outcomes: Mapping[Any, Any]
+    log: Log,
+    campaign: str,
+    request: Request,
+    round: int,
+    outcomes: Mapping[Any, Any],
+    role: str = "owner",
 ) -> Done:
     """What came of visits, all of them or none: by agent, or by (agent, arm) of one that went to several.
 
-    An outcome is 0, 1, a pair (successes, tests), or "not done". What is reported already is refused, unless it is the same.
+    An outcome is 0, 1, a pair (successes, tests), or "not done". What is reported already is refused, unless it is the same;
+    and more tests than somebody of this role may report.
     """
 
     def make(state: State) -> list[Draft]:
         made = []
         for at, body in bodies(state, round, outcomes):
-            told = at.told.get((state.agent(body["agent"]), state.arm(body["arm"])))
+            pair = (state.agent(body["agent"]), state.arm(body["arm"]))
+            told = at.told.get(pair)
             if told is None or counts_body(told.counts).items() - body.items():
+                check_amount(state, at, pair, counts_of(body), role)
                 made.append(Draft("reported", body))
         return made
 
@@ -275,6 +297,7 @@ def correct(
     round: int,
     outcomes: Mapping[Any, Any],
     seen: int | None = None,
+    role: str = "owner",
 ) -> Done:
     """Other outcomes instead of those reported, given likewise; refused if they have changed since event `seen`."""
 
@@ -285,6 +308,7 @@ def correct(
             told = at.told.get(pair)
             check_seen(state, at, pair, seen)
             if told is None or counts_body(told.counts).items() - body.items():
+                check_amount(state, at, pair, counts_of(body), role)
                 made.append(Draft("corrected", body))
         return made
 
@@ -359,6 +383,11 @@ def counts_body(counts: tuple[int, int] | None) -> dict[str, Any]:
     return {"successes": counts[0], "tests": counts[1]}
 
 
+def counts_of(body: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The same from such a body."""
+    return None if body.get("missing") else (body["successes"], body["tests"])
+
+
 def check_seen(state: State, round: Round, pair: tuple[int, int], seen: int | None) -> None:
     """Refuse to change what has changed since event `seen`."""
     told = round.told.get(pair)
@@ -422,6 +451,8 @@ def issue_links(
         until = None if expires is None else moment(expires, "expires")
         if until is not None and until <= moment(now()):
             raise InvalidInput(f"expires is {shown(expires)}: a time to come")
+        if role != VIEWER:  # of whom nothing is ever written
+            check_holders(state, whose)
         return [
             Draft("link issued", {
                 "link": link,
@@ -437,9 +468,40 @@ def issue_links(
     return log.write(campaign, request, make), tokens
 
 
+def check_holders(state: State, holders: Iterable[tuple[str, Any]]) -> None:
+    """Refuse names that look like the name of another who holds a link, or of the server's owner: histories say who by name.
+
+    Several links of one agent may have one name, and an agent's link may always have the agent's.
+    """
+    taken: list[tuple[str, int | None]] = [(OWNER, None)]
+    writing = (one for one in state.links.values() if one.role != VIEWER and one.holds(now()))
+    taken += [(link.name, link.agent) for link in writing]
+    whose = {likeness(name): agent for name, agent in taken}
+    for name, key in holders:
+        agent = None if key is None else state.agent(key)
+        like = likeness(called(name))
+        own = agent is not None and (whose.get(like) == agent or name == state.agents[agent].name)
+        if like in whose and not own:
+            raise InvalidInput(
+                f"name is {shown(name)}: the history would not tell it from another who holds a link, or from the "
+                "server's owner; give another name, or revoke that link first"
+            )
+        whose[like] = agent
+
+
 def revoke_link(log: Log, campaign: str, request: Request, link: str) -> Done:
     """A link no longer opens anything."""
     return log.write(campaign, request, lambda state: [Draft("link revoked", {"link": link})])
+
+
+def revoke_open_links(log: Log, request: Request) -> Iterator[tuple[Found, int]]:
+    """All campaigns, each with how many links were open in it and are revoked; of one that cannot be read none is."""
+    for campaign in all_found(log):
+        links = {} if campaign.state is None else campaign.state.links
+        still = [link.id for link in links.values() if link.holds(now())]
+        for link in still:
+            revoke_link(log, campaign.campaign, request, link)
+        yield campaign, len(still)
 
 
 def token_hash(token: str) -> str:
@@ -471,8 +533,12 @@ def export(log: Log, campaign: str) -> str:
     return "".join(f"{line(event)}\n" for event in history(log, campaign))
 
 
-def import_events(log: Log, request: Request, text: str) -> Done:
-    """The campaign that was exported, with the same events and hashes; what is there already goes on from where it stands."""
+def import_events(log: Log, request: Request, text: str, *, keep_links: bool = False) -> Done:
+    """The campaign that was exported, with the same events and hashes; what is there already goes on from where it stands.
+
+    Whoever wrote the file knows the tokens of its links, so those that are new here and still hold are revoked, unless they
+    are to be kept.
+    """
     again = log.repeated(ELSEWHERE, request)
     if again is not None:
         return again
@@ -485,10 +551,15 @@ def import_events(log: Log, request: Request, text: str) -> Done:
     for event in events:
         if event.key is not None:
             plain(event.key, "key")
+        if is_ahead(event.time):
+            raise InvalidInput(
+                f"event {event.number} is of {event.time}, more than a day ahead: the clock it was taken from was wrong, "
+                "or this machine's is"
+            )
     campaign = events[0].campaign
     there = log.store.read(campaign)
     if not there:
-        return log.begin_with(events, request)
+        return log.begin_with(events + revocations(events, 0, request, keep_links), request)
     if [event.hash for event in events[: len(there)]] != [
         event.hash for event in there[: len(events)]
     ]:
@@ -497,12 +568,19 @@ def import_events(log: Log, request: Request, text: str) -> Done:
             f"{common(events, there)}"
         )
     if len(events) > len(there):
-        state = fold(events)  # which refuses what cannot be
-        log.store.append(
-            events[len(there) :], scope=ELSEWHERE, key=request.key, digest=request.digest
-        )
-        return Done(log.state(state.campaign), events[len(there) :])
+        new = events[len(there) :]
+        new += revocations(events, len(there), request, keep_links)
+        log.append(new, ELSEWHERE, request)
+        return Done(log.state(campaign), new)
     return Done(log.state(campaign), [])
+
+
+def revocations(events: list[Event], known: int, request: Request, keep: bool) -> list[Event]:
+    """What follows on events from elsewhere, which are checked here: the links after event `known` are revoked, unless they are kept."""
+    state = fold(events)
+    came = [] if keep else [one for one in state.links.values() if one.event > known]
+    drafts = [Draft("link revoked", {"link": one.id}) for one in came if one.holds(now())]
+    return following(drafts, state, request)
 
 
 def common(one: list[Event], other: list[Event]) -> int:

@@ -44,7 +44,7 @@ def written(state: State) -> bytes:
         "name": state.name,
         "agents": [[agent.name, agent.row, agent.retired] for agent in state.agents],
         "rows": [[row.agent, row.since, asdict(row.reports)] for row in state.rows],
-        "arms": [[arm.name, arm.retired] for arm in state.arms],
+        "arms": [[arm.name, arm.retired, arm.since] for arm in state.arms],
         "policy": policy_body(state.policy),
         "seed": state.seed,
         "season": state.season,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.inputs import (
     AGENT_FIELDS,
     NOT_DONE,
@@ -21,14 +22,28 @@ from heterobandits.campaigns.inputs import (
 )
 from heterobandits.campaigns.rounds import Pair, Round
 from heterobandits.campaigns.state import State
+from heterobandits.campaigns.story import is_far
 from heterobandits.errors import InvalidInput, shown, unknown
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet computes begins with one of these
 MARKS = ",;\t"  # what parts cells
+# What a spreadsheet computes begins with one of these, some of them in full width too. It may begin after a mark that is not ours:
+# one that parts cells by semicolons sees another cell there.
+FORMULA = re.compile(r"(?:\A|(?<=[;\t]))(?='*[=+\-@＝＋－＠\t\r])")
+ESCAPED = re.compile(FORMULA.pattern + "'")
 PASTED = ("name", "sensitivity", "tests")  # the columns of agents where no line names them
 OUTCOME_FIELDS = ("agent", "arm", "outcome", "successes", "tests")
 TEXTS = ("name", "agent", "arm")  # columns in which a comma is a comma
-VISIT_FIELDS = ("round", "planned", "agent", "arm", "successes", "tests", "status")
+VISIT_FIELDS = (
+    "round",
+    "planned",
+    "agent",
+    "arm",
+    "successes",
+    "tests",
+    "status",
+    "tests_planned",
+    "far",
+)
 OF = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
 WHOLE = re.compile(r"[+-]?\d{1,18}")
 ALLOWED = "0, 1, successes of tests such as 3/12, or - if it was not done"
@@ -42,14 +57,14 @@ class Line(NamedTuple):
 
 
 def inert(text: str) -> str:
-    """The text as a cell that no spreadsheet computes: with an apostrophe, if it would be taken for a formula.
+    """The text as a cell that no spreadsheet computes: with an apostrophe before whatever would be taken for a formula.
 
     So does one that has apostrophes before that already. `plain` takes just one away.
 
-    >>> inert("=1+1"), inert("'=1+1"), inert("'t Harde")
-    ("'=1+1", "''=1+1", "'t Harde")
+    >>> inert("=1+1"), inert("'=1+1"), inert("'t Harde"), inert("x;=1+1")
+    ("'=1+1", "''=1+1", "'t Harde", "x;'=1+1")
     """
-    return f"'{text}" if text.lstrip("'").startswith(FORMULA) else text
+    return FORMULA.sub("'", text)
 
 
 def plain(cell: str) -> str:
@@ -58,7 +73,7 @@ def plain(cell: str) -> str:
     >>> plain("'=1+1"), plain("''=1+1"), plain("'t Harde"), plain("=1+1")
     ('=1+1', "'=1+1", "'t Harde", '=1+1')
     """
-    return cell.removeprefix("'") if cell.lstrip("'").startswith(FORMULA) else cell
+    return ESCAPED.sub("", cell)
 
 
 def read_team(agents: Path, arms: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -326,15 +341,26 @@ def visits_csv(state: State) -> str:
     for round in state.rounds:
         for agent, arm in round.sent:
             names = (inert(state.agents[agent].name), inert(state.arms[arm].name))
+            found, tests = _counts(round, (agent, arm))
+            planned = tests_planned(state, agent, round)
             table.writerow(
-                [round.number, round.time, *names, *_counts(round, (agent, arm)), status_of(round, (agent, arm))]
-            )  # fmt: skip
+                [
+                    round.number,
+                    round.time,
+                    *names,
+                    found,
+                    tests,
+                    status_of(round, (agent, arm)),
+                    planned,
+                    "yes" if is_far(tests, planned) else "",
+                ]
+            )
     return page.getvalue()
 
 
-def _counts(round: Round, pair: Pair) -> tuple[int | str, int | str]:
+def _counts(round: Round, pair: Pair) -> tuple[int | None, int | None]:
     told = round.told.get(pair)
-    return ("", "") if told is None or told.counts is None else told.counts
+    return (None, None) if told is None or told.counts is None else told.counts
 
 
 def status_of(round: Round, pair: Pair) -> str:

@@ -42,10 +42,11 @@ class Agent:
 
 @dataclass(frozen=True)
 class Arm:
-    """A place, and whether anybody is still sent there."""
+    """A place, whether anybody is still sent there, and the first round it was there for."""
 
     name: str
     retired: bool = False
+    since: int = 1
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import json
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -20,7 +20,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from heterobandits.campaigns.databases import PATIENCE, StoreUnavailable, explained, opened
+from heterobandits.campaigns.databases import (
+    PATIENCE,
+    StoreUnavailable,
+    check_room,
+    explained,
+    opened,
+)
 from heterobandits.campaigns.events import NOTHING, Event, NotInOrder, canonical, checked
 from heterobandits.campaigns.tables import EVENTS, KEYS, SETTINGS, SNAPSHOTS
 from heterobandits.errors import InvalidInput, shown
@@ -144,6 +150,11 @@ class Store:
     ) -> None:
         self.close()
 
+    def check(self) -> None:
+        """Refuse if the database cannot be read, or its disk is full, or it takes no writes."""
+        self.setting("")  # whatever is there
+        check_room(self._place)
+
     def heads(self) -> list[Head]:
         """Where all campaigns stand, in the order of their creation."""
         with self._reading() as connection:
@@ -168,6 +179,62 @@ class Store:
         with self._reading() as connection:
             rows = connection.execute(READ, bounds).all()
         return _events(rows)
+
+    def latest(
+        self,
+        campaign: str,
+        after: int,
+        about: Sequence[Sequence[str]],
+        kinds: Iterable[str],
+        most: int,
+    ) -> list[tuple[int, list[Event]]]:
+        """Of each subject how many events of these kinds after a number are about it, and the last of them, at most so many.
+
+        A subject is what the JSON of a body has, member by member: `('"agent":"agent-1"', '"round":3')`.
+        """
+        body = sa.func.replace(EVENTS.c.body, "}", ",")  # so that every member ends alike
+        fits = [body.like(f"%{',%'.join(members)},%") for members in about]
+        subject = sa.case(*((fit, n) for n, fit in enumerate(fits))).label("subject")
+        seen = (
+            sa.select(EVENTS.c.number, subject)
+            .where(EVENTS.c.campaign == campaign, EVENTS.c.number > after, EVENTS.c.kind.in_(kinds))
+            .where(
+                sa.or_(*(body.like(f"%{last},%") for last in {members[-1] for members in about}))
+            )
+            .subquery()
+        )
+        newest = sa.func.row_number().over(
+            partition_by=seen.c.subject, order_by=seen.c.number.desc()
+        )
+        count = sa.func.count().over(partition_by=seen.c.subject)
+        ranked = (
+            sa.select(*seen.c, newest.label("place"), count.label("count"))
+            .where(seen.c.subject.is_not(None))
+            .subquery()
+        )
+        columns = [EVENTS.c[name] for name in COLUMNS]
+        last = (
+            sa.select(*columns, ranked.c.subject, ranked.c["count"])
+            .join(ranked, EVENTS.c.number == ranked.c.number)
+            .where(EVENTS.c.campaign == campaign, ranked.c.place <= most)
+            .order_by(EVENTS.c.number)
+        )
+        with self._reading() as connection:
+            rows = connection.execute(last).all()
+        found: list[tuple[int, list[Event]]] = [(0, []) for _ in about]
+        for row, event in zip(rows, _events(rows), strict=True):
+            found[row.subject] = (row[-1], [*found[row.subject][1], event])
+        return found
+
+    def issued(self, campaign: str, token_hash: str) -> bool:
+        """Whether a link whose token has this hash was ever issued in a campaign."""
+        found = sa.select(EVENTS.c.number).where(
+            EVENTS.c.campaign == campaign,
+            EVENTS.c.kind == "link issued",
+            EVENTS.c.body.contains(token_hash),
+        )
+        with self._reading() as connection:
+            return connection.execute(found.limit(1)).first() is not None
 
     def append(
         self, events: Sequence[Event], *, scope: str = "", key: str | None = None, digest: str = ""
@@ -211,7 +278,8 @@ class Store:
                     raise StoreUnavailable(
                         f"the database {self._place.name} is gone, and it is not known whether events "
                         f"{events[0].number} to {events[-1].number} of campaign {shown(events[0].campaign)} "
-                        "were written: ask again when it is back"
+                        "were written: ask again when it is back",
+                        "it is gone, and it is not known whether this was written: ask again when it is back",
                     ) from None
             time.sleep(BETWEEN_TRIES)
 
@@ -288,6 +356,18 @@ class Store:
             connection.execute(new.on_conflict_do_nothing())
             return str(connection.execute(SETTING, {"wanted": name}).scalar_one())
 
+    def replace(self, name: str, value: str) -> None:
+        """Let a setting have this value, whatever it had before."""
+        refuse_unstorable(name, "the name of a setting")
+        refuse_unstorable(value, "a setting")
+        new = self._insert(SETTINGS).values(name=name, value=value)
+        with self._writing() as connection:
+            connection.execute(
+                new.on_conflict_do_update(
+                    index_elements=[SETTINGS.c.name], set_={"value": new.excluded.value}
+                )
+            )
+
     def setting(self, name: str) -> str | None:
         """The value of a setting, if it was settled."""
         if not storable(name):
@@ -337,7 +417,14 @@ def _rows(events: Sequence[Event]) -> list[dict[str, Any]]:
     bodies = []
     for event in events:
         bodies.append(canonical(event.body))
-        texts = event.campaign + event.time + event.who + (event.key or "") + bodies[-1]
+        texts = (
+            event.campaign
+            + event.time
+            + event.who
+            + (event.key or "")
+            + (event.link or "")
+            + bodies[-1]
+        )
         if not storable(texts) or ("u0000" in texts and ZERO.search(bodies[-1])):
             raise InvalidInput(
                 f"event {event.number} has a text that cannot be kept: {ALLOWED_TEXT}"
@@ -356,10 +443,8 @@ def _events(rows: Sequence[Any]) -> list[Event]:
     try:
         bodies = json.loads(f"[{','.join([row[BODY] for row in rows])}]")
         return [
-            Event(campaign, number, time, who, kind, body, key, previous, hash_, version)
-            for (campaign, number, time, who, kind, _, key, previous, hash_, version), body in zip(
-                rows, bodies, strict=True
-            )
+            Event(*[*row[:BODY], body, *row[BODY + 1 : len(COLUMNS)]])
+            for row, body in zip(rows, bodies, strict=True)
         ]
     except ValueError:
         raise NotInOrder(_damage(rows)) from None

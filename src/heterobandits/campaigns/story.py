@@ -26,9 +26,25 @@ def printable(text: str) -> str:
     )
 
 
-def counts_text(body: Mapping[str, Any]) -> str:
-    """What came of a visit, as a body has it."""
-    return "not done" if body.get("missing") else f"{body['successes']} of {body['tests']}"
+def counts_text(body: Mapping[str, Any], planned: int | None = None) -> str:
+    """What came of a visit, as a body has it; with the tests that were planned, if it had more, or not half as many.
+
+    >>> counts_text({"successes": 3, "tests": 12}, 12), counts_text({"successes": 3, "tests": 5}, 12)
+    ('3 of 12', '3 of 5 (12 planned)')
+    """
+    if body.get("missing"):
+        return "not done"
+    text = f"{body['successes']} of {body['tests']}"
+    return f"{text} ({planned} planned)" if is_far(body["tests"], planned) else text
+
+
+def is_far(tests: int | None, planned: int | None) -> bool:
+    """Whether a visit had more tests than planned, or not half as many.
+
+    >>> is_far(12, 12), is_far(6, 12), is_far(5, 12), is_far(13, 12), is_far(None, 12)
+    (False, False, True, True, False)
+    """
+    return tests is not None and planned is not None and (tests > planned or 2 * tests < planned)
 
 
 def reports_text(body: Mapping[str, Any]) -> str:
@@ -64,6 +80,16 @@ def names_of(given: Sequence[Any]) -> list[str]:
     return [one if isinstance(one, str) else one["name"] for one in given]
 
 
+def author(event: "Event") -> str:
+    """Who wrote an event, with the id of the link that it was written with: names may be alike, ids never are."""
+    return event.who if event.link is None else f"{event.who} ({event.link})"
+
+
+def tests_in(given: Any) -> int:
+    """The tests of an agent in a visit, as a body has it; one from elsewhere may leave that out."""
+    return 1 if isinstance(given, str) else given.get("tests") or 1
+
+
 class Story:
     """Events told one after the other, from the first or from a state on; it remembers what changes are told with."""
 
@@ -71,6 +97,8 @@ class Story:
         self.names: dict[str, str] = {}
         self._told: dict[tuple[int, str], dict[str, str]] = {}
         self._plans: dict[int, dict[str, str | None]] = {}
+        self._tests: dict[str, int] = {}  # of a visit, by agent
+        self._tests_then: dict[int, dict[str, int]] = {}  # the same when a round was planned
         self._state = state
         if state is not None:
             self.names = {"campaign": state.name}
@@ -98,6 +126,24 @@ class Story:
         for number, name in enumerate(names, there + 1):
             self.names[f"{kind}-{number}"] = name
 
+    def _join(self, agents: Sequence[Any]) -> None:
+        """Remember agents that are new, and their tests."""
+        first = len(self.agents) + 1
+        self._meet("agent", names_of(agents))
+        new = {f"agent-{n}": tests_in(one) for n, one in enumerate(agents, first)}
+        self._tests = self._tests | new
+
+    def _counts(self, body: Mapping[str, Any]) -> str:
+        """What came of a visit, with what was planned if it is far from that."""
+        agent, round = self._id("agent", body["agent"]), body["round"]
+        if self._state is None:
+            then = self._tests_then.get(round, {})
+            return counts_text(body, then.get(agent, self._tests.get(agent)))
+        from heterobandits.campaigns.amounts import tests_planned
+
+        number, at = self._state.agent(agent), self._state.round(round)
+        return counts_text(body, tests_planned(self._state, number, at))
+
     def _id(self, kind: "Kind", key: str) -> str:
         """The id of an agent or arm; one from elsewhere may stand there by name."""
         if key in self.names:
@@ -121,7 +167,12 @@ class Story:
 
         number = self._state.agent(agent)
         visits = self._state.round(round).told.items()
-        return {id_of("arm", n): counts_text(counts_body(told.counts)) for (a, n), told in visits if a == number}  # fmt: skip
+        which = {"round": round, "agent": agent}
+        return {
+            id_of("arm", n): self._counts(which | counts_body(told.counts))
+            for (a, n), told in visits
+            if a == number
+        }
 
     def _planned(self, body: Mapping[str, Any]) -> str | None:
         """Where the plan of a round sends an agent."""
@@ -143,7 +194,7 @@ class Story:
 
     def _created(self, body: Mapping[str, Any]) -> str:
         self.names["campaign"] = body["name"]
-        self._meet("agent", names_of(body["agents"]))
+        self._join(body["agents"])
         self._meet("arm", names_of(body["arms"]))
         from heterobandits.plans import counted
 
@@ -154,7 +205,7 @@ class Story:
         )
 
     def _agents_added(self, body: Mapping[str, Any]) -> str:
-        self._meet("agent", names_of(body["agents"]))
+        self._join(body["agents"])
         each = (f"{one['name']} ({reports_text(one)})" for one in body["agents"])
         return f"added {', '.join(each)}"
 
@@ -176,6 +227,7 @@ class Story:
         return f"brought back {self._name(body['id'])}"
 
     def _agent_revised(self, body: Mapping[str, Any]) -> str:
+        self._tests = self._tests | {self._id("agent", body["id"]): tests_in(body["reports"])}
         since = "from the next round on" if body["since"] == "now" else "from the beginning"
         return f"revised {self._name(body['id'])}, {since}: {reports_text(body['reports'])}"
 
@@ -186,6 +238,7 @@ class Story:
         return f"changed the season to one {season_text(body['season'])}"
 
     def _round_planned(self, body: Mapping[str, Any]) -> str:
+        self._tests_then[body["round"]] = self._tests
         sent = [one for one in body["assignments"] if one["arm"] is not None]
         self._plans[body["round"]] = {
             self._id("agent", one["agent"]): self._id("arm", one["arm"]) for one in sent
@@ -227,13 +280,13 @@ class Story:
         return f"round {body['round']}: {self._who(body)} at {self._name(body['arm'])}"
 
     def _reported(self, body: Mapping[str, Any]) -> str:
-        self._reports(body)[self._id("arm", body["arm"])] = counts_text(body)
-        return f"{self._at(body)}: {counts_text(body)}"
+        text = self._reports(body)[self._id("arm", body["arm"])] = self._counts(body)
+        return f"{self._at(body)}: {text}"
 
     def _corrected(self, body: Mapping[str, Any]) -> str:
         arm, reports = self._id("arm", body["arm"]), self._reports(body)
-        before, reports[arm] = reports.get(arm, "nothing"), counts_text(body)
-        return f"{self._at(body)}: corrected to {counts_text(body)}, before it was {before}"
+        before, reports[arm] = reports.get(arm, "nothing"), self._counts(body)
+        return f"{self._at(body)}: corrected to {reports[arm]}, before it was {before}"
 
     def _withdrawn(self, body: Mapping[str, Any]) -> str:
         before = self._reports(body).pop(self._id("arm", body["arm"]), "nothing")

@@ -31,6 +31,7 @@ EVENTS = Table(
     Column("key", Text),
     Column("previous", Text, nullable=False),
     Column("hash", Text, nullable=False),
+    Column("link", Text),
 )
 # The campaigns there are, found without a look at all their events.
 Index(
@@ -61,6 +62,11 @@ SNAPSHOTS = Table(
     Column("data", LargeBinary, nullable=False),
     ForeignKeyConstraint(["campaign", "number"], ["events.campaign", "events.number"]),
 )
+
+TRIGGERS = {  # that keep events as they were written
+    "sqlite": ("events_are_not_changed", "events_are_not_deleted", "events_are_not_replaced"),
+    "postgresql": ("events_are_not_changed", "events_are_not_truncated"),
+}
 
 SETTINGS = Table(
     "settings",

@@ -6,16 +6,18 @@ schema they had.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from heterobandits.campaigns.databases import (
+    OWN,
     REVISION,
     VERSION_TABLE,
     Place,
     closing,
     connected,
+    explained,
     made,
     reason,
     revision,
@@ -23,10 +25,15 @@ from heterobandits.campaigns.databases import (
 )
 from heterobandits.campaigns.events import NOTHING, checked
 from heterobandits.campaigns.store import Store
-from heterobandits.campaigns.tables import EVENTS
+from heterobandits.campaigns.tables import EVENTS, TRIGGERS
+from heterobandits.campaigns.verifying import SHORT
 from heterobandits.errors import InvalidInput, path_from, shown
 from heterobandits.files import write_aside, writing_to
 
+TRIGGERS_THERE = {  # and not switched off
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'",
+    "postgresql": "SELECT tgname FROM pg_trigger WHERE tgrelid = 'events'::regclass AND tgenabled IN ('O', 'A')",
+}
 ROWS = 1000  # copied at a time
 EVENTS_AT_ONCE = 10_000  # checked at a time
 
@@ -46,6 +53,7 @@ def backup(database: str | Path, target: str | Path) -> Path:
         raise InvalidInput(f"{path} is there already: a backup overwrites nothing")
 
     def write(aside: Path) -> None:
+        aside.chmod(OWN)
         with closing(connected(aside)) as copy:
             _copy(source, copy, schema)
 
@@ -83,6 +91,11 @@ def check(database: str | Path) -> Iterator[Finding]:
         if schema < REVISION:
             yield Finding("campaigns", "not read: run `heterobandits db upgrade` first", False)
             return
+        missing = _missing_triggers(place)
+        says = (
+            f"{missing}: events could be changed or deleted; compare the hashes with earlier ones"
+        )
+        yield Finding("append-only", says if missing else "kept by triggers", not missing)
         with place.engine.connect() as connection:
             named = sa.select(EVENTS.c.campaign).distinct()
             campaigns = sorted(connection.scalars(named))
@@ -90,20 +103,30 @@ def check(database: str | Path) -> Iterator[Finding]:
         for campaign in campaigns:
             what = f"campaign {shown(campaign)}"
             try:
-                yield Finding(what, f"{_length(store, campaign):,} events, whole", True)
+                number, last = _end(store, campaign)
+                says = f"{number:,} events, whole, the last with hash {last[:SHORT]}"
+                yield Finding(what, says, True)
             except InvalidInput as error:
                 yield Finding(what, str(error), False)
 
 
-def _length(store: Store, campaign: str) -> int:
-    """How many events a campaign has, if their chain is whole."""
+def _missing_triggers(place: Place) -> str:
+    """Which of the triggers that keep events are not there, or switched off; nothing if all are there."""
+    dialect = place.engine.dialect.name
+    with place.engine.connect() as connection:
+        there = {row[0] for row in connection.exec_driver_sql(TRIGGERS_THERE[dialect])}
+    return ", ".join(f"{name} is missing" for name in TRIGGERS[dialect] if name not in there)
+
+
+def _end(store: Store, campaign: str) -> tuple[int, str]:
+    """The number and the hash of a campaign's last event, if the chain is whole."""
     number, last = 0, NOTHING
     while part := store.read(campaign, number, number + EVENTS_AT_ONCE):
         for event in checked(part, number, last):
             number, last = event.number, event.hash
     if number == 0 or store.head(campaign).number != number:
         raise InvalidInput(f"event {number + 1} is missing")
-    return number
+    return number, last
 
 
 def _fault(place: Place) -> str | None:
@@ -137,6 +160,15 @@ def _copy(source: Place, target: Place, *schemas: str) -> None:
             raise InvalidInput(
                 f"{target.name} has campaigns already: give a database that is empty or not there yet"
             )
+        for table, rows in _rows(reading, source.name):
+            writing.execute(sa.insert(table), rows)
+        for schema in later:
+            upgrade(writing, target.name, schema)
+
+
+def _rows(reading: sa.Connection, name: str) -> Iterator[tuple[sa.Table, list[dict[str, Any]]]]:
+    """All rows of a database, some at a time; what cannot be read is said of it, not of where they go."""
+    with explained(name):
         found = sa.MetaData()
         found.reflect(reading)
         for table in found.sorted_tables:
@@ -144,6 +176,4 @@ def _copy(source: Place, target: Place, *schemas: str) -> None:
                 continue
             rows = reading.execution_options(yield_per=ROWS).execute(sa.select(table))
             for part in rows.mappings().partitions():
-                writing.execute(sa.insert(table), [dict(row) for row in part])
-        for schema in later:
-            upgrade(writing, target.name, schema)
+                yield table, [dict(row) for row in part]

@@ -1,8 +1,9 @@
 """Whether a log is whole: every event follows on the one before, can be, and every plan follows from what was known then."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from string import hexdigits
 from typing import NamedTuple
 
 from heterobandits.campaigns import snapshots
@@ -12,20 +13,60 @@ from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.plans import check_again
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.store import UnknownCampaign
-from heterobandits.errors import InvalidInput, UnsupportedVersion, shown
+from heterobandits.campaigns.story import author
+from heterobandits.errors import InvalidInput, UnsupportedVersion, shown, whole_number
 from heterobandits.simulation import available_threads
+
+SHORT = 12  # digits of a hash that people copy: 48 bits, which nobody meets by chance
+DIGITS = 64
+NOT_SAID = (
+    "whole does not say that no events were cut from the end, nor that all were not sealed anew: compare number and hash "
+    "with a sheet, an audit or a note of before (--least N, --hash H)"
+)
+
+
+class Anchor(NamedTuple):
+    """What was written down of a log earlier: the first digits of the hash of an event, and how many events there were."""
+
+    hash: str | None = None
+    least: int | None = None
+
+    def checked(self) -> "Anchor":
+        """The same, if it can be what was written down."""
+        digits = None if self.hash is None else self.hash.strip().lower()
+        if digits is not None and not (
+            SHORT <= len(digits) <= DIGITS and set(digits) <= set(hexdigits)
+        ):
+            raise InvalidInput(
+                f"hash is {shown(self.hash)}: the first {SHORT} or more of the {DIGITS} digits, 0 to 9 and a to f"
+            )
+        least = None if self.least is None else whole_number(self.least, "least", 1)
+        return Anchor(digits, least)
 
 
 class Verified(NamedTuple):
-    """A log that is whole: how many events and rounds it has, and the hash of the last event, which stands for all."""
+    """A log that is whole: how many events and rounds it has, the hash of the last event, which stands for all, and which event
+    has the hash that was written down.
+    """
 
     events: int
     rounds: int
     hash: str
+    anchored: int | None = None
 
 
-def verify(log: Log, campaign: str, tell: Callable[[float], None] = lambda share: None) -> Verified:
-    """Fold all events anew, check their hashes and make every plan again; names the first event that does not fit."""
+def verify(
+    log: Log,
+    campaign: str,
+    tell: Callable[[float], None] = lambda share: None,
+    anchor: Anchor = Anchor(),  # noqa: B008 - a tuple
+) -> Verified:
+    """Fold all events anew, check their hashes and make every plan again; names the first event that does not fit.
+
+    That events were cut from the end, or all of them sealed anew, shows only in comparison with what was written down, the
+    `anchor`.
+    """
+    anchor = anchor.checked()
     events = log.store.read(campaign)
     if not events:
         raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
@@ -41,7 +82,23 @@ def verify(log: Log, campaign: str, tell: Callable[[float], None] = lambda share
             )
 
     state = replayed(events, tell, mark, check_snapshot)
-    return Verified(state.number, len(state.rounds), state.hash)
+    return Verified(state.number, len(state.rounds), state.hash, anchored(events, anchor))
+
+
+def anchored(events: Sequence[Event], anchor: Anchor) -> int | None:
+    """The number of the event that has the hash of an anchor, if it has one; refuses a log that does not hold it."""
+    if anchor.least is not None and len(events) < anchor.least:
+        raise InvalidInput(
+            f"there are {len(events):,} events, and there were at least {anchor.least:,}: the last were cut off"
+        )
+    if anchor.hash is None:
+        return None
+    for event in events:
+        if event.hash.startswith(anchor.hash):
+            return event.number
+    raise InvalidInput(
+        f"no event has the hash {anchor.hash}: events were cut from the end, or all were sealed anew, or it is of another campaign"
+    )
 
 
 def replayed(
@@ -133,7 +190,7 @@ def first_wrong(part: list[Event], state: State | None) -> InvalidInput:
         except InvalidInput as error:
             said = str(error).removeprefix(f"event {place}").lstrip(" ,:")
             return InvalidInput(
-                f"event {place}, {event.kind}, of {event.time} by {event.who}: {said}"
+                f"event {place}, {event.kind}, of {event.time} by {author(event)}: {said}"
             )
         state = following
     raise AssertionError("every event fits")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from heterobandits.campaigns.finding import Found
     from heterobandits.campaigns.log import Done, Log
     from heterobandits.campaigns.state import State
-    from heterobandits.campaigns.verifying import Verified
+    from heterobandits.campaigns.verifying import Anchor, Verified
 
 NOT_COMPARED = 1  # the exit code of verify, if only the events of an audit could be checked
 
@@ -206,16 +206,24 @@ def import_events(
         Path,
         typer.Argument(help="What export has written.", metavar="EVENTS", show_default=False),
     ],
+    keep_links: Annotated[
+        bool, typer.Option("--keep-links", help="Let the links that come along open here, too.")
+    ] = False,
     who: WhoOption = None,
     format: TableOrJson = "table",
 ) -> None:
-    """Take a campaign that was exported elsewhere, or what is new in it."""
+    """Take a campaign that was exported elsewhere, or what is new in it.
+
+    Whoever wrote the file may know the tokens of its links, so they are revoked here unless they are kept.
+    """
     from heterobandits.campaigns import service
     from heterobandits.campaigns.spreadsheets import text_of
     from heterobandits.plans import counted
 
     text = text_of(events)
-    done = made_in(file, lambda log: service.import_events(log, by(who), text))
+    done = made_in(
+        file, lambda log: service.import_events(log, by(who), text, keep_links=keep_links)
+    )
     state = done.state
     if format == "json":
         print_json(state, number=state.number, hash=state.hash, new=len(done.events))
@@ -223,6 +231,10 @@ def import_events(
     print(f"{state.campaign} in {file}: {state.name}")
     rounds = counted(len(state.rounds), "round")
     print(f"{counted(len(done.events), 'new event')} of {state.number:,}, {rounds}")
+    last = sum(bool(row.strip()) for row in text.split("\n"))  # event of the file
+    ended = sum(event.number > last for event in done.events)
+    if ended:
+        print(f"{counted(ended, 'link')} of it revoked here: --keep-links would let them open")
 
 
 def verify(
@@ -235,23 +247,38 @@ def verify(
         ),
     ],
     campaign: CampaignOption = None,
+    hash: Annotated[
+        str | None,
+        typer.Option(
+            help="A hash written down earlier, or its first 12 digits: one of the events has to have it.",
+            metavar="H",
+        ),
+    ] = None,
+    least: Annotated[
+        int | None, typer.Option(help="How many events there have to be at least.", metavar="N")
+    ] = None,
     format: TableOrJson = "table",
     quiet: QuietOption = False,
 ) -> int:
     """Replay all events, check their hashes and make every plan again, bit for bit; of an audit, also that it says what its events say.
 
+    That events were cut from the end, or all of them sealed anew, shows only in comparison with a number and a hash of earlier,
+    from a sheet, an audit or a note: --least and --hash.
+
     If only the events of an audit could be checked, as another version has made it, the exit code is 1.
     """
     from heterobandits.campaigns.databases import StoreUnavailable
+    from heterobandits.campaigns.verifying import Anchor
     from heterobandits.campaigns.verifying import verify as check
     from heterobandits.errors import InvalidInput
 
+    anchor = Anchor(hash, least).checked()
     if is_page(file):
-        return verify_audit(file, campaign, format, quiet)
+        return verify_audit(file, campaign, anchor, format, quiet)
     with log_of(file) as log, shown_work("verifying", quiet) as tell:
         one = chosen(log, campaign, file)
         try:
-            whole = check(log, one.campaign, tell=tell)
+            whole = check(log, one.campaign, tell, anchor)
         except StoreUnavailable:  # which says nothing about the campaign
             raise
         except InvalidInput as error:
@@ -260,7 +287,9 @@ def verify(
     return 0
 
 
-def verify_audit(file: str, campaign: str | None, format: str, quiet: bool) -> int:
+def verify_audit(
+    file: str, campaign: str | None, anchor: "Anchor", format: str, quiet: bool
+) -> int:
     """Check an audit, and say what was found; the exit code."""
     from heterobandits.campaigns import auditing
     from heterobandits.campaigns.spreadsheets import text_of
@@ -275,7 +304,7 @@ def verify_audit(file: str, campaign: str | None, format: str, quiet: bool) -> i
     text = text_of(path)
     with shown_work("verifying", quiet) as tell:
         try:
-            found = auditing.checked_audit(text, tell)
+            found = auditing.checked_audit(text, tell, anchor)
         except InvalidInput as error:
             raise InvalidInput(f"{file}: {printable(str(error))}") from None
     state = found.state
@@ -283,7 +312,7 @@ def verify_audit(file: str, campaign: str | None, format: str, quiet: bool) -> i
         raise InvalidInput(
             f"{file} is the audit of {state.name!r} ({state.campaign}), not of {shown(campaign)}"
         )
-    whole = Verified(state.number, len(state.rounds), state.hash)
+    whole = Verified(state.number, len(state.rounds), state.hash, found.anchored)
     print_whole(state, whole, format, made_with=found.maker, same_page=found.same)
     if format == "table" and found.same:
         print("the page says what its events say, to the letter")
@@ -298,14 +327,21 @@ def verify_audit(file: str, campaign: str | None, format: str, quiet: bool) -> i
 
 def print_whole(of: "State | Found", whole: "Verified", format: str, **more: Any) -> None:
     """That a campaign is whole."""
+    from heterobandits.campaigns.verifying import NOT_SAID
     from heterobandits.plans import counted
 
     if format == "json":
+        if whole.anchored is not None:
+            more["anchored"] = whole.anchored
         print_json(of, events=whole.events, rounds=whole.rounds, hash=whole.hash, **more)
         return
     events, plans = counted(whole.events, "event"), counted(whole.rounds, "plan")
     print(f"{of.name} is whole: {events}, {plans} made again")
     print(f"hash {whole.hash}")
+    if whole.anchored is None:
+        print(NOT_SAID)
+    else:
+        print(f"event {whole.anchored:,} has the hash given: up to it nothing has changed since")
 
 
 def is_page(file: str) -> bool:

@@ -51,6 +51,7 @@ def status(
 ) -> None:
     """Show where a campaign stands: what waits, what is known in words, and a chart of the intervals."""
     from heterobandits.campaigns.answers import answers, estimates
+    from heterobandits.campaigns.verifying import SHORT
     from heterobandits.cli.campaign_tables import print_chart
 
     with opened(file, campaign) as (_, state):
@@ -67,6 +68,7 @@ def status(
         print(sentence)
     print()
     print_chart([arm for arm in found if every or not arm.retired], every)
+    print(f"after event {state.number:,}, hash {state.hash[:SHORT]}")
 
 
 def status_entries(state: "State", found: "list[Estimate]", said: "Answers") -> dict[str, Any]:
@@ -196,7 +198,7 @@ def history(
     Of a damaged log all events are shown that can be read; then the exit code is 1.
     """
     from heterobandits.campaigns.state import id_of, located
-    from heterobandits.campaigns.story import Story, about, told
+    from heterobandits.campaigns.story import Story, about, author, told
     from heterobandits.cli.campaign_tables import print_table
     from heterobandits.cli.campaign_words import entry
     from heterobandits.errors import whole_number
@@ -221,7 +223,7 @@ def history(
         )
     else:
         rows = [
-            (f"{event.number}", event.time[:19].replace("T", " "), event.who, text)
+            (f"{event.number}", event.time[:19].replace("T", " "), author(event), text)
             for event, text, _ in fitting[-last:]
         ]
         print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,), whole=(3,))
@@ -249,6 +251,7 @@ def shadow(
     rounds: list[dict[str, Any]] = [
         {
             "round": one.round,
+            "tied": one.tied,
             "assignments": [
                 pair_entries(state, agent, arm) | arm_entries(state, other, "other")
                 for agent, (arm, other) in enumerate(zip(one.planned, one.other, strict=True))
@@ -257,7 +260,7 @@ def shadow(
         for one in found.rounds
     ]
     if format == "json":
-        print_json(state, policy=found.policy, differ=found.differ, rounds=rounds, sentences=found.sentences)  # fmt: skip
+        print_json(state, policy=found.policy, differ=found.differ, tied=found.tied, rounds=rounds, sentences=found.sentences)  # fmt: skip
         return
     for sentence in found.sentences:
         print(sentence)
@@ -265,7 +268,7 @@ def shadow(
         (f"{one['round']}", each["agent_name"], each["arm_name"] or "-", each["other_name"] or "-")
         for one in rounds
         for each in one["assignments"]
-        if each["arm"] != each["other"]
+        if not one["tied"] and each["arm"] != each["other"]
     ]
     if rows:
         print_table(("round", "agent", "planned", found.policy), rows, right=(0,))
@@ -319,6 +322,8 @@ def project(
     )
     for line in projection_lines(plain):
         print(line)
+    for line in plain.warnings:
+        note(line)
     if worth is not None:
         what = "with one more agent" if revise is None else f"with {revise}"
         print(f"{what}:")
@@ -329,12 +334,15 @@ def project(
 
 def projection_lines(found: "Projection") -> Iterator[str]:
     """A projection in words."""
+    from heterobandits.campaigns.projecting import chance
+
     yield (
         f"  expected detections: {found.detections:.2f}, standard error {found.detections_se:.2f}; "
-        f"from {found.low:g} to {found.high:g} in 8 of 10 worlds"
+        f"from {found.low:g} to {found.high:g} 8 times of 10"
     )
     yield f"  if agents went round the arms in turn instead: {found.rotation:.2f}"
-    yield f"  the best arm is known at the end in {found.best_known:.0%} of them"
+    known = chance(found.best_known, found.draws)
+    yield f"  the chance that the best arm is known at the end is {known}"
 
 
 def checked_reports(given: dict[str, Any]) -> "Reports":

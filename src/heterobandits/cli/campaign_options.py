@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qs, urlsplit
 
 import typer
 
@@ -18,10 +19,45 @@ if TYPE_CHECKING:
     from heterobandits.campaigns.state import State
 
 DAMAGED = 1  # the exit code of what shows a log that is not whole
+DATABASE_HELP = (
+    "The file with the campaigns, or postgresql://user@host/database; a password is better kept in PGPASSWORD or ~/.pgpass, or "
+    "with all of the URL in the variable."
+)
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal, beside the result."""
+    print(f"heterobandits: {text}", file=sys.stderr)
+
+
+def has_password(database: str) -> bool:
+    """Whether a URL has a password in it."""
+    try:
+        url = urlsplit(database)
+    except ValueError:  # which is refused elsewhere
+        return False
+    return bool(url.scheme and (url.password or parse_qs(url.query).get("password")))
+
+
+def warn_of_password(
+    context: typer.Context, option: typer.CallbackParam, database: str | None
+) -> str | None:
+    """The database; whoever names it with a password on the command line is told who sees that."""
+    source = context.get_parameter_source(option.name or "")
+    if source is not None and source.name == "COMMANDLINE" and has_password(database or ""):
+        note(
+            "warning: everybody on this machine can read a password on the command line; keep it in PGPASSWORD or ~/.pgpass, or for "
+            "serve and db the whole URL in HETEROBANDITS_DATABASE"
+        )
+    return database
+
+
 FileArgument = Annotated[
     str,
     typer.Argument(
-        help="Where campaigns are kept: an SQLite file, or postgresql://user@host/database.",
+        help="Where campaigns are kept: an SQLite file, or postgresql://user@host/database; its password is kept in PGPASSWORD or "
+        "~/.pgpass.",
+        callback=warn_of_password,
         metavar="FILE",
         show_default=False,
     ),
@@ -194,11 +230,6 @@ def reports_given(
         ),
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-def note(text: str) -> None:
-    """A line for the person at the terminal, beside the result."""
-    print(f"heterobandits: {text}", file=sys.stderr)
 
 
 @contextmanager

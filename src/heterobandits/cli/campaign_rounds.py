@@ -257,11 +257,14 @@ def override(
     Example: heterobandits campaign override park.db --round 2 Ana=ford
     """
     from heterobandits.campaigns import service
+    from heterobandits.campaigns.answers import together
 
     with opened(file, campaign) as (log, state):
         agent, arms = places_of(state, went)
         done = service.override(log, state.campaign, by(who), round, agent, arms)
         print_change(log, state, done, format)
+    for warning in together(done.state, done.state.round(round)):
+        note(warning)
 
 
 def close(

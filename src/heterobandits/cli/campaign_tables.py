@@ -129,6 +129,8 @@ def bar(interval: tuple[float, float, float], top: float, size: int, drawn: Mark
 
 def rank_text(arm: "Estimate") -> str:
     """The ranks that an arm can have."""
+    if arm.changed:
+        return "changed"
     same = arm.best_rank == arm.worst_rank
     return f"{arm.best_rank}" if same else f"{arm.best_rank} to {arm.worst_rank}"
 

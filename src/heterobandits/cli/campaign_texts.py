@@ -70,6 +70,7 @@ def gathered(
 
     That is also what the log would refuse as events of this kind.
     """
+    from heterobandits.campaigns.amounts import check_amount
     from heterobandits.campaigns.inputs import Collected, outcome_from
     from heterobandits.campaigns.service import counts_body, visit, visit_body
     from heterobandits.campaigns.spreadsheets import outcome_of
@@ -84,6 +85,7 @@ def gathered(
             counts = outcome_from(outcome, state.agents[agent].name)
             told = round.told.get((agent, arm))
             if told is None or told.counts != counts:  # the same again is no mistake
+                check_amount(state, round, (agent, arm), counts)
                 try_out(state, kind, visit_body(round, (agent, arm)) | counts_body(counts))
         except InvalidInput as error:
             raise InvalidInput(f"{place}: {error}") from None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def entry(event: "Event", text: str) -> dict[str, Any]:
     """An event for a program, with its words."""
-    names = ("number", "time", "who", "kind", "body", "hash")
+    names = ("number", "time", "who", "link", "kind", "body", "hash")
     return {**{name: getattr(event, name) for name in names}, "text": text}
 
 

@@ -6,18 +6,28 @@ from typing import Annotated
 
 import typer
 
-from heterobandits.cli.campaign_options import installed
+from heterobandits.cli.campaign_options import (
+    DATABASE_HELP,
+    WhoOption,
+    by,
+    installed,
+    log_of,
+    note,
+    warn_of_password,
+)
 from heterobandits.cli.options import TableOrJson
 from heterobandits.errors import InvalidInput
 
 WRONG = 1
+OWN_TOKEN = "the token of the server's owner is that of the backup too; heterobandits db new-owner makes another"
 
 DatabaseOption = Annotated[
     str | None,
     typer.Option(
         "--database",
         envvar="HETEROBANDITS_DATABASE",
-        help="The file with the campaigns, or postgresql://user:password@host/database.",
+        help=DATABASE_HELP,
+        callback=warn_of_password,
         metavar="FILE|URL",
         show_default=False,
         show_envvar=True,
@@ -53,16 +63,65 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="The backup.", metavar="BACKUP")],
     database: DatabaseOption = None,
+    revoke_links: Annotated[
+        bool,
+        typer.Option(
+            "--revoke-links",
+            help="Revoke all links that are open in the copy; make new ones for those who need them.",
+        ),
+    ] = False,
+    who: WhoOption = None,
 ) -> None:
-    """Copy a backup into a database that is empty or not there yet.
+    """Copy a backup into a database that is empty or not there yet. Stop the server first.
 
-    Example: heterobandits db restore backups/monday.db --database rangers.db
+    Links that were revoked after the backup was made open again, unless all are revoked with --revoke-links.
+
+    Example: heterobandits db restore backups/monday.db --database rangers.db --revoke-links
     """
     from heterobandits.campaigns import upkeep
     from heterobandits.campaigns.databases import name_of
 
+    request = by(who) if revoke_links else None
     upkeep.restore(file, stated(database))
     print(f"{name_of(stated(database))} has all campaigns of {file}")
+    if request is None:
+        note(
+            "links that were revoked after the backup was made open again: revoke them anew, or restore with --revoke-links; "
+            f"{OWN_TOKEN}"
+        )
+        return
+    from heterobandits.campaigns.service import revoke_open_links
+
+    revoked = 0
+    with log_of(stated(database)) as log:
+        for campaign, count in revoke_open_links(log, request):
+            revoked += count
+            if campaign.wrong is not None:
+                note(f"{campaign.damage}; its links are as they were")
+    print(f"links that were open in it and are revoked: {revoked}")
+    note(OWN_TOKEN)
+
+
+@app.command()
+def new_owner(database: DatabaseOption = None) -> None:
+    """Make a new token for the owner of the server, in place of the old one, which opens nothing from now on.
+
+    A server that is running knows at once. HETEROBANDITS_OWNER_TOKEN, where a server was started with it, stands in place of
+    both.
+
+    Example: heterobandits db new-owner --database rangers.db
+    """
+    from heterobandits.campaigns.store import Store
+    from heterobandits.web.access import VARIABLE, renew_owner
+
+    with Store(stated(database), create=False) as store:
+        token = renew_owner(store)
+    print(f"the owner's new token, which is shown this once: {token}")
+    print(f"as a link: the address of the server, and /enter/{token}")
+    note(
+        f"the old one opens nothing any more; but a server that was started with {VARIABLE} knows that token alone, until it is "
+        "started without"
+    )
 
 
 @app.command()
@@ -80,6 +139,8 @@ def upgrade(database: DatabaseOption = None) -> None:
 @app.command()
 def check(database: DatabaseOption = None, format: TableOrJson = "table") -> int:
     """Read all of a database, and say of each campaign whether its events are as they were written.
+
+    Events cut from the end show only in comparison with the number and the hash of earlier: see campaign verify.
 
     Example: heterobandits db check --database rangers.db
     """

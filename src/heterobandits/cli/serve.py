@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heterobandits.cli import interrupts
+from heterobandits.cli.campaign_options import DATABASE_HELP, warn_of_password
 from heterobandits.cli.workers import supervised
 from heterobandits.errors import InvalidInput
 from heterobandits.web import COUNTED
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DATABASE = "campaigns.db"
 PORT = 8765
 WAITING = 1024  # connections that wait to be accepted
+MOST_FILES = 65_536  # that a server asks to have open at once
 LAST_SECONDS = 20  # that requests have to come to an end
 
 
@@ -32,7 +34,8 @@ def serve(
         str,
         typer.Option(
             envvar="HETEROBANDITS_DATABASE",
-            help="The file with the campaigns, or postgresql://user:password@host/database.",
+            help=DATABASE_HELP,
+            callback=warn_of_password,
             metavar="FILE|URL",
             show_envvar=True,
         ),
@@ -129,17 +132,28 @@ def demo_links(store: "Store") -> list[tuple[str, str]]:
     return made
 
 
-def answer(place: socket.socket, database: str, owner_hash: str, demo: bool) -> None:
+def answer(place: socket.socket, database: str, owner_hash: str | None, demo: bool) -> None:
     """Answer requests until a signal comes; those that have begun come to their end."""
     import uvicorn
 
     from heterobandits.campaigns.log import Log
     from heterobandits.campaigns.store import Store
     from heterobandits.web.app import create_app
+    from heterobandits.web.connections import Bounded, Limits
+
+    class Connection(Bounded):
+        """One of this server's."""
+
+        limits = Limits(connections=open_files() // 2)
+
+        @property
+        def ending(self) -> bool:  # type: ignore[override]
+            return server.should_exit
 
     with Store(database) as store:
         settings = uvicorn.Config(
             create_app(Log(store), owner_hash, demo),
+            http=Connection,
             access_log=False,  # the address of a link is its key
             log_level="warning",
             server_header=False,
@@ -154,6 +168,16 @@ def answer(place: socket.socket, database: str, owner_hash: str, demo: bool) -> 
         # uvicorn ends in order at a signal, and then raises it once more for whoever was there before
         signal.signal(signal.SIGTERM, end)
         server.run(sockets=[place])
+
+
+def open_files() -> int:
+    """How many files and connections this process may have open at once: as many as it is allowed to allow itself."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+    return allowed
 
 
 def listening(host: str, port: int, shared: bool = False) -> socket.socket:

@@ -13,17 +13,16 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from heterobandits.campaigns.events import now
+from heterobandits.campaigns.events import SERVER, now
 from heterobandits.campaigns.log import Log
-from heterobandits.campaigns.service import TOKEN_BYTES, token_hash
+from heterobandits.campaigns.service import OWNER, TOKEN_BYTES, token_hash
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.store import Store, UnknownCampaign
 from heterobandits.errors import InvalidInput
 from heterobandits.web.problems import Forbidden, NotAdmitted, NotFound
 
-SERVER = "server"  # the role of who holds the server's own token: everything
 ANYONE = frozenset({"anyone"})
-ALONE = frozenset({SERVER})
+ALONE = frozenset({SERVER})  # the role of who holds the server's own token: everything
 OWNERS = frozenset({SERVER, "owner"})
 PLANNERS = OWNERS | {"planner"}
 REPORTERS = PLANNERS | {"reporter"}
@@ -70,6 +69,7 @@ API: Table = {
 PAGES: Table = {
     ("GET", "/"): ANYONE,
     ("GET", "/enter/{token}"): ANYONE,
+    ("POST", "/enter/{token}"): ANYONE,
     ("POST", "/leave"): ANYONE,
     ("GET", "/static/{name}"): ANYONE,
     ("GET", "/new"): ALONE,
@@ -106,37 +106,38 @@ PAGES: Table = {
 }
 ALLOWED = API | PAGES
 
-OWNER = "owner"  # the setting that has the hash of the server's token, and who it says it is
 VARIABLE = "HETEROBANDITS_OWNER_TOKEN"
+OWNERS_TOKEN = f"hb_{OWNER}_"  # how those begin that are made here
 LEAST_TOKEN = 32  # letters of a token that somebody made up
 TOKEN = re.compile(r"hb_([0-9a-f]{12})_([0-9a-f]{1,64})_[\w-]{1,100}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: what it is called, its role, and for a link its campaign and perhaps the one agent it is for, and its id."""
+    """Who asks: what it is called, its role, and for a link its campaign and perhaps the one agent it is for, its id and its end."""
 
     who: str
     role: str
     campaign: str | None = None
     agent: int | None = None
     link: str = SERVER
+    expires: str | None = None
 
 
 class Gate:
     """Who holds which token. Any number of threads may ask."""
 
-    def __init__(self, log: Log, owner_hash: str) -> None:
+    def __init__(self, log: Log, stated_hash: str | None) -> None:
         self._log = log
-        self._owner_hash = owner_hash
+        self._stated_hash = stated_hash
 
     def caller(self, token: str) -> Caller | None:
         """Who holds this token; None if it opens nothing, or nothing any more."""
         hashed = token_hash(token)
-        if same(hashed, self._owner_hash):
+        if self._owns(token, hashed):
             return Caller(OWNER, SERVER)
         found = TOKEN.fullmatch(token)
-        if found is None:
+        if found is None or not self._log.may_open(found[1], hashed):
             return None
         try:
             link = self._log.state(found[1]).links.get(found[2])
@@ -144,7 +145,14 @@ class Gate:
             return None
         if link is None or not same(hashed, link.token_hash) or not link.holds(now()):
             return None
-        return Caller(link.name, link.role, found[1], link.agent, link.id)
+        return Caller(link.name, link.role, found[1], link.agent, link.id, link.expires)
+
+    def _owns(self, token: str, hashed: str) -> bool:
+        """Whether a token is the server owner's: the one that was stated, or else the one in the store, which may be replaced."""
+        known = self._stated_hash
+        if known is None and token.startswith(OWNERS_TOKEN):
+            known = self._log.store.setting(OWNER)
+        return known is not None and same(hashed, known)
 
     def admitted(
         self, token: str | None, method: str, route: str, campaign: str | None
@@ -194,23 +202,29 @@ def check_agent(caller: Caller, agent: int) -> None:
 
 def new_token() -> str:
     """A token for the owner of a server."""
-    return f"hb_{OWNER}_{secrets.token_urlsafe(TOKEN_BYTES)}"
+    return OWNERS_TOKEN + secrets.token_urlsafe(TOKEN_BYTES)
 
 
-def owner_of(store: Store, stated: str | None) -> tuple[str, str | None]:
-    """The hash of the owner's token, and the token itself if it was made now: it cannot be read again."""
+def owner_of(store: Store, stated: str | None) -> tuple[str | None, str | None]:
+    """The hash of the owner's token if one is stated, and the token itself if it was made now: it cannot be read again."""
     if stated:
         if len(stated) < LEAST_TOKEN or not stated.isascii() or not stated.isprintable():
             raise InvalidInput(
                 f"{VARIABLE} has {len(stated)} letters: at least {LEAST_TOKEN} that are hard to guess, in ASCII"
             )
         return token_hash(stated), None
-    known = store.setting(OWNER)
-    if known is not None:
-        return known, None
+    if store.setting(OWNER) is not None:
+        return None, None
     token = new_token()
     settled = store.settle(OWNER, token_hash(token))
-    return settled, token if settled == token_hash(token) else None
+    return None, token if settled == token_hash(token) else None
+
+
+def renew_owner(store: Store) -> str:
+    """A new token for the owner of a server, in place of the one that the store knows, which opens nothing any more."""
+    token = new_token()
+    store.replace(OWNER, token_hash(token))
+    return token
 
 
 class Slowing:
@@ -255,6 +269,8 @@ def network(address: str | None) -> str:
         found = ipaddress.ip_address(address or "")
     except ValueError:
         return "unknown"
-    if found.version == 4:
+    if isinstance(found, ipaddress.IPv4Address):
         return str(found)
+    if found.ipv4_mapped is not None:  # as a server on :: sees those of version 4
+        return str(found.ipv4_mapped)
     return str(ipaddress.ip_network(f"{found}/64".replace(f"%{found.scope_id}", ""), strict=False))

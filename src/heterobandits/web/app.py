@@ -1,10 +1,11 @@
 """The app: all routes over a log of campaigns, behind the gate, and their description as OpenAPI."""
 
+import gc
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -20,6 +21,8 @@ from heterobandits.web import (
     routes_server,
 )
 from heterobandits.web.access import ALLOWED, ANYONE, Gate, Slowing
+from heterobandits.web.budgets import Budgets
+from heterobandits.web.computing import QUICK, Places
 from heterobandits.web.metrics import Counted, Metrics
 from heterobandits.web.problems import KINDS, MEDIA, ProblemDetails
 from heterobandits.web.site import (
@@ -36,7 +39,10 @@ from heterobandits.web.site.paging import handle_errors
 
 ROUTERS = (routes_server, routes_campaigns, routes_rounds, routes_knowledge, routes_links)
 PAGES = (entering, making, knowing, planning, reporting, ahead, proving, managing)
-THREADS = 2  # that answer requests: more would take the interpreter from whoever holds the database
+THREADS = 2 * QUICK  # that answer requests: so many compute, and so many look meanwhile who asks
+SWITCH = (
+    0.0002  # seconds after which a thread gives way to another: a request changes threads often
+)
 SCHEMAS = "#/components/schemas/"
 PROBLEM = {MEDIA: {"schema": {"$ref": f"{SCHEMAS}ProblemDetails"}}}
 KEY = {
@@ -56,8 +62,11 @@ CAMPAIGN = {
 }
 
 
-def create_app(log: Log, owner_hash: str, demo: bool = False) -> FastAPI:
-    """The app over these campaigns; who holds the token with this hash owns the server. A demo says so on every page."""
+def create_app(log: Log, owner_hash: str | None, demo: bool = False) -> FastAPI:
+    """The app over these campaigns. A demo says so on every page.
+
+    Who holds the token with this hash owns the server; without one, who holds the token whose hash is in the store.
+    """
     app = FastAPI(
         title="heterobandits",
         version=version("heterobandits"),
@@ -73,7 +82,8 @@ def create_app(log: Log, owner_hash: str, demo: bool = False) -> FastAPI:
     app.state.slowing = Slowing()
     app.state.metrics = Metrics()
     app.state.demo = demo
-    app.state.long = anyio.CapacityLimiter(1)
+    app.state.places = Places()
+    app.state.budgets = Budgets()
     for module in (*ROUTERS, *PAGES):
         app.include_router(module.router)
     handle_errors(app)
@@ -84,9 +94,14 @@ def create_app(log: Log, owner_hash: str, demo: bool = False) -> FastAPI:
 
 @asynccontextmanager
 async def few_threads(app: FastAPI) -> AsyncIterator[None]:
-    """Within, few threads answer requests."""
+    """Within, few threads answer requests, and none holds the interpreter for long: neither to compute nor to look for garbage."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    gc.freeze()  # what was loaded stays, and need not be looked through while all wait
     yield
+    gc.unfreeze()
+    sys.setswitchinterval(before)
 
 
 def described(app: FastAPI) -> dict[str, Any]:

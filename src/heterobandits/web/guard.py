@@ -5,7 +5,6 @@ Nothing of a body is read before its sender is known, and a route that is not in
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -18,21 +17,21 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.events import SERVER
 from heterobandits.campaigns.inputs import plain
 from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.log import Request as Asker
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.web.access import Caller, Gate, Slowing, is_open
+from heterobandits.web.computing import GONE, in_turn
 from heterobandits.web.problems import NotAdmitted, NotFound
-from heterobandits.web.reading import check_json, check_queries, fields_of, placed
+from heterobandits.web.reading import Read, check_queries, fields_of, placed, said_by
 
 ROUTE = "heterobandits.route"  # where a request keeps the template of its path
 MOST_BODY = 1_000_000
 MOST_IMPORT = 20_000_000
 IMPORT = "/api/campaigns/import"
-SLOW = 0.5  # seconds that a body takes, after which it is looked once more who sends it: a link may have ended
-GONE = 499  # the status that is counted for whoever left before all was said, as others count it
 TAG = re.compile(r'(?:W/)?"(\d{1,18})"')
 
 Made = TypeVar("Made")
@@ -74,7 +73,7 @@ class Guarded(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What handles a request, once it is admitted."""
-        handle = super().get_route_handler()
+        handle = in_turn(self, super().get_route_handler())
         route = self.path_format
         most = MOST_IMPORT if route == IMPORT else MOST_BODY
         fields = fields_of(self)
@@ -90,17 +89,16 @@ class Guarded(APIRoute):
             known = state if request.method == "GET" and unchanged(request, state) else None
             if known is not None and of_campaign:
                 return not_again(known)
-            bounded = Request(request.scope, within(request.receive, most))
-            began = time.monotonic()
+            bounded = Read(request.scope, within(request.receive, most))
             try:
                 bounded.state.asked = await asked(bounded, caller, state)
+                if caller.role == SERVER:  # whose token may have been replaced meanwhile
+                    await admit(request, route, bearer(request))
             except ClientDisconnect:
                 return Response(status_code=GONE)
-            if time.monotonic() - began > SLOW:
-                again = await admit(request, route, bearer(request))
-                bounded.state.asked = await asked(bounded, *again)
             if fields.body and bounded.state.asked.body:
-                check_json(bounded.state.asked.body, request.headers.get("content-type", ""))
+                media = request.headers.get("content-type", "")
+                bounded.said = await said_by(bounded.state.asked.body, media)
             try:
                 answer = await handle(bounded)
             except InvalidInput as error:
@@ -153,7 +151,7 @@ async def asked(request: Request, caller: Caller, state: State | None) -> Asked:
     digest = service.digest_of(
         request.method, request.url.path, request.url.query, conditions, body.hex()
     )
-    asker = Asker(caller.who, key, digest)
+    asker = Asker(caller.who, key, digest, caller.link)
     return Asked(request.app.state.log, caller, state, asker, body, base_of(request))
 
 

@@ -5,10 +5,12 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from heterobandits.web import COUNTED
 from heterobandits.web.guard import ROUTE
+from heterobandits.web.problems import NOT_GUESSED
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
@@ -48,7 +50,7 @@ class Metrics:
 
 
 class Counted:
-    """An app whose requests are counted."""
+    """An app whose requests are counted, and whose answers are of no other type than they say."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -65,6 +67,7 @@ class Counted:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                MutableHeaders(scope=message).setdefault(*NOT_GUESSED)
             await send(message)
 
         try:

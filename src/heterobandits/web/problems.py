@@ -1,6 +1,8 @@
 """Errors as RFC 9457 problem details: one table of what an error is called and which status it has."""
 
 import json
+import logging
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from heterobandits.campaigns.folding import AlreadyTold
+from heterobandits.campaigns.folding import AlreadyTold, LinkEnded
 from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.log import KeyReused
 from heterobandits.campaigns.service import Stale
@@ -19,6 +21,10 @@ from heterobandits.errors import InvalidInput, shown
 from heterobandits.web.shapes import Current, FieldError
 
 MEDIA = "application/problem+json"
+NOT_GUESSED = ("X-Content-Type-Options", "nosniff")  # with every answer
+MOST_ERRORS = 100  # that are named at once
+OUTPUT = logging.getLogger(__name__)  # goes to stderr
+WHY_ELSEWHERE = "the server's output says why"
 RETRY_SECONDS = 2  # when the database may be back
 
 
@@ -50,6 +56,14 @@ class Busy(InvalidInput):
     """Too much is asked at once."""
 
 
+class TooMany(InvalidInput):
+    """A link has written too much; after so many seconds it may again."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class Refused(InvalidInput):
     """An error of a visit, with what is known of the visit now."""
 
@@ -71,6 +85,7 @@ class Kind(NamedTuple):
 KINDS = (  # the first that fits
     Kind(Malformed, 400, "malformed", "The body is not JSON"),
     Kind(NotAdmitted, 401, "not-admitted", "A link's token is needed"),
+    Kind(LinkEnded, 401, "not-admitted", "A link's token is needed"),
     Kind(Forbidden, 403, "forbidden", "The link does not allow this"),
     Kind(UnknownCampaign, 404, "not-found", "Not there"),
     Kind(NotFound, 404, "not-found", "Not there"),
@@ -80,6 +95,7 @@ KINDS = (  # the first that fits
     Kind(TooLarge, 413, "too-large", "The body is too large"),
     Kind(WrongMedia, 415, "wrong-media", "The body is not sent as JSON"),
     Kind(KeyReused, 422, "key-reused", "The idempotency key is of another request"),
+    Kind(TooMany, 429, "too-many", "Too much was written"),
     Kind(StoreUnavailable, 503, "unavailable", "The database cannot be used now"),
     Kind(Busy, 503, "busy", "Too much is asked at once"),
     Kind(InvalidInput, 422, "invalid-input", "The input cannot be used"),
@@ -120,12 +136,25 @@ def answered(error: InvalidInput, path: str) -> Response:
     if isinstance(error, Wrong):
         more["errors"] = [{"path": place, "message": message} for place, message in error.errors]
     kind = kind_of(error)
-    headers = {}
+    headers = retry_after(error)
     if kind.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if kind.status == 503:
-        headers["Retry-After"] = str(RETRY_SECONDS)
-    return problem(kind.status, kind.name, kind.title, str(error), path, headers, **more)
+    return problem(kind.status, kind.name, kind.title, told(error), path, headers, **more)
+
+
+def told(error: InvalidInput) -> str:
+    """What is said of an error. Which database it is, and what that says itself, only the server's output says."""
+    if not isinstance(error, StoreUnavailable):
+        return str(error)
+    OUTPUT.warning("%s", error)
+    return f"the database cannot be used now: {error.why or WHY_ELSEWHERE}"
+
+
+def retry_after(error: InvalidInput) -> dict[str, str]:
+    """The header that says when to ask again, if that helps."""
+    if isinstance(error, TooMany):
+        return {"Retry-After": str(math.ceil(error.seconds))}
+    return {"Retry-After": str(RETRY_SECONDS)} if kind_of(error).status == 503 else {}
 
 
 def kind_of(error: InvalidInput) -> Kind:
@@ -183,15 +212,15 @@ async def _of_fields(request: Request, error: Exception) -> Response:
         return answered(
             NotFound(f"there is nothing at {shown(request.url.path, 200)}"), request.url.path
         )
-    errors: list[tuple[str, str]] = []
-    for one in found:
+    errors: dict[str, str] = {}  # places by what is said of them
+    for one in found[:MOST_ERRORS]:
         where = place(tuple(part for part in one["loc"] if not _is_branch(part)))
         said = one["msg"][:1].lower() + one["msg"][1:]
         given = "" if one["type"] == "missing" else f" is {shown(one.get('input'))}"
-        message = f"{where}{given}: {said}"
-        if all(message != text for _, text in errors):
-            errors.append((where, message))
-    return answered(Wrong(errors), request.url.path)
+        errors.setdefault(f"{where}{given}: {said}", where)
+    return answered(
+        Wrong([(where, message) for message, where in errors.items()]), request.url.path
+    )
 
 
 def _is_branch(part: Any) -> bool:
@@ -214,4 +243,5 @@ async def _unforeseen(request: Request, error: Exception) -> Response:
     """Nothing of the error itself is said: what went wrong stands in the server's own output."""
     title = "The server failed"
     detail = "something unforeseen happened; the server's output says what"
-    return problem(500, "failed", title, detail, request.url.path)
+    headers = dict([NOT_GUESSED])  # no other is put around this one
+    return problem(500, "failed", title, detail, request.url.path, headers)

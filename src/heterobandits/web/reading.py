@@ -7,13 +7,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
+from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 
 from heterobandits.campaigns.inputs import Wrong
 from heterobandits.errors import InvalidInput, json_from, shown, unknown
-from heterobandits.web.problems import Malformed, WrongMedia
+from heterobandits.web.problems import MOST_ERRORS, Malformed, WrongMedia
 
+LONG = 16_000  # bytes of a body that the event loop does not read itself
 SUBJECT = re.compile(r"(?:unknown )?(\w+) ", re.ASCII)
 
 
@@ -39,27 +42,41 @@ def fields_of(route: APIRoute) -> Fields:
 def check_queries(given: Mapping[str, Any], known: frozenset[str]) -> None:
     """Refuse a query that the route does not know: misspelt, it would do something else than was meant."""
     names = sorted(known)
-    strange = [name for name in given if name not in known]
+    strange = [name for name in given if name not in known][:MOST_ERRORS]
     if not names and strange:
         raise Wrong([(name, f"unknown query {shown(name)}: this has none") for name in strange])
     if strange:
         raise Wrong([(name, str(unknown("query", name, names))) for name in strange])
 
 
-def check_json(body: bytes, kind: str) -> None:
-    """Refuse a body that is not called JSON, or says something twice; what is no JSON at all, the route refuses."""
+class Read(Request):
+    """A request whose body is not read again, once it is known what it says."""
+
+    said: Any = None
+
+    async def json(self) -> Any:
+        """What the body says."""
+        return await super().json() if self.said is None else self.said
+
+
+async def said_by(body: bytes, kind: str) -> Any:
+    """What a body says, if it is called JSON and says nothing twice; None for what is no JSON at all, which the route refuses.
+
+    A long one is read in a thread: others are answered meanwhile.
+    """
     media = kind.partition(";")[0].strip().lower()
     if media != "application/json" and not re.fullmatch(r"application/\S+\+json", media):
         given = f"is {shown(kind)}" if kind else "is missing"
         raise WrongMedia(f"Content-Type {given}: send Content-Type: application/json")
     try:
-        json_from(body.decode())
+        text = body.decode()
+        return await run_in_threadpool(json_from, text) if len(body) > LONG else json_from(text)
     except InvalidInput as error:
         raise Malformed(f"the body cannot be used: {error}") from None
     except UnicodeDecodeError:
         raise Malformed("the body is not JSON: it is not UTF-8") from None
     except (ValueError, RecursionError):
-        return
+        return None
 
 
 def placed(error: InvalidInput, names: frozenset[str]) -> InvalidInput:

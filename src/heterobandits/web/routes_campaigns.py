@@ -1,9 +1,10 @@
 """Routes of a campaign as a whole: made, listed, changed, noted, exported and imported."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
+from fastapi import Request as HttpRequest
 from starlette.responses import JSONResponse, StreamingResponse
 
 from heterobandits.campaigns import service
@@ -14,11 +15,13 @@ from heterobandits.campaigns.spreadsheets import visits_csv
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.web import bodies, shapes, views
+from heterobandits.web.computing import beside, computed
 from heterobandits.web.guard import Asking, Guarded, headers
 from heterobandits.web.replies import one_change, reply
 
 NDJSON = "application/x-ndjson"
 AT_ONCE = 1000  # events that are read at once
+EXPORTED = 250  # events that are exported in one turn
 POLICY = ("policy", "delta", "memory")
 REPORTS = tuple(bodies.ReportsBody.model_fields)
 
@@ -49,15 +52,21 @@ def create_campaign(asked: Asking, body: bodies.CampaignBody) -> Response:
         "requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
     },
 )
-def import_campaign(asked: Asking) -> Response:
-    """A campaign that was exported, with the same events; one that is here already goes on from where it stands."""
+def import_campaign(
+    asked: Asking,
+    keep_links: Annotated[bool, Query(description="Let the links of the file open here")] = False,
+) -> Response:
+    """A campaign that was exported, with the same events; one that is here already goes on from where it stands.
+
+    The links that come with it are revoked here, unless they are kept: whoever wrote the file knows their tokens.
+    """
     try:
         text = asked.body.decode()
     except UnicodeDecodeError:
         raise InvalidInput(
             "the body is not UTF-8: a file of events, a line of JSON for each"
         ) from None
-    done = service.import_events(asked.log, asked.asker, text)
+    done = service.import_events(asked.log, asked.asker, text, keep_links=keep_links)
     state = views.after(asked.log, done)
     return reply(state, views.campaign(state), 201 if done.events else 200)
 
@@ -174,21 +183,26 @@ def read_events(
     response_class=StreamingResponse,
     responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
 )
-def export_campaign(asked: Asking) -> Response:
+async def export_campaign(request: HttpRequest, asked: Asking) -> Response:
     """All events, a line of JSON for each: what `import` takes."""
     name = f'attachment; filename="{asked.id}.ndjson"'
     return StreamingResponse(
-        exported(asked.log, asked.state),
+        exported(request, asked.log, asked.state),
         media_type=NDJSON,
         headers=headers(asked.state) | {"Content-Disposition": name},
     )
 
 
-def exported(log: Log, state: State) -> Iterator[str]:
-    """All lines of a campaign as it stood, some at a time: a long season need not be held in memory."""
-    for after in range(0, state.number, AT_ONCE):
-        found = service.history(log, state.campaign, after, min(after + AT_ONCE, state.number))
-        yield "".join(f"{line(event)}\n" for event in found)
+async def exported(request: HttpRequest, log: Log, state: State) -> AsyncIterator[str]:
+    """All lines of a campaign as it stood, some at a time: a long season need not be held in memory, and others have their turn."""
+    for after in range(0, state.number, EXPORTED):
+        yield await beside(request, lines, log, state, after, min(after + EXPORTED, state.number))
+
+
+def lines(log: Log, state: State, after: int, upto: int) -> str:
+    """The events after a number, up to another, a line of JSON for each."""
+    found = service.history(log, state.campaign, after, upto)
+    return "".join(f"{line(event)}\n" for event in found)
 
 
 @router.get(
@@ -196,8 +210,10 @@ def exported(log: Log, state: State) -> Iterator[str]:
     response_class=Response,
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
-def read_visits(asked: Asking) -> Response:
+async def read_visits(request: HttpRequest, asked: Asking) -> Response:
     """All visits for a spreadsheet."""
     name = f'attachment; filename="{asked.id}.csv"'
-    more = headers(asked.state) | {"Content-Disposition": name}
-    return Response(visits_csv(asked.state), headers=more, media_type="text/csv; charset=utf-8")
+    state = asked.state
+    more = headers(state) | {"Content-Disposition": name}
+    text = await computed(request, state, lambda: visits_csv(state), state.number)
+    return Response(text, headers=more, media_type="text/csv; charset=utf-8")

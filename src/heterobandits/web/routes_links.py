@@ -26,7 +26,9 @@ def issue_link(asked: Asking, body: bodies.LinkBody) -> Response:
     known: str | None = None if done.repeated else token
     link = views.link(state, state.links[done.events[0].body["link"]])
     url = None if known is None else address(asked.base, known)
-    return reply(state, {**link, "url": url, "token": known}, 201)
+    answer = reply(state, {**link, "url": url, "token": known}, 201)
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
 
 
 @router.delete("/api/campaigns/{campaign}/links/{link}", response_model=shapes.Link)

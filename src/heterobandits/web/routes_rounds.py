@@ -3,7 +3,6 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.folding import AlreadyTold
@@ -15,7 +14,7 @@ from heterobandits.errors import InvalidInput
 from heterobandits.ranges import MOST
 from heterobandits.web import bodies, shapes, views
 from heterobandits.web.access import check_agent
-from heterobandits.web.computing import computed
+from heterobandits.web.computing import beside, computed
 from heterobandits.web.guard import Asked, Asking, Guarded, found, seen_from
 from heterobandits.web.problems import Refused
 from heterobandits.web.replies import reply
@@ -54,7 +53,7 @@ async def plan_round(
     state = asked.state
     if preview:
         return await computed(request, state, lambda: reply(state, views.preview(state, given)))
-    return await run_in_threadpool(planned, asked, given)
+    return await beside(request, planned, asked, given)
 
 
 def planned(asked: Asked, given: dict[str, Any]) -> Response:
@@ -86,7 +85,7 @@ def close_round(asked: Asking, round: int) -> Response:
 async def explain_round(request: Request, asked: Asking, round: int) -> Response:
     """Why a round sent each agent where it was planned to go, from what was known then."""
     at = found(asked.state.round, round)
-    return await computed(request, asked.state, lambda: explained(asked, at))
+    return await computed(request, asked.state, lambda: explained(asked, at), at.event)
 
 
 def explained(asked: Asked, at: Round) -> Response:
@@ -137,10 +136,10 @@ def tell_outcome(
     where = (asked.log, asked.id, asked.asker, at.number, outcome)
     try:
         if if_match is None:
-            done = service.report(*where)
+            done = service.report(*where, role=asked.caller.role)
         else:
             check_seen(asked, seen)
-            done = service.correct(*where, seen)
+            done = service.correct(*where, seen, role=asked.caller.role)
     except InvalidInput as error:
         raise refused(asked, at, key, error, if_match is not None) from None
     state = views.after(asked.log, done)

@@ -6,7 +6,6 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from heterobandits.campaigns.store import StoreUnavailable
 from heterobandits.provenance import version
 from heterobandits.web import shapes
-from heterobandits.web.access import OWNER
 from heterobandits.web.guard import Guarded
 from heterobandits.web.metrics import MEDIA
 
@@ -22,7 +21,7 @@ router = APIRouter(route_class=Guarded)
 def health(request: Request) -> Response:
     """Whether the server can do its work."""
     try:
-        request.app.state.log.store.setting(OWNER)
+        request.app.state.log.store.check()
         state, status = "ok", 200
     except StoreUnavailable:  # which one and why is not for everybody
         state, status = "unavailable", 503

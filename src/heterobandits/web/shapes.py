@@ -137,7 +137,10 @@ class Assignment(TypedDict):
 
 
 class Visit(TypedDict):
-    """A visit and what is known of it: `waits` for its outcome, was `missing`, or has successes of tests, by an event."""
+    """A visit and what is known of it: `waits` for its outcome, was `missing`, or has successes of tests, by an event.
+
+    `far` if it had more tests than planned, or not half as many.
+    """
 
     round: int
     agent: str
@@ -149,6 +152,8 @@ class Visit(TypedDict):
     successes: int | None
     tests: int | None
     event: int | None
+    tests_planned: int
+    far: bool
 
 
 class Round(TypedDict):
@@ -162,10 +167,11 @@ class Round(TypedDict):
     circumstances: Circumstances
     assignments: list[Assignment]
     visits: list[Visit]
+    warnings: list[str]
 
 
 class Price(TypedDict):
-    """What a constraint costs, in detections that are expected less."""
+    """What a constraint costs, in detections: those that the plan without it is expected to make more, or less if negative."""
 
     kind: str
     agent_id: str | None
@@ -230,6 +236,7 @@ class Why(TypedDict):
     runner_up: str | None
     runner_up_index: Number
     flip_index: Number
+    changed: bool
 
 
 class Explanations(TypedDict):
@@ -253,6 +260,7 @@ class Estimate(TypedDict):
     id: str
     name: str
     retired: bool
+    changed: bool
     estimate: float
     lower: float
     upper: float
@@ -312,11 +320,12 @@ class Shadowed(TypedDict):
 
 
 class Shadow(TypedDict):
-    """What another policy would have planned: the `differ`ences, out of all that was planned."""
+    """What another policy would have planned: the `differ`ences, out of all that was planned; `tied` more do only in ties."""
 
     policy: str
     rounds: int
     differ: int
+    tied: int
     differences: list[Shadowed]
     sentences: list[str]
 
@@ -333,6 +342,7 @@ class Projection(TypedDict):
     rotation: float
     best_known: float
     best_known_se: float
+    warnings: list[str]
 
 
 class Worth(TypedDict):
@@ -357,6 +367,7 @@ class Event(TypedDict):
     key: str | None
     previous: str
     hash: str
+    link: str | None
 
 
 class Events(TypedDict):

@@ -5,16 +5,20 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from heterobandits.campaigns import plans, service
+from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.answers import answers as answers_of
 from heterobandits.campaigns.answers import estimates as estimates_of
+from heterobandits.campaigns.answers import together
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.folding import policy_body
 from heterobandits.campaigns.log import Done, Log
 from heterobandits.campaigns.prices import prices as prices_of
 from heterobandits.campaigns.reasons import reason_of, to_json
 from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.shadows import differs
 from heterobandits.campaigns.shadows import shadow as shadow_of
 from heterobandits.campaigns.state import Link, State, id_of
+from heterobandits.campaigns.story import is_far
 from heterobandits.plans import Explanation
 from heterobandits.web import shapes
 
@@ -132,7 +136,14 @@ def current(told: Told | None) -> shapes.Current:
 
 def visit(state: State, at: Round, which: tuple[int, int]) -> shapes.Visit:
     """A visit of a round."""
-    return {"round": at.number, **pair(state, *which), **current(at.told.get(which))}
+    known, planned = current(at.told.get(which)), tests_planned(state, which[0], at)
+    return {
+        "round": at.number,
+        **pair(state, *which),
+        **known,
+        "tests_planned": planned,
+        "far": is_far(known["tests"], planned),
+    }
 
 
 def round_entry(at: Round) -> shapes.RoundEntry:
@@ -160,6 +171,7 @@ def round(log: Log, state: State, number: int) -> shapes.Round:
         "circumstances": circumstances(state, body),
         "assignments": assignments(state, body),
         "visits": [visit(state, at, which) for which in at.sent],
+        "warnings": together(state, at),
     }
 
 
@@ -209,6 +221,7 @@ def why(state: State, number: int, at: Round, told: Explanation) -> shapes.Why:
         "index": number_of(told.index),
         "runner_up_index": number_of(told.runner_up_index),
         "flip_index": number_of(told.flip_index),
+        "changed": told.changed,
     }
 
 
@@ -224,6 +237,7 @@ def estimates(state: State) -> shapes.Estimates:
             "id": id_of("arm", one.arm),
             "name": one.name,
             "retired": one.retired,
+            "changed": one.changed,
             "estimate": one.estimate,
             "lower": one.lower,
             "upper": one.upper,
@@ -272,7 +286,7 @@ def shadow(log: Log, state: State, policy: str, delta: float | None) -> shapes.S
     """What another policy would have planned, where that is something else."""
     found = shadow_of(log, state.campaign, policy, delta)
     differences: list[shapes.Shadowed] = []
-    for one in found.rounds:
+    for one in filter(differs, found.rounds):
         for number, (planned, other) in enumerate(zip(one.planned, one.other, strict=True)):
             if planned != other:
                 differences.append(
@@ -290,6 +304,7 @@ def shadow(log: Log, state: State, policy: str, delta: float | None) -> shapes.S
         "policy": found.policy,
         "rounds": len(found.rounds),
         "differ": found.differ,
+        "tied": found.tied,
         "differences": differences,
         "sentences": list(found.sentences),
     }
@@ -298,7 +313,8 @@ def shadow(log: Log, state: State, policy: str, delta: float | None) -> shapes.S
 def projection(found: Any) -> shapes.Projection:
     """The rest of the season."""
     names = shapes.Projection.__annotations__
-    return cast(shapes.Projection, {name: getattr(found, name) for name in names})
+    made = {name: getattr(found, name) for name in names}
+    return cast(shapes.Projection, made | {"warnings": list(found.warnings)})
 
 
 def events(found: Iterable[Event]) -> list[shapes.Event]:

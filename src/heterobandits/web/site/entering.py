@@ -9,13 +9,16 @@ from heterobandits.campaigns.events import now
 from heterobandits.campaigns.finding import Found, all_found, found
 from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.log import Request as Asker
-from heterobandits.web.access import OWNER, Caller, Gate
+from heterobandits.campaigns.service import OWNER
+from heterobandits.campaigns.state import moment
+from heterobandits.web.access import Caller, Gate
 from heterobandits.web.guard import Asked, base_of, slow_down
 from heterobandits.web.problems import NotFound
 from heterobandits.web.site.paging import (
     COOKIE,
     KINDS_OF_FILES,
     LONGEST,
+    OF_HOST,
     Paged,
     files,
     home,
@@ -25,7 +28,8 @@ from heterobandits.web.site.paging import (
     tokens_of,
 )
 
-HELD = re.compile(COOKIE.format(f"({OWNER}|[0-9a-f]{{12}})"))
+MOST_LINKS = 20  # of a browser that the list of campaigns looks at
+HELD = re.compile(f"(?:{OF_HOST})?" + COOKIE.format(f"({OWNER}|[0-9a-f]{{12}})"))
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
@@ -35,24 +39,76 @@ async def enter(request: Request, token: str) -> Response:
     """Where a link leads: its token becomes a cookie, and leaves the address bar.
 
     The page goes on by itself. A plain redirect would not do: after a link in a message, which is another site, browsers send no
-    strict cookie until a page of our own has asked for the next.
+    strict cookie until a page of our own has asked for the next. So who comes from another site first asks here once more,
+    this time with all that the browser holds; and what is in somebody's hands already is not replaced unasked.
     """
+    gate: Gate = request.app.state.gate
+    caller = await run_in_threadpool(gate.caller, token)
+    if caller is None:
+        return await opens_nothing(request)
+    log: Log = request.app.state.log
+    name = await run_in_threadpool(named, log, caller)
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        answer = page(request, "enter.html", to="?here", name=name, who=caller)
+    else:
+        other = await run_in_threadpool(in_force, gate, request, caller)
+        if other is not None and other.link != caller.link:
+            its = await run_in_threadpool(named, log, other)
+            answer = page(request, "replace.html", links=((other, its), (caller, name)), to=start(other))  # fmt: skip
+            answer.headers["Referrer-Policy"] = "strict-origin"  # which forms need, and no more
+            return answer
+        answer = page(request, "enter.html", to=start(caller), name=name, who=caller)
+        hold(answer, request, caller, token)
+    answer.headers["Referrer-Policy"] = "no-referrer"  # the address is the key
+    return answer
+
+
+@router.post("/enter/{token}")
+async def replace(request: Request, token: str) -> Response:
+    """The same for somebody who was asked, and wants this link in place of the other."""
     caller = await run_in_threadpool(request.app.state.gate.caller, token)
     if caller is None:
-        await slow_down(request)
-        return page(request, "enter.html", status=404, to=None, name=None, who=None)
-    name = await run_in_threadpool(named, request.app.state.log, caller)
-    answer = page(request, "enter.html", to=start(caller), name=name, who=caller)
-    answer.headers["Referrer-Policy"] = "no-referrer"  # the address is the key
+        return await opens_nothing(request)
+    answer = seen_again(start(caller))
+    answer.headers["Referrer-Policy"] = "no-referrer"
+    hold(answer, request, caller, token)
+    return answer
+
+
+async def opens_nothing(request: Request) -> Response:
+    """What is said to somebody with a bad link, after a while."""
+    await slow_down(request)
+    return page(request, "enter.html", status=404, to=None, name=None, who=None)
+
+
+def in_force(gate: Gate, request: Request, caller: Caller) -> Caller | None:
+    """Who this browser is where a link leads, before it is opened: by the link of that campaign, or the server's owner's."""
+    owners = (OWNER,) if caller.campaign is None else (caller.campaign, OWNER)
+    found = (gate.caller(token) for token in tokens_of(request, *owners))
+    return next((one for one in found if one is not None), None)
+
+
+def hold(answer: Response, request: Request, caller: Caller, token: str) -> None:
+    """Let the browser hold a link, as long as that may be used."""
+    left = LONGEST if caller.expires is None else seconds_between(now(), caller.expires)
+    secure = base_of(request).startswith("https")
     answer.set_cookie(
-        COOKIE.format(caller.campaign or OWNER),
+        (OF_HOST if secure else "") + COOKIE.format(caller.campaign or OWNER),
         token,
-        max_age=LONGEST,
-        secure=base_of(request).startswith("https"),
+        max_age=max(0, min(LONGEST, left)),
+        secure=secure,
         httponly=True,
         samesite="strict",
     )
-    return answer
+
+
+def seconds_between(one: str, other: str) -> int:
+    """The whole seconds from one time to another.
+
+    >>> seconds_between("2026-03-01T09:30:00Z", "2026-03-01T09:31:01.5Z")
+    61
+    """
+    return int((moment(other) - moment(one)).total_seconds())
 
 
 def named(log: Log, caller: Caller) -> str | None:
@@ -64,8 +120,9 @@ def named(log: Log, caller: Caller) -> str | None:
 async def leave(request: Request) -> Response:
     """Forget the links that this browser holds."""
     answer = seen_again("/")
-    for name in held(request):
-        answer.delete_cookie(COOKIE.format(name), httponly=True, samesite="strict")
+    for name in filter(HELD.fullmatch, request.cookies):
+        secure = name.startswith(OF_HOST)
+        answer.delete_cookie(name, secure=secure, httponly=True, samesite="strict")
     return answer
 
 
@@ -75,10 +132,7 @@ async def read_static(name: str) -> Response:
     if name not in files():
         raise NotFound(f"there is no file {name[:40]!r}")
     kind = KINDS_OF_FILES[name.rpartition(".")[2]]
-    kept = {
-        "Cache-Control": "public, max-age=31536000, immutable",
-        "X-Content-Type-Options": "nosniff",
-    }
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
     return Response(files()[name], headers=kept, media_type=kind)
 
 
@@ -86,8 +140,9 @@ async def read_static(name: str) -> Response:
 async def begin(request: Request) -> Response:
     """All campaigns for the server's owner, for others those whose links they hold; who holds none is told to open one."""
     gate: Gate = request.app.state.gate
-    callers = await run_in_threadpool(callers_of, gate, request)
-    if held(request) and not callers:
+    names = sorted(held(request), key=OWNER.__ne__)  # the server's owner first
+    callers = await run_in_threadpool(callers_of, gate, request, names[:MOST_LINKS])
+    if names and not callers:
         await slow_down(request)
     owner = next((one for one in callers if one.campaign is None), None)
     if owner is None and len(callers) == 1:
@@ -97,18 +152,25 @@ async def begin(request: Request) -> Response:
     log: Log = request.app.state.log
     entries = await run_in_threadpool(listed, log, callers)
     who = Asked(log, owner or callers[0], None, Asker((owner or callers[0]).who), b"", "")
-    return page(request, "campaigns.html", who, entries=entries, owns=owner is not None)
+    return page(
+        request,
+        "campaigns.html",
+        who,
+        entries=entries,
+        owns=owner is not None,
+        more=len(names[MOST_LINKS:]),
+    )
 
 
 def held(request: Request) -> list[str]:
     """The campaigns whose links a browser holds, and the server's owner."""
     found = (HELD.fullmatch(name) for name in request.cookies)
-    return [name[1] for name in found if name]
+    return list(dict.fromkeys(name[1] for name in found if name))
 
 
-def callers_of(gate: Gate, request: Request) -> list[Caller]:
-    """Who looks, by each of the links that hold."""
-    found = (gate.caller(token) for name in held(request) for token in tokens_of(request, name))
+def callers_of(gate: Gate, request: Request, names: list[str]) -> list[Caller]:
+    """Who looks, by each of the links of these names that hold."""
+    found = (gate.caller(token) for token in tokens_of(request, *names))
     return [caller for caller in found if caller is not None]
 
 

@@ -4,7 +4,14 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from heterobandits.campaigns.answers import Estimate, answers, estimates
+from heterobandits.campaigns.answers import (
+    Estimate,
+    answers,
+    confidence,
+    estimates,
+    percent,
+    when_it_holds,
+)
 from heterobandits.campaigns.standing import standing
 from heterobandits.campaigns.state import State
 from heterobandits.web.computing import computed
@@ -48,7 +55,8 @@ def shown(request: Request, asked: Asked, template: str) -> Response:
         asked,
         lines=lines_of(state),
         ticks=TICKS,
-        confidence=1.0 - state.policy.delta,
+        confidence=percent(confidence(state)),
+        when=when_it_holds(state),
         sentences=answers(state).sentences,
         standing=standing(state),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],

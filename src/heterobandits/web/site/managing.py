@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.answers import visits_of
 from heterobandits.campaigns.events import now, timestamp
 from heterobandits.campaigns.inputs import (
@@ -40,7 +41,6 @@ from heterobandits.web.routes_links import address
 from heterobandits.web.site.codes import qr, stays_here
 from heterobandits.web.site.paging import Form, Paged, beside_fields, home, page, seen_again
 from heterobandits.web.site.planning import Sent, rows_of
-from heterobandits.web.site.words import tests_of
 
 DAYS = 90  # that cards hold, if the season has no end
 MOST_DAYS = 3650
@@ -500,7 +500,7 @@ def cards_of(
     for agent, (name, key), event, token in zip(agents, holders, done.events, tokens, strict=True):
         url = None if done.repeated else address(asked.base, token)
         code = None if url is None else qr(url)
-        tests = 0 if at is None else tests_of(state, agent, at)
+        tests = 0 if at is None else tests_planned(state, agent, at)
         made.append(Card(key, name, event.body["link"], url, code, rows.get(agent), tests))
     return made
 

@@ -15,14 +15,17 @@ from statistics import median, median_low
 from typing import NamedTuple
 
 from fastapi import Request, Response
+from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
+from heterobandits.campaigns.answers import mixed_text
 from heterobandits.campaigns.inputs import Collected, Reports
 from heterobandits.campaigns.projecting import (
     MOST_LOOKS,
     Ahead,
     Guess,
     Worth,
+    chance,
     guess_from,
     look_ahead,
     silent,
@@ -33,7 +36,7 @@ from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, sensitivity_from, whole_number
 from heterobandits.pages import rendered
 from heterobandits.plans import counted
-from heterobandits.web.computing import alone
+from heterobandits.web.computing import alone, places_of
 from heterobandits.web.routes_knowledge import MOST_ROUNDS
 from heterobandits.web.site.paging import PRIVATE, Form
 
@@ -333,7 +336,7 @@ def assumptions(state: State, wish: Wish) -> list[str]:
     ]
     if state.waiting:
         said.append("Outcomes that rounds still wait for stay unknown.")
-    return said
+    return [*said, *filter(None, [mixed_text(state)])]
 
 
 def figure(value: float) -> str:
@@ -361,19 +364,6 @@ def change(value: float, other: float) -> str:
 def share(value: float, whole: float) -> str:
     """How much of it, in percent."""
     return f"{100.0 * value / whole:.0f} %" if whole > 0.0 else "–"
-
-
-def chance(known: float, draws: int) -> str:
-    """A share of draws as a chance: of none, or of all, one can be sure up to 3 draws of as many.
-
-    >>> chance(0.0, 100), chance(0.45, 100), chance(1.0, 20)
-    ('under 3 %', '45 %', 'over 85 %')
-    """
-    if known == 0.0:
-        return f"under {300 / draws:.0f} %"
-    if known == 1.0:
-        return f"over {100 - 300 / draws:.0f} %"
-    return f"{100.0 * known:.0f} %"
 
 
 def steps_of(begun: int, found: Ahead) -> list[tuple[Step, int, float]]:
@@ -545,7 +535,7 @@ async def lines(request: Request, compute: Callable[[Tell], str]) -> AsyncIterat
         # It goes on until `tell` has raised, so that nothing else is computed before this has ended.
         try:
             said.put_nowait({"html": await alone(request, begun)})
-        except Left:
+        except (Left, HTTPException):  # gone while it was computed, or before
             pass
         except InvalidInput as error:
             said.put_nowait({"error": str(error)})
@@ -559,7 +549,7 @@ async def lines(request: Request, compute: Callable[[Tell], str]) -> AsyncIterat
         tell(0.0)
         return compute(tell)
 
-    waits = request.app.state.long.available_tokens < 1
+    waits = places_of(request).long.full
     working = asyncio.create_task(work())
     try:
         more = {"said": "Others are having something computed: yours is next."} if waits else {}

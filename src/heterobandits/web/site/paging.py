@@ -2,13 +2,12 @@
 
 import hashlib
 import secrets
-import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,32 +18,38 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.events import SERVER
+from heterobandits.campaigns.folding import LinkEnded
 from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.log import Request as Asker
+from heterobandits.campaigns.service import OWNER
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.pages import rendered
-from heterobandits.web.access import HOME, OWNER, SERVER, Caller, Gate, is_open, may
+from heterobandits.web.access import HOME, Caller, Gate, is_open, may
+from heterobandits.web.computing import GONE, in_turn
 from heterobandits.web.guard import (
-    GONE,
     MOST_BODY,
     ROUTE,
-    SLOW,
     Asked,
     base_of,
     slow_down,
     within,
 )
 from heterobandits.web.problems import (
+    NOT_GUESSED,
     Forbidden,
     Malformed,
     NotAdmitted,
     NotFound,
     handle_problems,
     kind_of,
+    retry_after,
+    told,
 )
 
 COOKIE = "hb_{}"  # by campaign, and of the server's owner: one browser may hold several links
+OF_HOST = "__Host-"  # before that over TLS: such a cookie no other host can have set, nor a page without TLS
 LONGEST = 400 * 86_400  # seconds that browsers keep a cookie, at most
 REFUSED = (409, 412, 422)  # what a person can do something about, on the page it was sent from
 MOST_FIELDS = 20_000  # of a form
@@ -56,18 +61,20 @@ PRIVATE = {
     "Cache-Control": "no-store",
     # To others nothing. To ourselves all: with `no-referrer` a browser says of our own forms that they come from nowhere.
     "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
+    **dict([NOT_GUESSED]),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Content-Security-Policy": POLICY,
 }
 
 
+OPEN_YOURS = (
+    "Open your link",
+    "This browser holds no link that opens this page, or one that holds no longer: open the link that somebody gave you, or ask "
+    "for another one.",
+)
 FOR_PEOPLE: dict[type[Exception], tuple[str, str]] = {  # what programs are told otherwise
-    NotAdmitted: (
-        "Open your link",
-        "This browser holds no link that opens this page, or one that holds no longer: open the link that somebody gave you, or ask "
-        "for another one.",
-    ),
+    NotAdmitted: OPEN_YOURS,
+    LinkEnded: OPEN_YOURS,
     Malformed: ("This cannot be read", "Open the page anew and try again."),
     Forbidden: ("Your link does not open this", "It is for something else: ask an owner of the campaign for another one."),
 }  # fmt: skip
@@ -132,7 +139,7 @@ class Paged(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What handles a request, once it is known who asks."""
-        handle = super().get_route_handler()
+        handle = in_turn(self, super().get_route_handler())
         route = self.path_format
 
         async def paged(request: Request) -> Response:
@@ -144,10 +151,9 @@ class Paged(APIRoute):
                     return await handle(request)
                 caller, state = await admitted(request, route)
                 bounded = Request(request.scope, within(request.receive, MOST_BODY))
-                began = time.monotonic()
                 bounded.state.asked = await asked(bounded, caller, state)
-                if time.monotonic() - began > SLOW:
-                    bounded.state.asked = await asked(bounded, *await admitted(request, route))
+                if caller.role == SERVER:  # whose token may have been replaced meanwhile
+                    await admitted(request, route)
                 return await handle(bounded)
             except ClientDisconnect:
                 return Response(status_code=GONE)
@@ -175,8 +181,9 @@ async def admitted(request: Request, route: str) -> tuple[Caller, State | None]:
 
 
 def tokens_of(request: Request, *owners: str) -> list[str]:
-    """The tokens in the cookies of these campaigns, or of the server's owner."""
-    held = (request.cookies.get(COOKIE.format(owner)) for owner in owners)
+    """The tokens in the cookies of these campaigns, or of the server's owner; over TLS it may have been set before that was there."""
+    cookies, names = request.cookies, [COOKIE.format(owner) for owner in owners]
+    held = (cookies.get(f"{OF_HOST}{name}") or cookies.get(name) for name in names)
     return [token for token in held if token]
 
 
@@ -188,7 +195,7 @@ async def asked(request: Request, caller: Caller, state: State | None) -> Asked:
     body = await request.body()
     digest = service.digest_of(request.method, request.url.path, body.hex())
     key = Form(body).text("key") if request.method != "GET" else ""
-    asker = Asker(caller.who, f"{key[:64]}-{digest[:16]}" if key else None, digest)
+    asker = Asker(caller.who, f"{key[:64]}-{digest[:16]}" if key else None, digest, caller.link)
     return Asked(request.app.state.log, caller, state, asker, body, base_of(request))
 
 
@@ -198,12 +205,13 @@ def check_origin(request: Request) -> None:
     if origin is None:
         own = request.headers.get("sec-fetch-site") == "same-origin"
     else:
-        try:
-            own = urlsplit(origin).netloc == request.headers.get("host")
-        except ValueError:
-            own = False
-    if not own:
-        raise Foreign("this was sent from another site: open the page anew and try again")
+        own = origin == base_of(request)
+    if own:
+        return
+    said = "this was sent from another site: open the page anew and try again"
+    if origin == base_of(request).replace("http://", "https://", 1):
+        said += "; if this server is behind one with TLS, that has to pass on X-Forwarded-Proto"
+    raise Foreign(said)
 
 
 def home(campaign: str, part: str = "") -> str:
@@ -266,8 +274,10 @@ def menu_of(caller: Caller, state: State) -> list[tuple[str, str]]:
 def error_page(request: Request, error: InvalidInput) -> Response:
     """What is said in place of a page."""
     kind = kind_of(error)
-    title, detail = FOR_PEOPLE.get(type(error), (kind.title, str(error)))
-    return page(request, "error.html", status=kind.status, title=title, detail=detail)
+    title, detail = FOR_PEOPLE.get(type(error)) or (kind.title, told(error))
+    answer = page(request, "error.html", status=kind.status, title=title, detail=detail)
+    answer.headers.update(retry_after(error))
+    return answer
 
 
 def nothing_at(request: Request) -> NotFound:

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from heterobandits.campaigns import plans, service
+from heterobandits.campaigns.amounts import tests_planned
+from heterobandits.campaigns.answers import together
 from heterobandits.campaigns.prices import Prices, prices
 from heterobandits.campaigns.rounds import Round, Told
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput
 from heterobandits.plans import Explanation
-from heterobandits.web.computing import computed
+from heterobandits.web.computing import beside, computed
 from heterobandits.web.guard import Asked, Asking, found
 from heterobandits.web.problems import kind_of
 from heterobandits.web.site.paging import (
@@ -24,7 +25,7 @@ from heterobandits.web.site.paging import (
     page,
     seen_again,
 )
-from heterobandits.web.site.words import outcome_text, tests_of, waiting_text, why
+from heterobandits.web.site.words import outcome_text, waiting_text, why
 
 AT_ONCE = 50  # rounds in a list
 SPARE = 2  # pairs that may be added at once
@@ -116,7 +117,7 @@ async def record_plan(request: Request, asked: Asking) -> Response:
     form = Form(asked.body)
     given = given_from(form)
     try:
-        done = await run_in_threadpool(recorded, asked, given, form)
+        done = await beside(request, recorded, asked, given, form)
     except InvalidInput as error:
         if kind_of(error).status not in REFUSED:
             raise
@@ -154,7 +155,11 @@ def sent(state: State, agent: int, arm: int | None, because: str, at: Round | No
     went: list[tuple[int, str, Told | None, str]] = []
     for n in () if at is None else at.arms_of(agent):
         told = None if at is None else at.told.get((agent, n))
-        text = "" if told is None or at is None else outcome_text(told, tests_of(state, agent, at))
+        text = (
+            ""
+            if told is None or at is None
+            else outcome_text(told, tests_planned(state, agent, at))
+        )
         went.append((n, state.arms[n].name, told, text))
     moved = at is not None and agent in at.moved and [n for n, *_ in went] != [arm]
     place = None if arm is None else state.arms[arm].name
@@ -176,14 +181,14 @@ def list_rounds(request: Request, asked: Asking) -> Response:
 async def read_round(request: Request, asked: Asking, round: int) -> Response:
     """A round as a sheet: who goes where and why, and what came of it; with `why` all there is to say of it."""
     at = found(asked.state.round, round)
-    return await computed(request, asked.state, lambda: sheet(request, asked, at))
+    events = at.event if explained(request) else 0
+    return await computed(request, asked.state, lambda: sheet(request, asked, at), events)
 
 
 def sheet(request: Request, asked: Asked, at: Round, error: str | None = None) -> Response:
     """The page of a round."""
     state = asked.state
     body = service.planned(asked.log, asked.id, at)
-    explained = "why" in Form(request.url.query.encode()).fields
     return page(
         request,
         "round.html",
@@ -191,12 +196,17 @@ def sheet(request: Request, asked: Asked, at: Round, error: str | None = None) -
         200 if error is None else 422,
         round=at,
         rows=rows_of(state, body["assignments"], at),
-        reasons=service.explain(asked.log, asked.id, at.number) if explained else {},
-        given=circumstances_text(state, at),
+        reasons=service.explain(asked.log, asked.id, at.number) if explained(request) else {},
+        given=circumstances_text(state, at) + together(state, at),
         arms=[(id_of("arm", n), one.name) for n, one in enumerate(state.arms)],
         error=error,
         ids=[id_of("agent", a) for a in range(len(state.agents))],
     )
+
+
+def explained(request: Request) -> bool:
+    """Whether all there is to say of a round is asked for."""
+    return "why" in Form(request.url.query.encode()).fields
 
 
 def circumstances_text(state: State, at: Round) -> list[str]:
@@ -215,7 +225,7 @@ async def override(request: Request, asked: Asking, round: int) -> Response:
     form = Form(asked.body)
     try:
         where = (asked.log, asked.id, asked.asker, number, form.text("agent"))
-        await run_in_threadpool(service.override, *where, form.texts("arm"))
+        await beside(request, service.override, *where, form.texts("arm"))
     except InvalidInput as error:
         if kind_of(error).status not in REFUSED:
             raise

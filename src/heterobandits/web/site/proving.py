@@ -1,12 +1,10 @@
 """What happened and that it is whole: the history, the audit, and files to take away."""
 
 from collections import OrderedDict
-from collections.abc import Callable
 from threading import Lock
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from heterobandits.campaigns import service
@@ -17,7 +15,7 @@ from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.spreadsheets import visits_csv
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.story import Story, Told, about, told
-from heterobandits.web.computing import alone
+from heterobandits.web.computing import alone, beside, computed
 from heterobandits.web.guard import Asked, Asking
 from heterobandits.web.routes_campaigns import NDJSON, exported
 from heterobandits.web.site.paging import (
@@ -33,13 +31,11 @@ from heterobandits.web.site.paging import (
 
 AT_ONCE = 100  # events on a page
 MOST_KEPT = 20_000  # events of all campaigns whose words are at hand
-LONG = 10_000  # events from which on telling them takes a fifth of a second or more
 OWN_STYLE = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; sandbox"
 )
 
-Made = TypeVar("Made")
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
@@ -104,15 +100,14 @@ async def read_history(request: Request, asked: Asking) -> Response:
     wanted, seen = Filter(), Shown([])
     with beside_fields() as errors:
         wanted = filter_of(asked.state, form)
-        seen = await within_reach(request, asked, lambda: shown(asked, wanted))
+        seen = await looked(request, asked, wanted)
     return history(request, asked, form, wanted, seen, errors)
 
 
-async def within_reach(request: Request, asked: Asked, look: Callable[[], Made]) -> Made:
-    """What a look at all events finds; a long log is looked at by one at a time."""
-    if asked.state.number > LONG:
-        return await alone(request, look)
-    return await run_in_threadpool(look)
+async def looked(request: Request, asked: Asked, wanted: Filter) -> Shown:
+    """What a look at all events finds."""
+    state = asked.state
+    return await computed(request, state, lambda: shown(asked, wanted), state.number)
 
 
 def filter_of(state: State, form: Form) -> Filter:
@@ -189,10 +184,10 @@ async def add_note(request: Request, asked: Asking) -> Response:
             errors.of("round", lambda value, _: asked.state.round(value), number)
         errors.end()
         where = (asked.log, asked.id, asked.asker)
-        await run_in_threadpool(service.add_note, *where, text or "", number)
+        await beside(request, service.add_note, *where, text or "", number)
     if not wrong:
         return seen_again(home(asked.id, "/history"))
-    seen = await within_reach(request, asked, lambda: shown(asked, Filter()))
+    seen = await looked(request, asked, Filter())
     return history(request, asked, form, Filter(), seen, {}, wrong)
 
 
@@ -210,20 +205,22 @@ async def read_audit(request: Request, asked: Asking) -> Response:
 
 
 @router.get("/campaigns/{campaign}/events.ndjson")
-def read_events(asked: Asking) -> Response:
+async def read_events(request: Request, asked: Asking) -> Response:
     """All events, a line of JSON for each: what `campaign import` takes."""
     return StreamingResponse(
-        exported(asked.log, asked.state),
+        exported(request, asked.log, asked.state),
         headers=attached(asked.state, "events.ndjson"),
         media_type=NDJSON,
     )
 
 
 @router.get("/campaigns/{campaign}/visits.csv")
-def read_visits(asked: Asking) -> Response:
+async def read_visits(request: Request, asked: Asking) -> Response:
     """All visits for a spreadsheet, which without a mark would guess at the letters."""
+    state = asked.state
+    text = await computed(request, state, lambda: visits_csv(state), state.number)
     return Response(
-        visits_csv(asked.state).encode("utf-8-sig"),
+        text.encode("utf-8-sig"),
         headers=attached(asked.state, "visits.csv"),
         media_type="text/csv; charset=utf-8",
     )

@@ -1,12 +1,12 @@
 """What came of visits: reported with a thumb, corrected with the history beside it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.inputs import NOT_DONE
 from heterobandits.campaigns.log import Done
@@ -16,24 +16,27 @@ from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.story import counts_text
 from heterobandits.errors import InvalidInput, choice
 from heterobandits.web.access import check_agent
+from heterobandits.web.computing import beside
 from heterobandits.web.guard import Asked, Asking, found
 from heterobandits.web.problems import kind_of
 from heterobandits.web.site.paging import REFUSED, Form, Paged, home, page, seen_again
-from heterobandits.web.site.words import outcome_text, tests_of
+from heterobandits.web.site.words import outcome_text
 
+SHOWN = 5  # of the times that a visit was reported or corrected
+SUBJECTS = 100  # visits that are asked for at once
 LAST = 12  # visits that are shown after they were reported
 ROUNDS = 40  # in which those are looked for
 SINGLE = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button says
 DOES = (*SINGLE, "count", "withdraw")
 KINDS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
 
-Past = dict[tuple[int, str], list[tuple[str, str, str, str]]]
+Past = dict[tuple[int, int, int], tuple[int, list[tuple[str, str, str]]]]
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
 
 class Visit(NamedTuple):
-    """A visit on the page: whose, where, with how many tests, and what is known of it with how that came to be."""
+    """A visit on the page: whose, where, with how many tests, and what is known of it with how that came to be: the last of it, after what was `before`."""
 
     round: int
     agent: str
@@ -43,6 +46,7 @@ class Visit(NamedTuple):
     tests: int
     told: Told | None
     text: str
+    before: int
     past: list[tuple[str, str, str]]
 
     @property
@@ -94,7 +98,7 @@ def shown(
         if own in (None, pair[0]) and pair in at.sent
     ]
     latest = sorted(told, key=lambda one: one[0], reverse=True)[: LAST if only is None else None]
-    past = past_of(asked, [at for _, at, _ in latest])
+    past = past_of(asked, [(at, pair) for _, at, pair in latest])
     return page(
         request,
         "reporting.html",
@@ -113,8 +117,9 @@ def shown(
 def visit_of(state: State, at: Round, pair: tuple[int, int], past: Past) -> Visit:
     """A visit as the page has it."""
     agent, arm = pair
-    told, tests = at.told.get(pair), tests_of(state, agent, at)
+    told, tests = at.told.get(pair), tests_planned(state, agent, at)
     ids = (id_of("agent", agent), id_of("arm", arm))
+    count, known = past.get((at.number, agent, arm), (0, []))
     return Visit(
         at.number,
         ids[0],
@@ -124,38 +129,41 @@ def visit_of(state: State, at: Round, pair: tuple[int, int], past: Past) -> Visi
         tests,
         told,
         "" if told is None else outcome_text(told, tests),
-        [
-            (time, who, text)
-            for time, who, text, place in past.get((at.number, ids[0]), [])
-            if len(at.arms_of(agent)) == 1 or place == ids[1]
-        ],
+        count - len(known),
+        known,
     )
 
 
-def past_of(asked: Asked, rounds: list[Round]) -> Past:
-    """How the outcomes of these rounds came to be: by round and agent the time, who, what it was, and of which arm."""
+def past_of(asked: Asked, visits: list[tuple[Round, tuple[int, int]]]) -> Past:
+    """How the outcomes of visits came to be: of each how often something was told, and of the last times the time, who, and what."""
     made: Past = {}
-    if not rounds:
-        return made
-    first = min(at.event for at in rounds)
-    for event, text in told_since(asked.log.store.read(asked.id, first)):
-        key = (event.body["round"], event.body["agent"])
-        made.setdefault(key, []).append((event.time, event.who, text, event.body["arm"]))
+    for begin in range(0, len(visits), SUBJECTS):
+        some = visits[begin : begin + SUBJECTS]
+        first = min(at.event for at, _ in some)
+        about = [subject_of(at, *pair) for at, pair in some]
+        found = asked.log.store.latest(asked.id, first, about, KINDS, SHOWN)
+        for (at, pair), (count, events) in zip(some, found, strict=True):
+            told = [(event.time, event.who, told_text(event)) for event in events]
+            made[at.number, *pair] = (count, told)
     return made
 
 
-def told_since(events: list[Event]) -> Iterator[tuple[Event, str]]:
-    """The events about outcomes, with what each made of them."""
-    for event in events:
-        if event.kind in KINDS:
-            counts = "" if event.kind == "withdrawn" else counts_text(event.body)
-            yield event, f"{KINDS[event.kind]}{counts}"
+def subject_of(at: Round, agent: int, arm: int) -> list[str]:
+    """What the events of a visit have; of somebody who went to one arm it is all that was told, wherever that was thought to be."""
+    places = [f'"arm":"{id_of("arm", arm)}"'] if len(at.arms_of(agent)) > 1 else []
+    return [f'"agent":"{id_of("agent", agent)}"', *places, f'"round":{at.number}']
+
+
+def told_text(event: Event) -> str:
+    """What an event made of an outcome."""
+    counts = "" if event.kind == "withdrawn" else counts_text(event.body)
+    return f"{KINDS[event.kind]}{counts}"
 
 
 @router.post("/campaigns/{campaign}/rounds/{round}/outcomes/{agent}")
 async def tell(request: Request, asked: Asking, round: int, agent: str) -> Response:
     """What came of a visit: a first report; with what was seen of it before, a correction, or taken back."""
-    return await run_in_threadpool(told, request, asked, round, agent)
+    return await beside(request, told, request, asked, round, agent)
 
 
 def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
@@ -207,6 +215,7 @@ def written(asked: Asked, round: int, key: tuple[str, str]) -> Done:
         outcome = (form.whole("successes"), form.whole("tests"))
         if None in outcome:
             raise InvalidInput("say how many were found, of how many tests")
+    role = asked.caller.role
     if seen is None:
-        return service.report(*where, {key: outcome})
-    return service.correct(*where, {key: outcome}, seen)
+        return service.report(*where, {key: outcome}, role=role)
+    return service.correct(*where, {key: outcome}, seen, role=role)

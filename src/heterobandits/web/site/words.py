@@ -39,15 +39,10 @@ def why(assignment: Mapping[str, Any], agent: str) -> str:
 
 
 def outcome_text(told: Told, tests: int) -> str:
-    """What came of a visit; of a single test whether something was found."""
+    """What came of a visit in which so many tests were planned; of a single test whether something was found."""
     if told.counts in ((0, 1), (1, 1)) and tests == 1:
         return "found" if told.counts[0] else "not found"
-    return counts_text(counts_body(told.counts))
-
-
-def tests_of(state: State, agent: int, round: Round) -> int:
-    """How many tests an agent makes in a visit of a round."""
-    return state.rows[state.row_in(agent, round.number)].reports.tests
+    return counts_text(counts_body(told.counts), tests)
 
 
 def rank_text(best: int, worst: int) -> str:
