@@ -157,6 +157,7 @@ def served(tmp_path_factory):
         there.scheduler()
         there.worker()
         there.worker()
+        soon(lambda: workers_there(there.address()) == 2)  # a cluster without any is told so
         yield there
     finally:
         there.end()
@@ -282,6 +283,10 @@ def on_scheduler(address, function):
 
     with Client(address, set_as_default=False) as client:
         return client.run_on_scheduler(function)
+
+
+def workers_there(address):
+    return on_scheduler(address, lambda dask_scheduler: len(dask_scheduler.workers))
 
 
 def tasks_there(address):
