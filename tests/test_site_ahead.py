@@ -26,7 +26,7 @@ from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
 
 ME = Request("Vera")
-HOSTILE = "<b>x</b> {{ 7*7 }} & \"two\" 'one' </script>"
+HOSTILE = "<b>x</b> {{ 1237*4321 }} & \"two\" 'one' </script>"
 ROUNDS = 6
 
 
@@ -236,7 +236,7 @@ class TestAhead:
                 page = visitor.get(f"/campaigns/{world.hostile}/{part}")
                 assert page.status_code == 200
                 assert "<b>x" not in page.text
-                assert "49" not in Page(page.text).text
+                assert str(1237 * 4321) not in Page(page.text).text
             assert HOSTILE in Page(page.text).text.split("Where they differ")[1]
             stream = visitor.get(f"/campaigns/{world.hostile}/ahead/run?rounds=3")
         assert "<b>x" not in json.loads(stream.text.splitlines()[-1])["html"]

@@ -901,7 +901,7 @@ HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(2)>',
     "' onmouseover='alert(3)",
-    "{{ 7 * 7 }}{% raw %}",
+    "{{ 1237 * 4321 }}{% raw %}",
     "</textarea></select></svg>&amp;",
     "a/b?c=d#e%2f..",
 )
@@ -918,7 +918,7 @@ class TestHostileNames:
             assert name in " ".join(seen.texts["main"].split()) or name in seen.values.values(), (
                 name
             )
-        assert "49" not in re.sub("<svg.*?</svg>|[0-9a-f]{12}", "", seen.texts["main"])
+        assert str(1237 * 4321) not in seen.texts["main"]
 
     def test_they_are_inert_everywhere(self, make):
         agents = [{"name": name, "sensitivity": 0.9} for name in HOSTILE]
