@@ -62,7 +62,7 @@ def exchanged(results, one, other):
 
 def run_fresh(experiments, seed):
     """The results of experiments, run here and now."""
-    return run_all(experiments, seed, Store(None))[0]
+    return run_all(experiments, seed, Store(None)).results
 
 
 def exchange(folder, experiment, one, other):

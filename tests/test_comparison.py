@@ -51,6 +51,11 @@ def row(policy="posterior-sorted", ratio=0.5, verdict="ahead", group="settings",
         "lower": ratio * 0.9,
         "upper": ratio * 1.1,
         "verdict": verdict,
+        "sure": False,
+        "trials": 60,
+        "played": 100,
+        "largest": 9.0,
+        "failed": 3,
         "to_min_width": ratio / 2,
         "to_limit": None,
     }
@@ -153,10 +158,16 @@ class TestJudging:
             spread = math.exp(quantile * stats.sem(x / x.mean() - y / y.mean()))
             assert r.lower == pytest.approx(r.ratio / spread, rel=1e-9)
             assert r.upper == pytest.approx(r.ratio * spread, rel=1e-9)
-            reach = quantile * stats.sem(x - y)
-            gap = (x - y).mean()
-            wanted = "ahead" if gap + reach < 0 else "behind" if gap - reach > 0 else "unclear"
-            assert r.verdict == wanted
+            assert (r.trials, r.played, r.largest) == (e.trials, e.trials, x.max())
+            far = 0.01 * problem.most_regret([400])[0]
+            assert r.failed == ((x > 10 * np.median(x)) & (x > far)).sum()
+            gaps = [x - finals[rival] for rival in PAPER if rival != r.policy]
+            reach = [quantile * stats.sem(gap) for gap in gaps]
+            ahead = all(gap.mean() + q < 0 for gap, q in zip(gaps, reach, strict=True))
+            five = stats.t.ppf(1 - 0.005 / 5, e.trials - 1)
+            behind = any(gap.mean() - five * stats.sem(gap) > 0 for gap in gaps)
+            ahead &= r.policy not in PAPER
+            assert r.verdict == ("ahead" if ahead else "behind" if behind else "unclear")
             limit = lower_bound(problem)
             if limit:
                 assert r.to_limit == pytest.approx(x.mean() / (limit * math.log(e.horizon)))
@@ -181,17 +192,37 @@ class TestJudging:
         assert (found.best, found.regret) == ("min-width", 500 + 10 * sign)
         assert found.verdict == verdict
 
-    def test_looks_share_the_error(self):
-        """After 16, 32 and 64 trials: each interval may fail in a third of 1 %."""
+    @pytest.mark.parametrize(("gap", "verdict"), [(0.99, "unclear"), (1.01, "ahead")])
+    def test_looks_share_the_error(self, gap, verdict):
+        """After 16, 32 and 64 trials: each look may err in a third of 0.5 % to each side."""
+        luck = np.tile([-1.0, 1.0], 16) * 3
+        reach = stats.t.ppf(1 - 0.01 / 3 / 2, 31) * stats.sem(luck)
         e = replace(self.experiment(EASY, trials=64), at_first=16)
-        results = simulate(EASY, e.policies, e.horizon, 32, seed=4, keep="final")
-        finals = {p: results.regrets(p) for p in e.policies}
-        best = min(PAPER, key=lambda p: finals[p].mean())
-        x, y = finals["mixture-width"], finals[best]
-        quantile = stats.t.ppf(1 - 0.01 / 3 / 2, 31)
-        spread = math.exp(quantile * stats.sem(x / x.mean() - y / y.mean()))
-        (row,) = (r for r in judged(e, "random", results) if r.policy == "mixture-width")
-        assert row.upper == pytest.approx(row.ratio * spread, rel=1e-9)
+        regrets = np.array([*[20.0 + 0 * luck] * 5, 20 - gap * reach + luck])
+        names = (*PAPER, "mixture-width")
+        made = handmade(EASY, e.horizon, (e.horizon,), regrets[:, None], names)
+        assert comparison.verdict_of(e, made, "mixture-width") == (verdict, False)
+
+    def test_what_was_looked_at_gives_the_verdict_and_the_rest_the_numbers(self):
+        e = self.experiment(EASY)
+        names = (*PAPER, "mixture-width")
+        looked, after = (
+            handmade(EASY, 400, (400,), np.outer([4, 4, 4, 4, 4, own], np.ones(n))[:, None], names)
+            for own, n in ((1.0, 30), (8.0, 50))
+        )
+        row = judged(e, "random", after, looked)[-1]
+        assert (row.regret, row.ratio, row.verdict) == (8.0, 2.0, "ahead")
+        assert (row.trials, row.played, row.largest) == (50, 80, 8.0)
+
+    @pytest.mark.parametrize(("trials", "sure"), [(40, False), (400, True)])
+    def test_what_is_sure_takes_many_trials(self, trials, sure):
+        """A regret of 10 less, where one failure could cost 288 [400 rounds of 0.9 * 0.8]: 0.033 a trial, and ln 200 is 5.3."""
+        names = (*PAPER, "mixture-width")
+        for own, verdict in ((10.0, "ahead"), (30.0, "behind")):
+            regrets = np.outer([20, 20, 20, 20, 20, own], np.ones(trials))[:, None]
+            made = handmade(EASY, 400, (400,), regrets, names)
+            row = judged(self.experiment(EASY), "random", made)[-1]
+            assert (row.verdict, row.sure) == (verdict, sure)
 
     @pytest.mark.parametrize(
         ("gap", "noise", "known"), [(100, 1.0, True), (0.5, 32.0, False), (0.5, 2.0, True)]
@@ -273,6 +304,9 @@ class TestJudging:
             "ahead": 1,
             "unclear": 0,
             "behind": 0,
+            "sure": 0,
+            "played": 100,
+            "failed": 3,
             "ratio": 0.5,
             "to_min_width": 0.25,
             "to_limit": None,
@@ -289,7 +323,15 @@ class TestJudging:
             "worst_ratio": 2.0,
             "worst_problem": "hard",
         }
-        both = {**hard, "problems": 2, "ahead": 1, "ratio": 1.0, "to_min_width": 0.625}
+        both = {
+            **hard,
+            "problems": 2,
+            "played": 200,
+            "failed": 6,
+            "ahead": 1,
+            "ratio": 1.0,
+            "to_min_width": 0.625,
+        }
         mine = {**easy, "ratio": 0.25, "to_min_width": 0.125, "to_limit": 5.0, "worst_ratio": 0.25}
         assert made.summary() == {
             "standings": [

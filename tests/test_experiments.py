@@ -134,7 +134,7 @@ class TestRuns:
 
     def again(self, folder, experiment=SMALL, seed=3, notes=None):
         note = [].append if notes is None else notes.append
-        return run_all([experiment], seed, Store(folder, note))[0][experiment.name]
+        return run_all([experiment], seed, Store(folder, note)).results[experiment.name]
 
     def test_a_finished_run_is_used(self, tmp_path):
         folder = self.kept(tmp_path)
@@ -162,7 +162,7 @@ class TestRuns:
         store = runs.store_in(tmp_path, False, print)
         assert list(store) == []
         assert list((tmp_path / "runs").iterdir()) == []
-        assert not self.was_used(run_all([SMALL], 3, store)[0]["small"])
+        assert not self.was_used(run_all([SMALL], 3, store).results["small"])
 
     @pytest.mark.parametrize(
         "changed",
@@ -222,28 +222,31 @@ class TestRuns:
         assert len(list(tmp_path.iterdir())) == 1
         store = Store(tmp_path)
         assert 1 <= len(list(store)) <= 2
-        found, _ = run_all([OTHER, SMALL], 3, store)
+        found = run_all([OTHER, SMALL], 3, store).results
         assert list(found) == ["other", "small"]
         fresh = run_fresh([OTHER, SMALL], 3)
         assert [bits(r) for r in found.values()] == [bits(r) for r in fresh.values()]
 
     def test_no_more_trials_than_are_enough(self):
-        """Played in parts of 5, 10 and 20 trials: until somebody says so, and each part once."""
+        """Played in parts of 5 and 10 trials, until somebody says so, and then as many again; each part is looked at once."""
         asked = []
 
         def enough(experiment, results):
-            asked.append((experiment.name, results.trials))
+            asked.append((experiment.name, results.spans))
             return results.trials >= 10
 
         parts = replace(SMALL, at_first=5)
         store = Store(None)
-        found, _ = run_all([parts, OTHER], 3, store, enough=enough)
-        assert asked == [("small", 5), ("small", 10)]
-        assert (found["small"].trials, found["other"].trials) == (10, 20)
+        found, looked, _ = run_all([parts, OTHER], 3, store, enough=enough)
+        assert asked == [("small", ((0, 5),)), ("small", ((0, 10),))]
+        assert (found["small"].spans, looked["small"].spans) == (((10, 20),), ((0, 10),))
+        assert found["other"] is looked["other"]
+        assert found["other"].trials == 20
         ten = run_fresh([replace(SMALL, trials=10)], 3)["small"]
-        assert bits(found["small"])[1:] == bits(ten)[1:]
-        all_, _ = run_all([parts], 3, store, enough=lambda *what: False)
-        assert bits(all_["small"]) == bits(run_fresh([SMALL], 3)["small"])
+        assert bits(looked["small"])[1:] == bits(ten)[1:]
+        limited = run_all([parts], 3, store, enough=lambda *what: False)
+        assert bits(limited.looked["small"]) == bits(run_fresh([SMALL], 3)["small"])
+        assert limited.results["small"].spans == ((20, 40),)
         assert with_trials([parts], 7)[0].at_first is None
 
     def test_a_folder_that_cannot_be_written_to(self, tmp_path):

@@ -14,7 +14,7 @@ from heterobandits.engine import tally
 from heterobandits.policies import checked_policies
 from heterobandits.results import binary_places
 from heterobandits.sweeps import looks
-from heterobandits.sweeps.looks import Looked, Stopping, Totals, levels, stopped, verdicts
+from heterobandits.sweeps.looks import Levels, Looked, Stopping, Totals, levels, stopped, verdicts
 from heterobandits.sweeps.points import Point
 
 HORIZON = 1000
@@ -27,7 +27,13 @@ def of(*regrets):
     sums, products = tally(table, PLACES)
     whole = np.empty(1, object)
     whole[0] = table.shape[-1]
-    return Totals(whole, np.full(1, PLACES, object), sums[None], products[None])
+    most = np.full((1, 1), 2.0 * HORIZON)
+    return Totals(whole, np.full(1, PLACES, object), sums[None], products[None], most)
+
+
+def said(totals, level):
+    """The verdicts at this level, for each policy."""
+    return verdicts(totals, Levels(level, level, 0.0)).said[0, :, 0].tolist()
 
 
 def stopping(trials=8, most=64, precision=None, separate=None, confidence=0.95):
@@ -62,15 +68,15 @@ class TestVerdicts:
         luck = np.array([0.0, 3.0, 1.0, 2.0, 5.0, 4.0])
         noise = np.array([0.1, -0.1, 0.2, -0.2, 0.1, -0.1])
         clear = of(10 + luck, 12 + luck + noise, 20 + luck - noise)
-        assert verdicts(clear, 0.95)[0, :, 0].tolist() == ["ahead", "behind", "behind"]
+        assert said(clear, 0.95) == ["ahead", "behind", "behind"]
         close = of(10 + luck, 10.01 + luck + noise, 20 + luck)
-        assert verdicts(close, 0.95)[0, :, 0].tolist() == ["unclear", "unclear", "behind"]
+        assert said(close, 0.95) == ["unclear", "unclear", "behind"]
         same = of(10 + luck, 10 + luck, 20 + luck + noise)
-        assert verdicts(same, 0.95)[0, :, 0].tolist() == ["same", "same", "behind"]
+        assert said(same, 0.95) == ["same", "same", "behind"]
         nothing = of(0 * luck, 0 * luck)
-        assert verdicts(nothing, 0.95)[0, :, 0].tolist() == ["same", "same"]
+        assert said(nothing, 0.95) == ["same", "same"]
         alone = of(luck)
-        assert verdicts(alone, 0.95)[0, :, 0].tolist() == ["ahead"]
+        assert said(alone, 0.95) == ["ahead"]
 
     def test_as_scipy_says(self):
         """A policy is behind just where the paired t-test of the difference from the best says so."""
@@ -81,7 +87,7 @@ class TestVerdicts:
                 random.uniform(0, 3, (4, 1)), 2, (4, 12)
             )
             best = regrets.mean(axis=1).argmin()
-            found = verdicts(of(*regrets), 0.9)[0, :, 0].tolist()
+            found = said(of(*regrets), 0.9)
             for p in range(4):
                 if p != best:
                     test = stats.ttest_rel(regrets[p], regrets[best])
@@ -93,7 +99,7 @@ class TestVerdicts:
         assert seen == {"behind", "unclear"}
 
     def test_one_trial_says_nothing_of_what_differs(self):
-        assert verdicts(of([1.0], [2.0]), 0.95)[0, :, 0].tolist() == ["unclear", "unclear"]
+        assert said(of([1.0], [2.0]), 0.95) == ["unclear", "unclear"]
 
 
 class TestStopped:
@@ -153,7 +159,7 @@ class TestStopped:
         level = levels(stopping(30, 30), 16).verdict
         wrong = 0
         for _ in range(300):
-            found = verdicts(of(*(100 + random.normal(0, 5, (16, 30)))), level)
+            found = said(of(*(100 + random.normal(0, 5, (16, 30)))), level)
             wrong += "behind" in found
         assert wrong <= stats.binom.isf(1e-6, 300, 0.05)
         assert stats.binom.isf(1e-6, 300, 0.05) < 40
@@ -163,7 +169,8 @@ class TestStopped:
         late = np.stack([10 + self.LUCK, 12 + self.LUCK + self.NOISE])
         sums, products = tally(np.stack([early, late], axis=1) + 1, PLACES)
         whole = np.full(1, 8, object)
-        both = Totals(whole, np.full(1, PLACES, object), sums[None], products[None])
+        places = np.full(1, PLACES, object)
+        both = Totals(whole, places, sums[None], products[None], np.full((1, 2), 2.0 * HORIZON))
         assert stopped(both, stopping(separate=0.99), 0) == "told apart"
 
     def test_looking_again_does_not_spoil_the_level(self, seed):
@@ -206,13 +213,23 @@ class TestLooked:
             control = np.zeros(3, np.int64)
             rows += [piece.play(control) for piece in pieces]
             asked.append(sum(row.last - row.first for row in rows))
-        assert asked == looks.looks(how)[: len(asked)]
-        assert (rows[0].first, rows[0].last) == (0, 8)
-        why = stopped(looks.totals(point, rows), how, 0)
+        looked, fresh, over = job.parts(rows)
+        assert over
+        n = looks.count(looked)
+        *before, last = [k for k in looks.looks(how) if k <= n]
+        assert last == n
+        assert (looked[0].first, looked[0].last) == (0, 8)
+        why = stopped(looks.totals(point, looked), how, 0)
         assert why is not None
-        assert (why == "limit") <= (asked[-1] == how.most_trials)
-        for n in range(1, len(rows)):
-            assert stopped(looks.totals(point, rows[:n]), how, 0) is None
+        assert (why == "limit") <= (n == how.most_trials)
+        for k in before:
+            early = [row for row in looked if row.last <= k]
+            assert stopped(looks.totals(point, early), how, 0) is None
+        if why == "fixed":
+            assert (asked, fresh) == ([8], looked)
+        else:  # as many trials again, that nobody looked at
+            assert asked == [*before, n, 2 * n]
+            assert (fresh[0].first, fresh[-1].last, looks.count(fresh)) == (n, 2 * n, n)
 
     def test_policies_of_ones_own_too(self):
         own = Policy("own", index=lambda known: known.successes.sum(axis=0) + 0.0)

@@ -54,7 +54,9 @@ def test_a_leaderboard_of_hostile_names():
     problem = Problem([0.1, 0.9, 0.5], [0.9, 0.4])
     policies = (*PAPER, "mixture-width", "random")
     experiment = Experiment("p", HOSTILE, problem, 400, 80, "", policies=policies)
-    rows = judged(experiment, "settings", simulate(problem, policies, 400, 80, seed=4))
+    rows = judged(
+        experiment, "settings", simulate(problem, policies, 400, 80, seed=4, keep="final")
+    )
     made = Comparison(rows, dict.fromkeys(policies, 1.0), 0.0, True, Path())
     lost = [row for row in rows if row.policy == "random"]
     assert [row.verdict for row in lost] == ["behind"]

@@ -30,6 +30,8 @@ ROWS = st.lists(
         st.lists(LARGE, max_size=4),
         st.lists(st.floats(0, 1e9), max_size=3),
         st.lists(st.floats(allow_nan=False), max_size=3),
+        st.lists(st.floats(0, 1e9), max_size=3),
+        st.lists(st.integers(0, 10**6), max_size=3),
     ),
     max_size=6,
     unique_by=lambda row: row.place,
@@ -37,7 +39,7 @@ ROWS = st.lists(
 
 
 def row(key="a", first=0, last=5, sums=(1, 2)):
-    return Row(key, first, last, "{}", [*sums], [7], [0.5], [0.25])
+    return Row(key, first, last, "{}", [*sums], [7], [0.5], [0.25], [9.5], [1])
 
 
 def point(trials=20, policies=("min-width", "cucb"), kept=0):
@@ -279,7 +281,7 @@ def test_killed_at_any_moment(tmp_path, moment):
         "from heterobandits.sweeps.points import Row;"
         "kept = Store(Path(sys.argv[1]));"
         "print('ready', flush=True);"
-        "[(kept.add(Row(f'{i:x}', 0, 1, 'x' * 50_000, [i] * 50, [], [], [])), kept.write()) for i in range(10**6)]"
+        "[(kept.add(Row(f'{i:x}', 0, 1, 'x' * 50_000, [i] * 50, [], [], [], [], [])), kept.write()) for i in range(10**6)]"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
     try:

@@ -48,7 +48,8 @@ def written(folder, places, regrets, **own):
             apart = 0.0 if policy == reference else width
             ends = [ratio * math.exp(-apart), ratio * math.exp(apart)]
             given = own.get("verdicts", {}).get((i, p), verdict)
-            measured = [trials[i], regrets[i, p], 0.1, ratio, *ends, given, stopped[i]]
+            seldom = [given in ("ahead", "behind"), 2 * trials[i], 3 * regrets[i, p], p]
+            measured = [trials[i], regrets[i, p], 0.1, ratio, *ends, given, *seldom, stopped[i]]
             fixed = {"agents": 3, "arms": 5, "horizon": horizon}
             for round_ in own.get("rounds", ()):
                 rows.append({"point": i, **fixed, **here, "policy": policy, "round": round_})
@@ -73,7 +74,10 @@ def written(folder, places, regrets, **own):
     return folder
 
 
-MEASURED = ("trials", "mean", "se", "ratio", "ratio_lower", "ratio_upper", "verdict", "stopped")
+MEASURED = (
+    *("trials", "mean", "se", "ratio", "ratio_lower", "ratio_upper", "verdict"),
+    *("sure", "played", "largest", "failed", "stopped"),
+)
 
 
 def store(folder, frame, said):
@@ -479,12 +483,17 @@ def test_standings(tmp_path):
         "least": 10,
         "median": 30.0,
         "most": 80,
+        "again": True,
         "stopped": {"told apart": 2, "narrow": 1, "limit": 1},
     }
+    # each of the verdicts is sure but for the equals'; policy b has a failure at every point, of 20, 40, 80 and 160 trials
+    assert [second[key] for key in ("sure", "failed", "played", "largest")] == [3, 4, 300, 48]
+    assert (first["failed"], first["largest"]) == (0, 12)
     text = Page(made.page.read_text(encoding="utf-8")).text
     assert "point 3: x.one = 4, domain = hotel" in text
     assert "A point took from 10 to 80 trials, 30 in the median." in text
     assert "1 at the limit" in text
+    assert "Then as many again were played, and the numbers are of these." in text
 
 
 def test_a_ratio_to_nothing_is_the_worst(tmp_path):

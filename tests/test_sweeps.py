@@ -329,20 +329,30 @@ class TestRunning:
         last = frame[frame["round"] == 60]
         assert set(last["trials"]) <= {20, 40, 80, 160, 300}
         assert len(set(last["trials"])) > 1
-        width = (last["ratio_upper"] / last["ratio_lower"]) ** 0.5 - 1
+        assert (last["played"] == 2 * last["trials"]).all()
         narrow = last["stopped"] == "narrow"
         assert narrow.any()
-        assert (width[narrow].dropna() <= 0.08).all()
         limited = last[last["stopped"] == "limit"]
         assert set(limited["trials"]) <= {300}
-        # one that is narrow is as it would be with so many trials from the beginning
+        # one that is narrow was so with so many trials from the beginning, and is shown by as many that came after
         number = int(last[narrow & (last["trials"] > 20)]["point"].iloc[0])
-        count = int(last[last["point"] == number]["trials"].iloc[0])
+        rows = last[last["point"] == number]
+        count = int(rows["trials"].iloc[0])
         chosen = spec(text)[number]
         seed = spec(text).seed_of(chosen)
-        alone = simulate(chosen.problem, chosen.policies, 60, count, seed, checkpoints=2)
-        found = last[last["point"] == number]["mean"].tolist()
-        assert found == [alone.mean(entry.label)[-1] for entry in chosen.policies]
+        how = {"seed": seed, "checkpoints": 2, "keep": "final"}
+        looked = simulate(chosen.problem, chosen.policies, 60, count, **how)
+        after = simulate(chosen.problem, chosen.policies, 60, range(count, 2 * count), **how)
+        for entry, row in zip(chosen.policies, rows.to_dict("records"), strict=True):
+            label = entry.label
+            if label != "cucb":
+                first = looked.ratio(label, "cucb", 1 - 0.05 / 5)  # five looks there may be
+                assert (first.upper[-1] / first.lower[-1]) ** 0.5 - 1 <= 0.08
+            shown = after.ratio(label, "cucb", 0.95)
+            assert row["mean"] == after.mean(label)[-1]
+            assert row["ratio_upper"] == pytest.approx(shown.upper[-1], rel=1e-12, nan_ok=True)
+            both = [looked.regrets(label), after.regrets(label)]
+            assert row["largest"] == max(part.max() for part in both)
 
     def test_of_very_many_points_one_may_be_wrong(self, tmp_path, monkeypatch):
         """Not all were made before: it is a failure like another, and the others run."""
@@ -596,7 +606,7 @@ class TestCommand:
         monkeypatch.chdir(tmp_path)
         code, out, err = called("sweep", "closing-question", "--dry-run", "--threads", "4")
         assert (code, err) == (0, "")
-        assert "1,440 points, 4 policies, 64 to 1,024 trials each" in out
+        assert "1,440 points, 4 policies, 64 to 1,024 trials each, and as many again" in out
         assert "arms_per_agent: 1.0, 1.25" in out
         assert "on 4 cores" in out
         assert "disk: about" in out
@@ -608,7 +618,7 @@ class TestCommand:
         assert found.rounds == (8 * 20 * 60 * 3,) * 2
         assert found.sampled == 1
         more = estimate(spec(SPEC.replace("trials = 20", "trials = 20\nprecision = 0.1")))
-        assert more.trials == (20, 1280)
+        assert more.trials == (40, 2560)  # after the last look as many again
         assert more.rounds[1] == 64 * more.rounds[0]
         assert more.seconds[1] == pytest.approx(64 * more.seconds[0])
         assert more.sampled == 8

@@ -3,8 +3,9 @@
     n       trials
     x, y    sums over the trials of the regrets of two policies, in units of 2**-places
     xx, xy  sums of their squares and products, in units of 4**-places
+    R       the most regret that a trial can have
 
-All of these are whole numbers, or arrays of Python's whole numbers that go together, so that rounding happens once, at the end.
+All of these but R are whole numbers, or arrays of Python's whole numbers that go together, so that rounding happens once, at the end.
 """
 
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+
+BETS = (0.95, 0.5, 0.25, 0.125, 0.0625, 0.03125)  # shares of what could be lost at once
 
 
 class Estimate(NamedTuple):
@@ -76,6 +79,27 @@ def log_ratio(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) ->
         )
         error = np.sqrt(np.maximum(spread, 0.0) / np.asarray(n, np.float64))
     return Estimate(value, if_several(n, error))
+
+
+def log_evidence(R: Any, n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Floats:
+    """The logarithm of the evidence that the first policy has less regret in expectation than the second.
+
+    If it has not, this ever reaches ln(1/e) with probability e at most, however often you look and whatever the law of the
+    regrets is. For the differences d = x - y of the trials, none of which exceeds R, are then at least 0 in
+    expectation, so that for a bet u in (0, 1) the product of all 1 - u d / R is a supermartingale. As
+    ln(1 - z) >= -z - z^2 (-ln(1 - u) - u) / u^2 for z <= u, it is at least
+
+        exp(-u sum d / R - (-ln(1 - u) - u) sum d^2 / R^2),
+
+    and so is the mean of these over some bets.
+    """
+    most = np.asarray(R, np.float64)
+    unit = np.where(most > 0, most, 1.0)
+    total = quotient(x - y, scaled(np.ones_like(n), places)) / unit
+    squares = quotient(xx - 2 * xy + yy, scaled(np.ones_like(n), 2 * places)) / unit**2
+    grown = [-u * total + (np.log1p(-u) + u) * squares for u in BETS]
+    evidence = np.logaddexp.reduce(grown) - np.log(len(BETS))
+    return np.asarray(np.where(most > 0, evidence, -np.inf))
 
 
 def reach(level: Any, n: Any) -> Floats:

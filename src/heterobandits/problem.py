@@ -10,13 +10,14 @@ expectation [eq:regret_def]. Where the means change, each round has its own opti
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from heterobandits.calibration import Trial, estimates, trials_from
 from heterobandits.drift import Drift, Stretches, by_round, drift_from, drift_to_dict
@@ -236,6 +237,20 @@ class Problem:
             for w, best, n in zip(self.true_team.worth.tolist(), self.optimum, arms, strict=True)
         )
         return float(max(0.0, sum(losses)))
+
+    def most_regret(self, rounds: Sequence[int]) -> npt.NDArray[np.float64]:
+        """The regret of the worst that can be done in every round up to each of these, which ascend.
+
+        >>> Problem([0.1, 0.5, 0.9], [0.5, 1.0]).most_regret([1, 100]).tolist()  # 0.9 + 0.25, not 0.1 + 0.25
+        [0.8, 80.0]
+        """
+        worth = -np.sort(-self.true_team.worth)
+        starts, means = self.stretches(rounds[-1])
+        means = np.sort(means)
+        worst = (means[:, ::-1][:, : self.agents] - means[:, : self.agents]) @ worth
+        total = np.concatenate([[0.0], np.cumsum(np.diff(starts) * worst[:-1])])
+        last = np.searchsorted(starts, rounds, side="right") - 1
+        return np.asarray(total[last] + (np.asarray(rounds) - starts[last] + 1) * worst[last])
 
     def checked_assignment(self, assignment: Any) -> tuple[int, ...]:
         """`assignment` as a tuple of one arm per agent, no arm twice."""

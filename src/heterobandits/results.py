@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]  # Python's whole numbers, of any size
 
+FAILED_TIMES = 10  # the median's regret: a trial with more has failed,
+FAILED_SHARE = 0.01  # if that is also more than this share of the most that it could lose
 REGRET_BITS = 52  # what a regret fills at most: the two halves that the engine sums by
 
 
@@ -69,6 +71,16 @@ def joined_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...
         else:
             joined.append((start, stop))
     return tuple(joined)
+
+
+def failed_trials(regrets: Floats, most: Any) -> npt.NDArray[np.int64]:
+    """How many trials have failed: those with over FAILED_TIMES the median's regret that is over FAILED_SHARE of the most.
+
+    The last axis is that of the trials. `most` is what a trial can lose, one number or one for each along the axis before it.
+    """
+    median = np.median(regrets, axis=-1)
+    limit = np.maximum(FAILED_TIMES * median, FAILED_SHARE * np.asarray(most))
+    return np.asarray((regrets > limit[..., None]).sum(axis=-1))
 
 
 class Ratio(NamedTuple):
@@ -165,7 +177,8 @@ class Results:
     def difference(self, policy: str, other: str, level: float = 0.95) -> Difference:
         """Mean of (regret of `policy` - regret of `other`), trial by trial on the same luck.
 
-        The interval is Student's, at this confidence level, for each checkpoint alone.
+        The interval is Student's, at this confidence level, for each checkpoint alone. It takes the mean for nearly normal: what
+        fails in fewer than 3 of `trials` trials, and was not seen, is not in it.
         """
         level = fraction(level, "level")
         mean, se = moments.difference(*self._pair(policy, other))
@@ -176,12 +189,21 @@ class Results:
         """Mean regret of `policy` over that of `other`, on the same luck; NaN where that is zero.
 
         The interval is Student's for the logarithm of the ratio, whose variance is that of
-        x / mean x - y / mean y over the pairs (x, y) of regrets.
+        x / mean x - y / mean y over the pairs (x, y) of regrets; what it takes for granted is what `difference` does.
         """
         level = fraction(level, "level")
         value, error = moments.log_ratio(*self._pair(policy, other))
         factor = np.exp(moments.reach(level, self.trials) * error)
         return Ratio(np.array(self.rounds), value, value / factor, value * factor)
+
+    def evidence(self, policy: str, other: str) -> Floats:
+        """The logarithm of the evidence that `policy` has less expected regret than `other`, at each checkpoint.
+
+        If it has not, this ever reaches ln(1/e) with probability e at most, however often you look and whatever the law of
+        the regrets is: rare failures that no trial has shown are allowed for, as far as regret can go.
+        """
+        most = self.problem.most_regret(self.rounds)
+        return moments.log_evidence(most, *self._pair(policy, other))
 
     def _pair(self, policy: str, other: str) -> tuple[Any, ...]:
         """Two policies, as `moments` takes them."""

@@ -214,13 +214,13 @@ def duration(seconds: float) -> str:
 def size(spec: "Spec") -> str:
     """What a specification comes to, in a line."""
     stopping = spec.stopping
-    trials = f"{stopping.trials:,}"
+    trials = f"{stopping.trials:,} trials each"
     if stopping.most_trials > stopping.trials:
-        trials += f" to {stopping.most_trials:,}"
+        trials = f"{stopping.trials:,} to {stopping.most_trials:,} trials each, and as many again"
     one = len(spec.policies) == 1
     return (
         f"{len(spec):,} point{'s' * (len(spec) != 1)}, {len(spec.policies)} "
-        f"polic{'y' if one else 'ies'}, {trials} trials each"
+        f"polic{'y' if one else 'ies'}, {trials}"
     )
 
 
@@ -277,7 +277,8 @@ def standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]]:
     from heterobandits.sweeps.reading import read_sweep
     from heterobandits.sweeps.words import finite
 
-    columns = ["point", "policy", "round", "horizon", "verdict", "ratio", "trials"]
+    counted = ["sure", "failed", "played"]
+    columns = ["point", "policy", "round", "horizon", "verdict", "ratio", "trials", *counted]
     frame = read_sweep(made.folder, columns=columns)
     frame = frame[frame["round"] == frame["horizon"]]
     rows = []
@@ -289,6 +290,7 @@ def standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]]:
                 "policy": label,
                 **{verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS},
                 "ratio": finite(geometric_mean(part["ratio"].dropna())),
+                **{name: int(part[name].sum()) for name in counted},
             }
         )
     trials = frame.drop_duplicates("point")["trials"]
@@ -325,15 +327,20 @@ def print_standings(made: "Swept") -> None:
     table = Table(
         title=made.spec.title or None,
         caption=f"points where a policy has certainly the least regret, where that is unclear, where another has "
-        f"certainly less, and where several have the same; regret over {made.spec.reference}'s, geometric mean",
+        f"certainly less, and where several have the same; regret over {made.spec.reference}'s, geometric mean; at how many points "
+        "the verdict is sure, whatever seldom fails; share of trials that failed, with over ten times the median's regret",
     )
     table.add_column("policy", no_wrap=True)
     verdicts = ("ahead", "unclear", "behind", "same")
-    for heading in (*verdicts, "ratio"):
+    for heading in (*verdicts, "ratio", "sure", "failed"):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
-            row["policy"], *(f"{row[verdict]:,}" for verdict in verdicts), times(row["ratio"])
+            row["policy"],
+            *(f"{row[verdict]:,}" for verdict in verdicts),
+            times(row["ratio"]),
+            f"{row['sure']:,}",
+            f"{row['failed'] / max(1, row['played']):.2%}",
         )
     show(table)
     if trials:

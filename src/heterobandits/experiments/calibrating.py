@@ -214,7 +214,8 @@ class Seasoned:
         season = play_season(self.problem, self.seed, self.trials, control)
         if season is None:
             return None
-        return Kept(*self.place, self.definition, [], [], [time.perf_counter() - begin], [*season])
+        seconds = time.perf_counter() - begin
+        return Kept(*self.place, self.definition, [], [], [seconds], [*season], [], [])
 
 
 def seasons(study: Study) -> list[Seasoned]:

@@ -1,7 +1,8 @@
 """The verdict: chosen policies against the paper's five on the paper's problems and on random ones, and against the best possible.
 
 For every problem the yardstick is the best of the paper's five there. It is picked by the same
-trials it is judged by, which favours it a little: a policy that comes out ahead is ahead.
+trials that give its numbers, which favours it a little. Verdicts do not rest on which it is: a policy is ahead if
+it has certainly less regret than each of the five, and behind if one of them has certainly less.
 """
 
 import json
@@ -33,9 +34,10 @@ from heterobandits.plots import is_long
 from heterobandits.policies import BEYOND, CATALOGUE, PAPER, Policy, checked_policies, policy
 from heterobandits.problem import Problem
 from heterobandits.provenance import machine, versions
-from heterobandits.results import Results, geometric_mean
+from heterobandits.results import Ratio, Results, failed_trials, geometric_mean
 
 Group = Literal["settings", "domains", "random"]
+Verdict = Literal["ahead", "unclear", "behind"]
 
 GROUPS: tuple[Group, ...] = ("settings", "domains", "random")
 LEVEL = 0.99  # of a verdict, and of an interval, however often a problem is looked at
@@ -68,7 +70,13 @@ class Row:
     ratio, lower, upper
         Mean regret over that policy's, with an interval at LEVEL.
     verdict
-        Whether the paired difference is certainly below zero, certainly above it, or neither.
+        Whether it has certainly less regret than each of the paper's five, or one of them certainly less than it, or neither.
+    sure
+        Whether that holds whatever the law of the regrets is: rare failures that nobody saw included.
+    trials, played
+        Behind the numbers; and all that were played, those behind the verdict included.
+    largest, failed
+        The largest regret of all that were played, and how many failed.
     to_min_width
         Mean regret over Min-Width's.
     to_limit
@@ -85,7 +93,12 @@ class Row:
     ratio: float
     lower: float
     upper: float
-    verdict: Literal["ahead", "unclear", "behind"]
+    verdict: Verdict
+    sure: bool
+    trials: int
+    played: int
+    largest: float
+    failed: int
     to_min_width: float
     to_limit: float | None
 
@@ -156,6 +169,9 @@ def standing(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "problems": len(rows),
         **{v: sum(r.verdict == v for r in rows) for v in ("ahead", "unclear", "behind")},
+        "sure": sum(row.sure for row in rows),
+        "played": sum(row.played for row in rows),
+        "failed": sum(row.failed for row in rows),
         "ratio": geometric_mean(row.ratio for row in rows),
         "to_min_width": float(np.median([row.to_min_width for row in rows])),
         "to_limit": float(np.median(limits)) if limits else None,
@@ -184,7 +200,8 @@ def contests(policies: Sequence[str | Policy], quick: bool) -> dict[Group, list[
     """The experiments of the comparison by group, each with these policies beside the paper's five."""
     entries = {policy(p).label: policy(p) for p in (*PAPER, *policies)}
     names = tuple(label if label in CATALOGUE else entry for label, entry in entries.items())
-    settings = [replace(e, policies=names, at_first=SETTING_TRIALS) for e in SYNTHETIC]
+    # more than a ranking is made of them, so single trials are kept
+    settings = [replace(e, policies=names, at_first=SETTING_TRIALS, ranking=()) for e in SYNTHETIC]
     domains = [
         replace(e, policies=names, at_first=DOMAIN_TRIALS) for e in FIGURES if e.name in DOMAINS
     ]
@@ -220,17 +237,49 @@ def assignments(problem: Problem) -> int:
     return math.perm(problem.arms, problem.agents)
 
 
-def judged(experiment: Experiment, group: Group, results: Results) -> list[Row]:
-    """Every policy on one problem. The error that is allowed is shared by all the looks at it there may be."""
-    level = 1.0 - (1.0 - LEVEL) / len(numbers_of_trials(experiment))
+def of_the_five(results: Results) -> list[str]:
+    """Which of the paper's five were run."""
+    return [name for name in PAPER if name in results.policies]
+
+
+def best_of_five(results: Results) -> str:
+    """Which of them has the least mean regret."""
+    return min(of_the_five(results), key=lambda name: float(results.mean(name)[-1]))
+
+
+def verdict_of(experiment: Experiment, looked: Results, name: str) -> tuple[Verdict, bool]:
+    """Whether a policy is ahead or behind, and whether that is sure.
+
+    The error that is allowed, half of it for each side, is shared by all the looks there may be, and for "behind" by the five.
+    """
+    five = of_the_five(looked)
+    rivals = [rival for rival in five if rival != name]
+    error, looks = 1.0 - LEVEL, len(numbers_of_trials(experiment))
+    one, any_ = 1.0 - error / looks, 1.0 - error / (looks * len(five))
+    if name not in five and all(looked.difference(name, r, one).upper[-1] < 0 for r in rivals):
+        least = min(float(looked.evidence(name, r)[-1]) for r in rivals)
+        return "ahead", least >= math.log(2 / error)
+    if any(looked.difference(name, r, any_).lower[-1] > 0 for r in rivals):
+        most = max(float(looked.evidence(r, name)[-1]) for r in rivals)
+        return "behind", most >= math.log(2 * len(five) / error)
+    return "unclear", False
+
+
+def judged(
+    experiment: Experiment, group: Group, results: Results, looked: Results | None = None
+) -> list[Row]:
+    """Every policy on one problem, with the verdicts of the trials that were looked at, if those are others."""
+    looked = results if looked is None else looked
     means = {name: float(results.mean(name)[-1]) for name in results.policies}
-    best = min((name for name in PAPER if name in means), key=lambda name: means[name])
+    best = best_of_five(results)
     limit = lower_bound(experiment.problem) * math.log(experiment.horizon)
+    most = experiment.problem.most_regret([experiment.horizon])[0]
     rows = []
     for name, regret in means.items():
-        pair = results.difference(name, best, level)
-        ratio = results.ratio(name, best, level)
-        ahead, behind = pair.upper[-1] < 0, pair.lower[-1] > 0
+        ratio = results.ratio(name, best, LEVEL)
+        verdict, sure = verdict_of(experiment, looked, name)
+        regrets = [part.regrets(name) for part in (results, looked)[: 1 + (looked is not results)]]
+        every = np.concatenate(regrets)
         rows.append(
             Row(
                 problem=experiment.name,
@@ -243,7 +292,12 @@ def judged(experiment: Experiment, group: Group, results: Results) -> list[Row]:
                 ratio=float(ratio.value[-1]),
                 lower=float(ratio.lower[-1]),
                 upper=float(ratio.upper[-1]),
-                verdict="ahead" if ahead else "behind" if behind else "unclear",
+                verdict=verdict,
+                sure=sure,
+                trials=results.trials,
+                played=len(every),
+                largest=float(every.max()),
+                failed=int(failed_trials(every, most)),
                 to_min_width=regret / means["min-width"],
                 to_limit=regret / limit if limit > 0 else None,
             )
@@ -253,11 +307,18 @@ def judged(experiment: Experiment, group: Group, results: Results) -> list[Row]:
 
 def is_known(experiment: Experiment, results: Results) -> bool:
     """Whether all others are told apart from the best of the paper's five, or known to be nearly as good."""
+    best, level = best_of_five(results), 1.0 - (1.0 - LEVEL) / len(numbers_of_trials(experiment))
     return all(
-        row.verdict != "unclear" or row.upper <= (1 + NARROW) ** 2 * row.lower
-        for row in judged(experiment, "settings", results)
-        if row.policy not in PAPER
+        verdict_of(experiment, results, name)[0] != "unclear"
+        or is_narrow(results.ratio(name, best, level))
+        for name in results.policies
+        if name not in PAPER
     )
+
+
+def is_narrow(ratio: Ratio) -> bool:
+    """Whether a ratio is known well enough at the horizon."""
+    return bool(ratio.upper[-1] <= (1 + NARROW) ** 2 * ratio.lower[-1])
 
 
 def compare(
@@ -309,7 +370,8 @@ def compare(
     chosen = {group: chosen[group] for group in GROUPS if group in wanted}
     writable(folder)
     every = [experiment for experiments in chosen.values() for experiment in experiments]
-    results, _ = run_all(every, seed, store_in(folder, resume, note), show, enough=is_known)
+    ran = run_all(every, seed, store_in(folder, resume, note), show, enough=is_known)
+    results = ran.results
     show("the best possible in tiny worlds", 1.0)
     played = [policy(name) for name in PAPER] + [e for e in entered if e.label not in PAPER]
     found = distances(played, QUICK_WORLDS if quick else WORLDS)
@@ -318,7 +380,7 @@ def compare(
         row
         for group, experiments in chosen.items()
         for experiment in experiments
-        for row in judged(experiment, group, results[experiment.name])
+        for row in judged(experiment, group, results[experiment.name], ran.looked[experiment.name])
     ]
     made = Comparison(
         rows, speeds(results.values()), 0.0, quick, folder, entered, distances=tuple(found)

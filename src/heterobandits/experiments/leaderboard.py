@@ -125,6 +125,9 @@ def leader(entry: dict[str, Any], proven: str, groups: Sequence[str]) -> dict[st
         "policy": style_of(entry["policy"]).title,
         "proven": PROVEN[proven],
         "groups": [part and {**part, "ratio": f"{part['ratio']:.2f}"} for part in parts],
+        "sure": f"{whole['sure']} of {whole['ahead'] + whole['behind']}",
+        "failed": f"{whole['failed']:,}",
+        "played": f"{whole['played']:,}",
         "to_min_width": f"{whole['to_min_width']:.2f}",
         "to_limit": "" if whole["to_limit"] is None else f"{whole['to_limit']:.2f}",
         "worst_ratio": f"{whole['worst_ratio']:.2f}",
@@ -144,7 +147,7 @@ def losses(made: "Comparison") -> list[tuple[str, str]]:
         )
         said = [
             f"{row.title}: {row.ratio:.2f} [{row.lower:.2f}, {row.upper:.2f}] times "
-            f"{style_of(row.best).title}'s"
+            f"{style_of(row.best).title}'s{', for sure' * row.sure}"
             for row in behind[:MOST_LOSSES]
         ]
         if len(behind) > MOST_LOSSES:
@@ -179,6 +182,8 @@ def problems(rows: "Sequence[Row]") -> dict[str, Any]:
                 "mark": MARKS[row.verdict],
                 "ratio": f"{row.ratio:.2f}",
                 "interval": f"{row.lower:.2f} – {row.upper:.2f}",
+                "failures": f"{row.largest:,.0f}; {row.failed:,} of {row.played:,}",
+                "sure": row.sure,
             }
             for row in line
         ]

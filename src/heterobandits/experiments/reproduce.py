@@ -161,7 +161,7 @@ def reproduce(
     store = store_in(folder, resume, note)
     study = calibrating.Study.of(trials, seed) if has_robustness(experiments) else None
     others = [] if study is None else [calibrating.work(study)]
-    results, rest = run_all(experiments, seed, store, show, others)
+    results, _, rest = run_all(experiments, seed, store, show, others)
     calibrated = [] if study is None else calibrating.rows_of(study, rest[0])
     show("checking the theory", 1.0)
     theory = {

@@ -1,7 +1,7 @@
 """Running experiments: the trials of all of them in one pool, kept piece by piece in the folder `runs`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from heterobandits.ranges import MOST_ADDRESS
 from heterobandits.results import Results
 from heterobandits.simulation import available_threads, check_memory
 from heterobandits.sweeps.engines import Failure, Threads
-from heterobandits.sweeps.looks import doubled
+from heterobandits.sweeps.looks import Parts, count, doubled, parts, wanted
 from heterobandits.sweeps.points import Piece, Point, Row, Trials
 from heterobandits.sweeps.runner import Fixed, Job, Progress, Runner
 from heterobandits.sweeps.store import Store
@@ -41,6 +41,25 @@ def all_of(title: str, pieces: Sequence[Piece]) -> Work:
 
 
 Enough = Callable[[Experiment, Results], bool]
+
+
+class Ran(NamedTuple):
+    """What came of a run.
+
+    Attributes
+    ----------
+    results
+        Of every experiment. Where it was looked at until there was enough, of the trials after the last look alone: whoever stops
+        when a difference is large finds it too large.
+    looked
+        Of the trials that were looked at; the same where there was one look.
+    others
+        What came of other works.
+    """
+
+    results: dict[str, Results]
+    looked: dict[str, Results]
+    others: list[list[Row]]
 
 
 def store_in(folder: Path, resume: bool, note: Callable[[str], None]) -> Store:
@@ -109,28 +128,35 @@ def numbers_of_trials(experiment: Experiment) -> list[int]:
 
 @dataclass(frozen=True)
 class InParts:
-    """An experiment as a job of the runner: twice as many trials until there are enough."""
+    """An experiment as a job of the runner: twice as many trials until there are enough, and as many again."""
 
     experiment: Experiment
     point: Point
     enough: Enough
+    found: dict[int, bool] = field(
+        default_factory=dict
+    )  # what a look said, by the trials it was at
 
     def wants(self, rows: list[Row]) -> list[Trials]:
-        """The trials up to the next look."""
-        done = sum(row.last - row.first for row in rows)
-        if done and self.enough(self.experiment, self.point.results(rows)):
-            return []
-        more = next((n for n in numbers_of_trials(self.experiment) if n > done), done)
-        return self.point.pieces(range(done, more)) if more > done else []
+        """The trials up to the next look, or those after the last one."""
+        return wanted(self.point, rows, numbers_of_trials(self.experiment), self._enough)
 
+    def parts(self, rows: list[Row]) -> Parts:
+        """Its trials by what they are for."""
+        return parts(rows, numbers_of_trials(self.experiment), self._enough)
 
-def work_of(experiment: Experiment, point: Point, enough: Enough) -> Work:
-    """The work of an experiment: all its trials, or as many as are enough."""
-    pieces = point.pieces(range(experiment.trials))
-    if len(numbers_of_trials(experiment)) == 1:
-        return all_of(experiment.title, pieces)
-    cost = sum(piece.cost for piece in pieces)
-    return Work(experiment.title, InParts(experiment, point, enough), cost)
+    @property
+    def cost(self) -> float:
+        """What it costs at most."""
+        numbers = numbers_of_trials(self.experiment)
+        most = numbers[-1] * (1 if len(numbers) == 1 else 2)
+        return sum(piece.cost for piece in self.point.pieces(range(most)))
+
+    def _enough(self, rows: list[Row]) -> bool:
+        n = count(rows)
+        if n not in self.found:
+            self.found[n] = self.enough(self.experiment, self.point.results(rows))
+        return self.found[n]
 
 
 def run_all(
@@ -140,7 +166,7 @@ def run_all(
     report: Report = lambda title, share: None,
     others: Sequence[Work] = (),
     enough: Enough = lambda experiment, results: True,
-) -> tuple[dict[str, Results], list[list[Row]]]:
+) -> Ran:
     """The results of every experiment, and what comes of other works in the same pool.
 
     Where an experiment is to be played in parts, `enough` says whether its results so far are.
@@ -149,17 +175,23 @@ def run_all(
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
     points = [point_of(experiment, seed) for experiment in experiments]
     compile_kernels({entry.label: entry for point in points for entry in point.policies}.values())
-    works = [
-        work_of(experiment, point, enough)
+    jobs = [
+        InParts(experiment, point, enough)
         for experiment, point in zip(experiments, points, strict=True)
     ]
+    works = [Work(job.experiment.title, job, job.cost) for job in jobs]
     rows = run_works([*works, *others], store, report)
     threads = available_threads()
-    results = {
-        experiment.name: point.results(part, threads)
-        for experiment, point, part in zip(experiments, points, rows, strict=False)
-    }
-    return results, rows[len(works) :]
+    results, looked = {}, {}
+    for job, all_rows in zip(jobs, rows, strict=False):
+        found, name = job.parts(all_rows), job.experiment.name
+        results[name] = job.point.results(found.fresh, threads)
+        looked[name] = (
+            results[name]
+            if found.fresh is found.looked
+            else job.point.results(found.looked, threads)
+        )
+    return Ran(results, looked, rows[len(works) :])
 
 
 def with_trials(experiments: Iterable[Experiment], trials: int | None) -> list[Experiment]:

@@ -10,6 +10,8 @@ points, which are different problems, by these rules:
   every other policy, all of them together at the sweep's confidence, lie below 0 (its difference, where some regret is 0).
   Points of one draw share their luck, and count as one: as their mean.
 - Policies whose regret is the least and the same in every trial of every point are tied.
+- Where points were looked at until they were known well enough, their numbers are of the trials after the last look: whoever stops when
+  a difference is large finds it too large, and all points of a cell would err to the same side.
 - A ratio to the reference is clear if its interval excludes 1: that of the point where the cell has one, else Student's
   over the draws; or if the intervals of all its points lie on the same side of 1.
 """
@@ -55,6 +57,9 @@ class Points:
     lower: Floats  # of the ratio to the reference
     upper: Floats
     verdicts: npt.NDArray[np.int8]  # positions in VERDICTS
+    sure: Flags  # whether a verdict holds whatever seldom fails
+    largest: Floats  # of all trials that were played
+    failed: Integers
     draws: Integers  # whose luck is whose
 
     def have(self, verdict: str) -> Flags:
@@ -114,8 +119,9 @@ def read_points(folder: Path, told: dict[str, Any]) -> Points:
 
     labels = list(told["policies"])
     places = list(dict.fromkeys((*told["axes"], *ALWAYS)))
-    measured = ["mean", "ratio_lower", "ratio_upper"]
-    wanted = ["point", *places, "policy", "round", "trials", *measured, "verdict", "stopped"]
+    measured = ["mean", "ratio_lower", "ratio_upper", "largest"]
+    counted = ["trials", "played", "failed", "sure"]
+    wanted = ["point", *places, "policy", "round", *counted, *measured, "verdict", "stopped"]
     at_the_end = pc.field("round") == pc.field("horizon")
     last = read_sweep(folder, "results", wanted, at_the_end)
     numbers, first, rows = np.unique(
@@ -137,13 +143,15 @@ def read_points(folder: Path, told: dict[str, Any]) -> Points:
         return out
 
     verdicts = pd.Index(VERDICTS).get_indexer(pd.Index(last["verdict"].astype(object)))
-    regrets, lower, upper = (table(last[name].to_numpy(np.float64)) for name in measured)
+    regrets, lower, upper, largest = (table(last[name].to_numpy(np.float64)) for name in measured)
     if (verdicts < 0).any() or not (regrets >= 0).all():
         raise InvalidInput(
             f"results.parquet in {folder} is damaged: a verdict or regret that is none"
         )
     return Points(
-        places=last.iloc[first][["point", *places, "trials", "stopped"]].reset_index(drop=True),
+        places=last.iloc[first][["point", *places, "trials", "played", "stopped"]].reset_index(
+            drop=True
+        ),
         axes=list(told["axes"]),
         policies=labels,
         reference=labels.index(told["reference"]),
@@ -152,6 +160,9 @@ def read_points(folder: Path, told: dict[str, Any]) -> Points:
         lower=lower,
         upper=upper,
         verdicts=table(verdicts, np.int8),
+        sure=table(last["sure"].to_numpy(bool), bool),
+        largest=largest,
+        failed=table(last["failed"].to_numpy(np.int64), np.int64),
         draws=draws_of(last.iloc[first]),
     )
 

@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 
 from heterobandits import engine
 from heterobandits.engine import compile_kernels
-from heterobandits.sweeps.looks import looks, totals
+from heterobandits.sweeps.looks import Looked, least_and_most
 from heterobandits.sweeps.points import Trials
-from heterobandits.sweeps.running import SHARDS, point_of
-from heterobandits.sweeps.spec import Spec
+from heterobandits.sweeps.running import SHARDS, known_of, point_of
+from heterobandits.sweeps.spec import Spec, Stopping
 from heterobandits.sweeps.store import Store
-from heterobandits.sweeps.tables import Known, Tables
+from heterobandits.sweeps.tables import Tables
 
 SAMPLED = 24  # points at most
 SAMPLE_SECONDS = 3.0
@@ -55,6 +55,7 @@ def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> Estimate:
     # in an order in which any number of them are spread
     numbers.sort(key=lambda number: (number * 0x9E3779B1) % 2**32)
     trials = min(SAMPLE_TRIALS, spec.stopping.trials)
+    once = Stopping(trials, trials, None, None, spec.stopping.confidence)
     begin = time.perf_counter()
     taken = serial = 0.0
     rounds = played = pieces = sampled = written = 0
@@ -75,7 +76,7 @@ def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> Estimate:
             sampled += 1
             if row is not None:
                 store.add(row)
-                tables.add(Known(number, chosen, totals(point, [row]), "fixed"))
+                tables.add(known_of(number, chosen, Looked(point, once, 0), [row]))
             if time.perf_counter() - begin > seconds:
                 break
         start = time.perf_counter()
@@ -87,7 +88,7 @@ def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> Estimate:
         Tables(spec).write(empty, 0)
         fixed = sum(path.stat().st_size for path in empty.iterdir())
         written = sum(path.stat().st_size for path in Path(folder).rglob("*.parquet")) - 2 * fixed
-    ends = (looks(spec.stopping)[0], looks(spec.stopping)[-1])
+    ends = least_and_most(spec.stopping)
     scale = len(spec) / sampled
     pace = taken / max(1, played)  # seconds of a trial-round
     least, most = (round(scale * n * rounds) for n in ends)

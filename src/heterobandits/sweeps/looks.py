@@ -2,10 +2,14 @@
 
 A point that is to be known precisely, or whose policies are to be told apart, is looked at again and again, each time with twice as
 many trials, up to a limit. The error that is allowed is shared evenly by all the looks there may be, so that every
-statement holds in spite of them. Intervals are Student's, on pairs of regrets on the same luck.
+verdict holds in spite of them. Whoever stops when a difference is large finds it too large: so as many trials again are played
+after the last look, and these alone give the numbers. Intervals are Student's, on pairs of regrets on the same luck. They take means
+for nearly normal, which those of rules that seldom fail are not: a verdict is sure if it holds by the evidence of `moments` as well.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -35,6 +39,59 @@ def looks(stopping: Stopping) -> list[int]:
     return doubled(stopping.trials, stopping.most_trials)
 
 
+def least_and_most(stopping: Stopping) -> tuple[int, int]:
+    """How many trials a point is played in, those after the last look included.
+
+    >>> least_and_most(Stopping(64, 200, 0.01, None, 0.95)), least_and_most(Stopping(64, 64, None, None, 0.95))
+    ((128, 400), (64, 64))
+    """
+    first, *more = looks(stopping)
+    return (2 * first, 2 * more[-1]) if more else (first, first)
+
+
+class Parts(NamedTuple):
+    """The rows of what was looked at, and of what gives the numbers; and whether the last look has come.
+
+    Where there is but one look both are the same.
+    """
+
+    looked: list[Row]
+    fresh: list[Row]
+    over: bool
+
+
+Enough = Callable[[list[Row]], bool]
+
+
+def parts(rows: list[Row], numbers: Sequence[int], enough: Enough) -> Parts:
+    """Trials by what they are for, if they are looked at after these numbers of them, until they are `enough`."""
+    if len(numbers) == 1:
+        return Parts(rows, rows, True)
+    done = count(rows)
+    for n in numbers:
+        if n > done:
+            break
+        looked = [row for row in rows if row.last <= n]
+        if n == numbers[-1] or enough(looked):
+            return Parts(looked, [row for row in rows if row.first >= n], True)
+    return Parts(rows, [], False)
+
+
+def count(rows: list[Row]) -> int:
+    """The trials in some rows."""
+    return sum(row.last - row.first for row in rows)
+
+
+def wanted(point: Point, rows: list[Row], numbers: Sequence[int], enough: Enough) -> list[Trials]:
+    """The trials to play next, none if all are there."""
+    if not rows:
+        return point.pieces(range(numbers[0]))
+    found, done = parts(rows, numbers, enough), count(rows)
+    if not found.over:
+        return point.pieces(range(done, next(n for n in numbers if n > done)))
+    return [] if found.fresh else point.pieces(range(done, 2 * done))
+
+
 def doubled(first: int, most: int) -> list[int]:
     """A number, twice that, and so on, up to the most."""
     found = [first]
@@ -54,19 +111,24 @@ class Levels:
     verdict
         Of the difference of two policies, such that no pair is put in the wrong order with more than the error that is
         allowed, in spite of all looks and pairs.
+    evidence
+        What the evidence for an order of two policies has to reach, likewise; looks cost it nothing.
     """
 
     interval: float
     verdict: float
+    evidence: float
 
 
 def levels(stopping: Stopping, policies: int) -> Levels:
     """Those of a point with so many policies."""
-    count = len(looks(stopping))
+    shared = len(looks(stopping))
+    pairs = max(1, policies * (policies - 1) // 2)
     error = 1.0 - (stopping.confidence if stopping.separate is None else stopping.separate)
     return Levels(
-        interval=1.0 - (1.0 - stopping.confidence) / count,
-        verdict=1.0 - error / (count * max(1, policies * (policies - 1) // 2)),
+        interval=1.0 - (1.0 - stopping.confidence) / shared,
+        verdict=1.0 - error / (shared * pairs),
+        evidence=math.log(2 * pairs / error),  # equals can be put in the wrong order in two ways
     )
 
 
@@ -79,12 +141,15 @@ class Totals(NamedTuple):
         One for each point.
     sums, products
         [point, policy, checkpoint] and [point, policy, policy, checkpoint].
+    most
+        The most regret that a trial can have, [point, checkpoint].
     """
 
     trials: Integers
     places: Integers
     sums: Integers
     products: Integers
+    most: Floats
 
     def pair(self, p: Any, q: Any) -> tuple[Any, ...]:
         """Policies p and q, whole arrays of them if wished, as `moments` takes them: [point, pair, checkpoint]."""
@@ -95,18 +160,34 @@ class Totals(NamedTuple):
             *(products[:, p, p], products[:, p, q], products[:, q, q]),
         )
 
+    def best(self) -> npt.NDArray[np.intp]:
+        """The policy with the least mean regret, [point, checkpoint]."""
+        n, places = (part[:, None, None] for part in (self.trials, self.places))
+        return np.asarray(moments.mean(n, places, self.sums).argmin(axis=1))
+
+    def beside(self, best: npt.NDArray[np.intp]) -> tuple[Any, ...]:
+        """These policies, and every other one beside them, as `moments` takes them: [point, policy, checkpoint]."""
+        n, places = (part[:, None, None] for part in (self.trials, self.places))
+        point, checkpoint = np.indices(best.shape)
+        every = np.arange(self.sums.shape[1])
+        mixed = np.moveaxis(self.products[point, :, best, checkpoint], 2, 1)
+        own = self.products[point, best, best, checkpoint][:, None]
+        least = self.sums[point, best, checkpoint][:, None]
+        return n, places, least, self.sums, own, mixed, self.products[:, every, every]
+
 
 def totals(point: Point, rows: list[Row]) -> Totals:
     """Those of one point, from all its pieces."""
     P, K = len(point.policies), len(point.rounds)
     trials = np.empty(1, object)
-    trials[0] = sum(row.last - row.first for row in rows)
+    trials[0] = count(rows)
     places = np.full(1, binary_places(point.horizon, sum(point.problem.tests)), object)
     sums = sum((whole(row.sums, (1, P, K)) for row in rows), np.zeros((1, P, K), object))
     products = sum(
         (squared(row.products, P, K)[None] for row in rows), np.zeros((1, P, P, K), object)
     )
-    return Totals(trials, places, np.asarray(sums), np.asarray(products))
+    most = point.problem.most_regret(point.rounds)[None]
+    return Totals(trials, places, np.asarray(sums), np.asarray(products), most)
 
 
 class Compared(NamedTuple):
@@ -129,36 +210,41 @@ class Compared(NamedTuple):
 
 def compared(of: Totals, level: float) -> Compared:
     """Every policy beside the best at its point and checkpoint."""
-    means = moments.mean(of.trials[:, None, None], of.places[:, None, None], of.sums)
-    best = means.argmin(axis=1)
-    point, checkpoint = np.indices(best.shape)
-    every = np.arange(of.sums.shape[1])
-    mean, error = moments.difference(
-        *(of.trials[:, None, None], of.places[:, None, None]),
-        *(of.sums, of.sums[point, best, checkpoint][:, None]),
-        of.products[:, every, every],
-        np.moveaxis(of.products[point, :, best, checkpoint], 2, 1),
-        of.products[point, best, best, checkpoint][:, None],
-    )
+    best = of.best()
+    mean, error = moments.difference(*of.beside(best))
     reach = moments.reach(level, of.trials)[:, None, None]
-    return Compared(best, mean - reach * error > 0, (mean == 0) & ~(error > 0))
+    return Compared(best, -mean - reach * error > 0, (mean == 0) & ~(error > 0))
 
 
-def verdicts(of: Totals, level: float) -> npt.NDArray[np.object_]:
-    """What can be said of every policy, [point, policy, checkpoint]: one of VERDICTS.
+class Verdicts(NamedTuple):
+    """What can be said of every policy, [point, policy, checkpoint].
 
-    It is ahead if it has certainly less regret than every other, and behind if another, that with the least, has certainly
-    less. Several that have as little in every trial are the same.
+    Attributes
+    ----------
+    said
+        One of VERDICTS. It is ahead if it has certainly less regret than every other, and behind if another, that with the least,
+        has certainly less. Several that have as little in every trial are the same.
+    sure
+        Whether that it is ahead or behind is so whatever the law of the regrets, rare failures that nobody saw included.
     """
-    _, apart, same = compared(of, level)
+
+    said: npt.NDArray[np.object_]
+    sure: Bools
+
+
+def verdicts(of: Totals, at: Levels) -> Verdicts:
+    """What can be said of every policy at these levels."""
+    best, apart, same = compared(of, at.verdict)
+    evidence = moments.log_evidence(of.most[:, None], *of.beside(best))
     P = apart.shape[1]
     lone = same.sum(axis=1, keepdims=True) == 1
     ahead = same & lone & (apart.sum(axis=1, keepdims=True) == P - 1)
+    certain = apart & (evidence >= at.evidence)
     out = np.full(apart.shape, "unclear", object)
     out[same & ~lone] = "same"
     out[apart] = "behind"
     out[ahead] = "ahead"
-    return out
+    return Verdicts(out, certain | (ahead & (certain.sum(axis=1, keepdims=True) == P - 1)))
 
 
 def log_widths(of: Totals, other: int, level: float) -> Floats:
@@ -183,7 +269,9 @@ def stopped(of: Totals, stopping: Stopping, reference: int) -> Stopped | None:
     """
     if stopping.precision is None and stopping.separate is None:
         return "fixed"
-    last = Totals(of.trials, of.places, of.sums[..., -1:], of.products[..., -1:])
+    last = of._replace(
+        sums=of.sums[..., -1:], products=of.products[..., -1:], most=of.most[..., -1:]
+    )
     level = levels(stopping, of.sums.shape[1])
     best, apart, same = compared(last, level.verdict)
     n = int(of.trials[0])
@@ -213,13 +301,21 @@ class Looked:
     point: Point
     stopping: Stopping
     reference: int
+    found: dict[int, bool] = field(
+        default_factory=dict
+    )  # what a look said, by the trials it was at
 
     def wants(self, rows: list[Row]) -> list[Trials]:
-        """The trials up to the next look."""
-        done = sum(row.last - row.first for row in rows)
-        if done >= self.stopping.most_trials:
-            return []
-        if done and stopped(totals(self.point, rows), self.stopping, self.reference) is not None:
-            return []
-        up_to = next(n for n in looks(self.stopping) if n > done)
-        return self.point.pieces(range(done, up_to))
+        """The trials up to the next look, or those after the last one."""
+        return wanted(self.point, rows, looks(self.stopping), self._enough)
+
+    def parts(self, rows: list[Row]) -> Parts:
+        """Its trials by what they are for."""
+        return parts(rows, looks(self.stopping), self._enough)
+
+    def _enough(self, rows: list[Row]) -> bool:
+        n = count(rows)
+        if n not in self.found:
+            why = stopped(totals(self.point, rows), self.stopping, self.reference)
+            self.found[n] = why is not None
+        return self.found[n]

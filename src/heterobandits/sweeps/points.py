@@ -19,7 +19,7 @@ from heterobandits.engine import Control, Shard
 from heterobandits.policies import Policy
 from heterobandits.problem import Problem
 from heterobandits.provenance import versions
-from heterobandits.results import Integers, Results, joined_spans
+from heterobandits.results import Integers, Results, failed_trials, joined_spans
 from heterobandits.simulation import MOST_REGRETS
 
 Floats = npt.NDArray[np.float64]
@@ -57,6 +57,8 @@ class Row(NamedTuple):
         That each policy took.
     kept
         Numbers of single trials.
+    largest, failed
+        The most regret of a trial and how many have failed, each flat over [policy, checkpoint].
     """
 
     key: str
@@ -67,6 +69,8 @@ class Row(NamedTuple):
     products: list[int]
     seconds: list[float]
     kept: list[float]
+    largest: list[float]
+    failed: list[int]
 
     @property
     def place(self) -> tuple[str, int, int]:
@@ -217,11 +221,12 @@ class Trials:
         """Play it."""
         point = self.point
         lanes = max(world.lanes for world in point.worlds)
-        shard = Shard(point.worlds, point.rounds, point.seed, self.trials, point.kept, lanes)
+        P, K = len(point.policies), len(point.rounds)
+        most = point.problem.most_regret(point.rounds)
+        shard = Shard(point.worlds, point.rounds, point.seed, self.trials, K, lanes)
         played = engine.play(shard, control)
         if played is None:
             return None
-        P = len(point.policies)
         products = played.products[pairs_of(P)]
         return Row(
             *self.place,
@@ -229,7 +234,9 @@ class Trials:
             played.sums.ravel().tolist(),
             products.ravel().tolist(),
             played.seconds.tolist(),
-            played.kept.ravel().tolist(),
+            played.kept[:, K - point.kept :].ravel().tolist(),
+            played.kept.max(axis=-1).ravel().tolist(),
+            failed_trials(played.kept, most).ravel().tolist(),
         )
 
 

@@ -162,6 +162,7 @@ def told_of(
             "least": int(trials.min()),
             "median": float(trials.median()),
             "most": int(trials.max()),
+            "again": bool((points.places["played"] > trials).any()),
             "stopped": {str(why): int(count) for why, count in stopped.items()},
         },
     }
@@ -228,6 +229,10 @@ def standings(points: Points, cells: Cells) -> list[dict[str, Any]]:
                 "worst_point": None if worst is None else int(points.places["point"].iloc[worst]),
                 "worst_at": None if worst is None else where(points, worst),
                 **counts,
+                "sure": int(points.sure[:, p].sum()),
+                "failed": int(points.failed[:, p].sum()),
+                "played": int(points.places["played"].sum()),
+                "largest": finite(points.largest[:, p].max()),
             }
         )
     return found
@@ -333,6 +338,9 @@ def standing(row: dict[str, Any], is_reference: bool) -> dict[str, Any]:
     return {
         **row,
         "title": style_of(row["policy"]).title,
+        "failed": f"{row['failed']:,}",
+        "played": f"{row['played']:,}",
+        "largest": "∞" if row["largest"] is None else f"{row['largest']:,.0f}",
         "reference": is_reference,
         "ratio": times(row["ratio"]),
         "over_best": times(row["over_best"]),
@@ -354,7 +362,8 @@ def trials_told(trials: dict[str, Any]) -> str:
     if set(stopped) == {"fixed"}:
         return f"{said}."
     reasons = [f"{count:,} {STOPPED.get(why, why)}" for why, count in stopped.items()]
-    return f"{said}. They stopped: {enumerated(reasons)}."
+    again = " Then as many again were played, and the numbers are of these." * trials["again"]
+    return f"{said}. They stopped: {enumerated(reasons)}.{again}"
 
 
 def cell_rows(points: Points, scales: Sequence[Scale], cells: Cells) -> Iterator[dict[str, Any]]:

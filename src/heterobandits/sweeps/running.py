@@ -8,13 +8,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from heterobandits.engine import compile_kernels
 from heterobandits.errors import InvalidInput, path_from
 from heterobandits.files import writable, write_aside, writing_to
 from heterobandits.simulation import available_threads, check_memory
 from heterobandits.sweeps import reading
 from heterobandits.sweeps.engines import Engine, Failure, Threads
-from heterobandits.sweeps.looks import Looked, stopped, totals
+from heterobandits.sweeps.looks import Looked, count, least_and_most, stopped, totals
 from heterobandits.sweeps.points import LEAST_TRIALS, Point, Row
 from heterobandits.sweeps.reading import read_sweep
 from heterobandits.sweeps.runner import Fixed, Job, Progress, Runner, Tell
@@ -54,11 +56,22 @@ class Swept:
 
 def point_of(spec: Spec, chosen: Chosen) -> Point:
     """A point of the specification for the runner."""
-    check_memory(
-        len(chosen.policies), len(chosen.rounds), 0, spec.stopping.most_trials, LEAST_TRIALS
-    )
+    most = least_and_most(spec.stopping)[1]
+    check_memory(len(chosen.policies), len(chosen.rounds), 0, most, LEAST_TRIALS)
     seed = spec.seed_of(chosen)
     return Point(chosen.problem, chosen.policies, chosen.horizon, chosen.rounds, seed)
+
+
+def known_of(number: int, chosen: Chosen, job: Looked, rows: list[Row]) -> Known:
+    """A finished point from all its pieces."""
+    looked, fresh, _ = job.parts(rows)
+    seen, sums = totals(job.point, looked), totals(job.point, fresh)
+    why = stopped(seen, job.stopping, job.reference)
+    assert why is not None
+    shape = sums.sums.shape[1:]
+    largest = np.max([row.largest for row in rows], axis=0).reshape(shape)
+    failed = np.sum([row.failed for row in rows], axis=0).reshape(shape)
+    return Known(number, chosen, sums, seen, count(rows), largest, failed, why)
 
 
 def is_finished(spec: Spec, folder: Path) -> bool:
@@ -119,7 +132,7 @@ def _sweep(
     compile_kernels(spec.policies)
     tables = Tables(spec)
     reference = [entry.label for entry in spec.policies].index(spec.reference)
-    begun: dict[int, tuple[Chosen, Point]] = {}
+    begun: dict[int, tuple[Chosen, Looked]] = {}
     failed: list[Failed] = []
     last: list[Progress] = []
 
@@ -132,21 +145,19 @@ def _sweep(
                 failed.append(Failed(number, spec.axes_of(number), str(error), "{}"))
                 yield Fixed([])
             else:
-                begun[number] = (chosen, point)
-                yield Looked(point, spec.stopping, reference)
+                job = Looked(point, spec.stopping, reference)
+                begun[number] = (chosen, job)
+                yield job
 
     def finished(number: int, rows: list[Row], failures: list[Failure]) -> None:
         if number not in begun:
             return
-        chosen, point = begun.pop(number)
+        chosen, job = begun.pop(number)
         if failures:
             failure = failures[0]
             failed.append(Failed(number, chosen.axes, failure.error, failure.definition))
             return
-        sums = totals(point, rows)
-        why = stopped(sums, spec.stopping, reference)
-        assert why is not None
-        tables.add(Known(number, chosen, sums, why))
+        tables.add(known_of(number, chosen, job, rows))
 
     def told(progress: Progress) -> None:
         last[:] = [progress]

@@ -22,7 +22,7 @@ from heterobandits.files import write_aside, writing_to
 from heterobandits.sweeps.parquet import Parquet
 from heterobandits.sweeps.points import Row, digest
 
-FORMAT = 1
+FORMAT = 2
 MARK = b"heterobandits_shard"
 WHOLE = pa.decimal256(76, 0)  # two to the 251 and more
 WHOLE_BYTES = 32
@@ -36,6 +36,8 @@ SCHEMA = pa.schema(
         ("products", pa.list_(WHOLE)),
         ("seconds", pa.list_(pa.float64())),
         ("kept", pa.list_(pa.float64())),
+        ("largest", pa.list_(pa.float64())),
+        ("failed", pa.list_(pa.int64())),
         ("digest", pa.string()),  # of all the others
     ],
     metadata={MARK: str(FORMAT).encode()},

@@ -20,7 +20,7 @@ from heterobandits.sweeps.parsing import Interval
 from heterobandits.sweeps.points import canonical, digest, made_with
 from heterobandits.sweeps.spec import Chosen, Spec
 
-FORMAT = 1
+FORMAT = 2
 MARK = b"heterobandits_sweep"
 RESULTS, PAIRS = "results.parquet", "pairs.parquet"
 ALWAYS = ("agents", "arms", "horizon")
@@ -29,11 +29,23 @@ TOGETHER = 2**15  # products of pairs from which numbers are made at once
 
 
 class Known(NamedTuple):
-    """A finished point."""
+    """A finished point.
+
+    Attributes
+    ----------
+    totals, looked
+        Of the trials that give the numbers, and of those that gave the verdict.
+    played, largest, failed
+        How many trials there are of both kinds; their largest regret, and how many failed, [policy, checkpoint].
+    """
 
     number: int
     chosen: Chosen
     totals: Totals
+    looked: Totals
+    played: int
+    largest: Any
+    failed: Any
     stopped: Stopped
 
 
@@ -70,6 +82,7 @@ class Tables:
         self._labels = [entry.label for entry in spec.policies]
         self._reference = self._labels.index(spec.reference)
         self._levels = levels(spec.stopping, len(self._labels))
+        self._confidence = spec.stopping.confidence
         self._new: list[Known] = []
         self._parts: tuple[list[Any], list[Any]] = ([], [])
 
@@ -104,29 +117,21 @@ class Tables:
     def _tables(self, points: list[Known], K: int) -> tuple[Any, Any]:
         """The rows of points with as many checkpoints, of both tables."""
         P = len(self._labels)
-        of = (
-            Totals(
-                *(np.concatenate(part) for part in zip(*(k.totals for k in points), strict=True))
-            )
-            if points
-            else Totals(
-                np.zeros(0, object),
-                np.zeros(0, object),
-                np.zeros((0, P, K), object),
-                np.zeros((0, P, P, K), object),
-            )
-        )
-        return self._results(points, of), self._pairs(points, of)
+        none, numbers = np.zeros(0, object), np.zeros((0, P, K), object)
+        empty = Totals(none, none, numbers, np.zeros((0, P, P, K), object), np.zeros((0, K)))
+        of = _together(empty, [k.totals for k in points])
+        seen = _together(empty, [k.looked for k in points])
+        return self._results(points, of, seen), self._pairs(points, of)
 
-    def _results(self, points: list[Known], of: Totals) -> Any:
+    def _results(self, points: list[Known], of: Totals, seen: Totals) -> Any:
         P, K = of.sums.shape[1:]
         n, places = (part[:, None, None] for part in (of.trials, of.places))
         squares = of.products[:, np.arange(P), np.arange(P)]
         policies = np.broadcast_to(np.arange(P)[None, :, None], of.sums.shape)
         all_, reference = np.arange(P), np.full(P, self._reference)
         ratio, _ = moments.log_ratio(*of.pair(all_, reference))
-        factor = np.exp(log_widths(of, self._reference, self._levels.interval))
-        said = verdicts(of, self._levels.verdict)
+        factor = np.exp(log_widths(of, self._reference, self._confidence))
+        said, sure = verdicts(seen, self._levels)
         why = [REASONS.index(known.stopped) for known in points]
         columns = {
             **self._where(points, P, K),
@@ -139,6 +144,10 @@ class Tables:
             "ratio_lower": ratio / factor,
             "ratio_upper": ratio * factor,
             "verdict": _named(np.vectorize(VERDICTS.index, otypes=[int])(said), VERDICTS),
+            "sure": sure,
+            "played": _repeated([known.played for known in points], P * K),
+            "largest": _stacked([known.largest for known in points], np.float64),
+            "failed": _stacked([known.failed for known in points], np.int64),
             "stopped": _named(np.repeat(np.array(why, int), P * K), REASONS),
         }
         return _table(columns)
@@ -147,7 +156,7 @@ class Tables:
         P, K = of.sums.shape[1:]
         p, q = np.triu_indices(P, 1)
         pairs = of.pair(p, q)
-        reach = moments.reach(self._levels.interval, of.trials)[:, None, None]
+        reach = moments.reach(self._confidence, of.trials)[:, None, None]
         difference, error = moments.difference(*pairs)
         ratio, log_error = moments.log_ratio(*pairs)
         factor = np.exp(reach * log_error)
@@ -195,6 +204,17 @@ def axis_type(spec: Spec, path: str) -> Any:
     if any(isinstance(value, str) for value in law):
         return pa.string()
     return pa.int64() if all(isinstance(value, int) for value in law) else pa.float64()
+
+
+def _together(empty: Totals, points: list[Totals]) -> Totals:
+    """The totals of several points as one."""
+    return Totals(*(np.concatenate(part) for part in zip(empty, *points, strict=True)))
+
+
+def _stacked(tables: list[Any], dtype: Any) -> Any:
+    return np.concatenate([np.zeros(0, dtype), *(np.ravel(table) for table in tables)]).astype(
+        dtype
+    )
 
 
 def _repeated(values: Any, times: int) -> Any:
