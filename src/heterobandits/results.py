@@ -37,7 +37,8 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]  # Python's whole numbers, of any size
 
 FAILED_TIMES = 10  # the median's regret: a trial with more has failed,
-FAILED_SHARE = 0.01  # if that is also more than this share of the most that it could lose
+FAILED_SHARE = 0.01  # if that is also more than this share of the most that it could lose,
+LEAST_REGRET = 1e-6  # and no rounding
 REGRET_BITS = 52  # what a regret fills at most: the two halves that the engine sums by
 
 
@@ -79,7 +80,7 @@ def failed_trials(regrets: Floats, most: Any) -> npt.NDArray[np.int64]:
     The last axis is that of the trials. `most` is what a trial can lose, one number or one for each along the axis before it.
     """
     median = np.median(regrets, axis=-1)
-    limit = np.maximum(FAILED_TIMES * median, FAILED_SHARE * np.asarray(most))
+    limit = np.maximum(FAILED_TIMES * median, FAILED_SHARE * np.asarray(most)) + LEAST_REGRET
     return np.asarray((regrets > limit[..., None]).sum(axis=-1))
 
 
