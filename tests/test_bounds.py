@@ -198,10 +198,12 @@ def test_failures_are_counted_one_by_one(seed, problem, policy):
     mu, s, believed = problem.means, problem.sensitivities, problem.believed
     A, N = len(s), len(mu)
     failed = {"min-width": 0, "no-sharing": 0, "min-ucb": 0}
+    strains = {name: [] for name in failed}
     worst = 0.0
     G = reference.G(horizon, A)
     for trial in range(trials):
         wrong = dict.fromkeys(failed, False)
+        most = dict.fromkeys(failed, 0.0)
         played = []
         for f, c, y in reference.play(policy, mu, s, horizon, seed, trial, believed):
             played.append(f)
@@ -211,6 +213,7 @@ def test_failures_are_counted_one_by_one(seed, problem, policy):
                 if V:
                     half = math.sqrt(reference.log_of(2 * N * G, delta) / (2 * float(V)))
                     wrong["min-width"] |= abs(float(W / V) - mu[n]) >= half
+                    most["min-width"] = max(most["min-width"], abs(float(W / V) - mu[n]) / half)
                 own = [
                     (
                         reference.muhat_own(believed[a], c_n[a], y_n[a]),
@@ -220,10 +223,17 @@ def test_failures_are_counted_one_by_one(seed, problem, policy):
                 ]
                 wrong["no-sharing"] |= any(abs(m - mu[n]) >= half for m, half in own)
                 wrong["min-ucb"] |= any(m + half <= mu[n] for m, half in own)
+                seen_by = [(m, half) for m, half in own if half < math.inf]
+                for m, half in seen_by:
+                    most["no-sharing"] = max(most["no-sharing"], abs(m - mu[n]) / half)
+                    most["min-ucb"] = max(most["min-ucb"], (mu[n] - m) / half)
         worst = max(worst, reference.regret(mu, s, played))
         for name, flag in wrong.items():
             failed[name] += flag
+            strains[name].append(most[name])
     assert sum(failed.values()) > 0
+    for name, some in strains.items():
+        assert seen.needed[name] == pytest.approx(np.quantile(some, 1 - delta), rel=1e-9)
     for name, count in failed.items():
         assert seen.failed[name] == count / trials
     assert seen.worst_regret == pytest.approx(worst, abs=1e-9)

@@ -147,7 +147,9 @@ def test_failed_trials_have_over_ten_times_the_medians_regret():
     assert failed_trials(regrets, 100.0).tolist() == [2, 1, 0]
     assert failed_trials(regrets, [100.0, 300.0, 100.0]).tolist() == [2, 0, 0]
     assert failed_trials(regrets[None], 20_000.0).tolist() == [[1, 0, 0]]
-    assert failed_trials(np.array([0.0, 0.0, 1e-15]), 0.0) == 0  # all arms alike: rounding is no failure
+    assert (
+        failed_trials(np.array([0.0, 0.0, 1e-15]), 0.0) == 0
+    )  # all arms alike: rounding is no failure
 
 
 def test_a_piece_has_the_largest_regret_and_what_failed():

@@ -22,19 +22,22 @@ from heterobandits.problem import Problem, checked_problem
 from heterobandits.ranges import DEFAULT_DELTA, MOST_ADDRESS
 from heterobandits.simulation import horizon_from, trial_range
 
-Broken = dict[str, npt.NDArray[np.bool_]]  # by promise: in which trials it is broken
+Strains = dict[str, npt.NDArray[np.float64]]  # by promise, for each trial: from 1 on it is broken
 
 
 class Coverage(NamedTuple):
     """How often theory's promises failed in a simulation; each share should be at most delta.
 
-    `failed` has the share of trials for every promise that was watched, by its name.
+    `failed` has the share of trials for every promise that was watched, by its name. `needed` says how far each is from failing too often:
+    to which share of themselves its widths could be cut, or for the exact ones the thresholds of their evidence, until they fail in delta of
+    the trials.
     """
 
     trials: int
     horizon: int
     delta: float
     failed: dict[str, float]
+    needed: dict[str, float]
     regret_bound: float
     worst_regret: float
     over_regret_bound: float
@@ -80,19 +83,17 @@ def coverage(
     world = World(problem, entry, horizon)
     lanes = min(LANES, len(numbers))
     bound = bounds.regret_bound(problem, horizon, delta)
-    failed = dict.fromkeys(watched, 0)
+    strains = {name: np.zeros(len(numbers)) for name in watched}
     worst, over = 0.0, 0
     for start in range(0, len(numbers), lanes):
         learning = Learning(world, seed, start, min(lanes, len(numbers) - start))
         checks = promises(learning, horizon, delta, watched)
-        wrong = {name: np.zeros(learning.lanes, bool) for name in failed}
+        here = slice(start, start + learning.lanes)
         for _ in range(horizon):
             learning.advance(1)
             for check in checks:
-                for name, flags in check().items():
-                    wrong[name] |= flags
-        for name, flags in wrong.items():
-            failed[name] += int(flags.sum())
+                for name, strain in check().items():
+                    np.fmax(strains[name][here], strain, out=strains[name][here])
         regrets = learning.regrets()
         worst = max(worst, float(regrets.max()))
         over += int((regrets >= bound).sum())
@@ -101,7 +102,8 @@ def coverage(
         trials=count,
         horizon=horizon,
         delta=delta,
-        failed={name: failed[name] / count for name in watched},
+        failed={name: float((strains[name] >= 1).mean()) for name in watched},
+        needed={name: float(np.quantile(strains[name], 1 - delta)) for name in watched},
         regret_bound=bound,
         worst_regret=worst,
         over_regret_bound=over / count,
@@ -110,8 +112,8 @@ def coverage(
 
 def promises(
     learning: Learning, horizon: int, delta: float, watched: Sequence[str]
-) -> list[Callable[[], Broken]]:
-    """Functions that say in which trials a watched promise is broken in this round."""
+) -> list[Callable[[], Strains]]:
+    """Functions that say how far a watched promise is strained in this round: broken from 1 on."""
     team = learning.world.team
     arms, width = learning.pulls.shape[1:]
 
@@ -119,33 +121,35 @@ def promises(
         true = learning.world.arrays
         return np.asarray(true.mu[np.searchsorted(true.starts, learning.elapsed, "right") - 1])
 
-    def band(name: str) -> Broken:
+    def band(name: str) -> Strains:
         entry, mu = catalogued(name, delta, horizon), means_now()[None, :, None]
         estimate, reach = entry.band(team, learning.pulls, learning.successes)
         assert entry.rule is not None
         assert entry.rule.band is not None
-        if entry.rule.band.per != entry.index_per:  # the least of the agents' upper bounds
-            return {name: np.asarray(((estimate + reach).min(axis=0) <= mu[0]).any(axis=0))}
-        return {name: np.asarray((abs(estimate - mu) >= reach).any(axis=(0, 1)))}
+        away = mu - estimate
+        if (
+            entry.rule.band.per == entry.index_per
+        ):  # else it is the least of the agents' upper bounds
+            away = abs(away)
+        return {name: np.asarray(np.fmax.reduce(away / reach, axis=(0, 1)))}
 
-    def exact() -> Broken:
+    def exact() -> Strains:
         means = means_now()
         c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
         known, share = exactly_known(team, c, y, delta)
         excess = known.log_evidence - known.log_likelihood(np.repeat(means, width))
-        over = (excess > mean_threshold(arms, share)).reshape(arms, -1)
-        found: Broken = {"posterior-ratio": np.asarray(over.any(axis=0))}
+        strain = (excess / mean_threshold(arms, share)).reshape(arms, -1)
+        found: Strains = {"posterior-ratio": np.asarray(strain.max(axis=0))}
         if "ranking" in watched:
-            wrong = np.zeros(width, bool)
+            stated = np.zeros(width)
             lane = np.arange(width)
             for i, j in np.argwhere(means[:, None] <= means).tolist():
                 if i != j:
-                    stated = known.evidence(i * width + lane, j * width + lane)
-                    wrong |= stated >= order_threshold(arms, share)
-            found["ranking"] = wrong
-        return {name: flags for name, flags in found.items() if name in watched}
+                    np.fmax(stated, known.evidence(i * width + lane, j * width + lane), out=stated)
+            found["ranking"] = stated / order_threshold(arms, share)
+        return {name: strain for name, strain in found.items() if name in watched}
 
-    checks: list[Callable[[], Broken]] = [partial(band, name) for name in BANDS if name in watched]
+    checks: list[Callable[[], Strains]] = [partial(band, name) for name in BANDS if name in watched]
     if set(watched) & set(EXACT):
         checks.append(exact)
     return checks

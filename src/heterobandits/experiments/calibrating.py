@@ -160,7 +160,7 @@ def play_season(
         if control is not None and is_stopped(control):
             return None
         learning.advance(EVERY)
-        failed |= look()["posterior-ratio"]
+        failed |= look()["posterior-ratio"] >= 1
     c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
     known, share = exactly_known(team, c, y, DEFAULT_DELTA)
     lower, upper = known.ends(mean_threshold(problem.arms, share))

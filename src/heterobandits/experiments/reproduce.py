@@ -235,7 +235,8 @@ def write_everything(
     studies = []
     for name, found in theory.items():
         study = found.coverage._asdict()
-        studies.append({"domain": name, **study.pop("failed"), **study})
+        needed = {f"{promise} needed": share for promise, share in study.pop("needed").items()}
+        studies.append({"domain": name, **study.pop("failed"), **needed, **study})
     for name, rows in {
         "claims": summary["claims"],
         **summary["tables"],
