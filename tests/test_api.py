@@ -17,6 +17,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from heterobandits.campaigns import projecting, service
@@ -530,6 +531,20 @@ class TestKnowledge:
     def test_projections_are_bounded(self, ask, told, query):
         refused(ask.get(f"{told}/projection?{query}"), 422, "invalid-input")
 
+    def test_what_would_hold_the_long_place_is_refused(self, ask):
+        agents = [{"name": f"a{i}", "calibration": [17, 40], "tests": 30} for i in range(20)]
+        given = {"name": "Slow", "agents": agents, "policy": "bayes-ucb", "season": None}
+        arms = [{"name": f"n{i}"} for i in range(50)]
+        slow = ask.post("/api/campaigns", json=NORTH | given | {"arms": arms}).json()["id"]
+        answers = []
+        for query in ("projection?", "worth?sensitivity=0.5&tests=30&"):
+            answer = ask.get(f"/api/campaigns/{slow}/{query}rounds=1000&draws=40")
+            refused(answer, 422, "invalid-input")
+            answers.append(int(re.search(r"with so many draws (\d+) rounds", answer.text)[1]))
+        assert answers[0] > 2 * answers[1] > 20
+        answer = ask.get(f"/api/campaigns/{slow}/worth?sensitivity=0.5&rounds=1&draws=500")
+        assert answer.status_code == 200
+
     def test_an_outcome_far_from_the_plan_is_marked(self, ask, told):
         for _ in range(2):
             ask.post(f"{told}/rounds")
@@ -754,6 +769,39 @@ class TestTurns:
 
         assert asyncio.run(asked()) == (0, False)
         assert sent[0]["status"] == 499
+
+    def test_what_is_long_ends_when_its_asker_has_left(self, made):
+        app, begun, ended = made[0], threading.Event(), threading.Event()
+
+        async def receive():
+            while not begun.is_set():
+                await asyncio.sleep(0.001)
+            return {"type": "http.disconnect"}
+
+        def compute(tell):
+            try:
+                for _ in range(10_000):
+                    tell(0.5)
+                    begun.set()
+                    time.sleep(0.001)
+            finally:
+                ended.set()
+
+        async def asked():
+            scope = {"type": "http", "app": app, "path_params": {}, "client": None, "state": {}}
+            with pytest.raises(HTTPException) as caught:
+                await computing.alone(Request(scope, receive), compute)
+            return caught.value.status_code, app.state.places.long.full
+
+        assert asyncio.run(asked()) == (computing.GONE, False)
+        assert ended.is_set()
+
+    def test_what_is_long_ends_before_others_wait_in_vain(self, made, ask, monkeypatch):
+        monkeypatch.setattr(computing, "PATIENCE", -1.0)
+        north, (viewer,) = self.links(ask, "viewer")
+        with Asker(made[0], viewer) as looking:
+            for part in ("shadow?policy=cucb", "projection?rounds=1&draws=10"):
+                refused(looking.get(f"{north}/{part}"), 422, "invalid-input")
 
     def test_an_export_comes_in_parts(self, ask, log, north, monkeypatch):
         monkeypatch.setattr(routes_campaigns, "EXPORTED", 2)

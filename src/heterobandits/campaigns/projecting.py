@@ -43,6 +43,14 @@ STEPS = 512  # between which the distribution of a mean is taken to be even
 OUTSIDE = 40.0  # ln of the share of a posterior that is cut off at its ends, at most, below 0
 EACH_SIDE = 0.1  # the chance to be below, or above, what is said of 8 times of 10
 MOST_LOOKS = 12  # of a course: whether the best arm is known costs about as much as a round
+# Seconds measured on one core, with teams of 3 x 4 to 20 x 50: of a round, whatever is in it; of each agent with each arm in each draw,
+# where the index is a quantile or looks at calibration and where not, and where visits have several tests so many times that; of each
+# look whether the best arm is known, where agents are calibrated and where not. So many draws more are computed for want of lanes.
+A_ROUND = 2e-3
+SLOW_CELL, CELL = 1.3e-6, 0.2e-6
+SEVERAL_TESTS = 2.0
+CALIBRATED_LOOK, LOOK = 4e-6, 0.3e-6
+SPARE = 12
 
 
 @dataclass(frozen=True)
@@ -229,6 +237,18 @@ def guess_from(low: Any, high: Any) -> Guess:
     if least > most:
         raise Wrong([("low", f"low is {least:g} and high {most:g}: the lowest mean comes first")])
     return Guess(least, most)
+
+
+def seconds_of(state: State, rounds: int, draws: int, more: bool) -> float:
+    """About how long it takes to play so many rounds in so many draws, once more with one more agent."""
+    rule = state.policy.rule
+    several = max(state.team.tests) > 1
+    slow = rule is not None and (rule.quantile or rule.calibrated)
+    cell = (SLOW_CELL if slow else CELL) * (SEVERAL_TESTS if several else 1.0)
+    look = CALIBRATED_LOOK if state.team.is_calibrated else LOOK
+    cells = (len(state.rows) + more) * len(state.arms)
+    played = rounds * (1 + more) * (A_ROUND + cell * cells * (draws + SPARE))
+    return played + min(rounds, MOST_LOOKS) * look * cells * draws
 
 
 def looks_of(rounds: int) -> tuple[int, ...]:

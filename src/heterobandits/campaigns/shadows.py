@@ -1,6 +1,6 @@
 """What another policy would have planned, round by round, from what was known then and under the same circumstances."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from heterobandits.campaigns.events import Event
@@ -8,6 +8,7 @@ from heterobandits.campaigns.folding import GIVEN, fold, given_from
 from heterobandits.campaigns.inputs import policy_from
 from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.plans import might_tie, plan_of
+from heterobandits.campaigns.projecting import silent
 from heterobandits.campaigns.service import history
 from heterobandits.campaigns.state import State
 from heterobandits.plans import counted
@@ -38,15 +39,24 @@ class Shadow:
     sentences: list[str]
 
 
-def shadow(log: Log, campaign: str, policy: str, delta: float | None = None) -> Shadow:
+def shadow(
+    log: Log,
+    campaign: str,
+    policy: str,
+    delta: float | None = None,
+    tell: Callable[[float], None] = silent,
+) -> Shadow:
     """What a policy would have planned in each round of a campaign, in one pass over its log.
 
-    Its delta, and its memory if it forgets, are those of the campaign at that time, unless a delta is given.
+    Its delta, and its memory if it forgets, are those of the campaign at that time, unless a delta is given. `tell` is told
+    the share that is done, and may end it all by raising.
     """
     rounds: list[Shadowed] = []
     state: State | None = None
     since: list[Event] = []  # the events after `state`
-    for event in history(log, campaign):
+    events = history(log, campaign)
+    for event in events:
+        tell(event.number / len(events))
         if event.kind == "round planned":
             state = fold(since, state)
             since = []

@@ -6,6 +6,7 @@ computed at a time in each of them, over however many connections it asks; the o
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,11 +20,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from heterobandits.campaigns.state import State
+from heterobandits.errors import InvalidInput
 from heterobandits.web.access import network
 from heterobandits.web.budgets import refuse_too_many
 from heterobandits.web.problems import Busy
 
 PATIENCE = 20.0  # seconds that one waits while others compute
+LONGEST = 10.0  # seconds that something long may be expected to take
+GLANCES = 0.25  # seconds between looks whether whoever asked for it is still there
 QUICK = (
     2  # that are computed at once: more would take the interpreter from whoever holds the database
 )
@@ -33,6 +37,11 @@ GONE = 499  # the status that is counted for whoever left before the answer, as 
 
 Made = TypeVar("Made")
 Handle = Callable[[Request], Awaitable[Response]]
+Tell = Callable[[float], None]
+
+
+class Left(Exception):
+    """Whoever had asked has gone."""
 
 
 class Asker(NamedTuple):
@@ -186,9 +195,38 @@ async def computed(
     return await beside(request, compute)
 
 
-async def alone(request: Request, compute: Callable[[], Made]) -> Made:
-    """What a long computation comes to, one at a time."""
-    return await apart(places_of(request).long, request, compute)
+async def alone(request: Request, compute: Callable[[Tell], Made]) -> Made:
+    """What a long computation comes to, one at a time.
+
+    It tells how far it is, now and then, and that ends it if whoever asked has left, or if others would wait for it in vain.
+    """
+    left = threading.Event()
+
+    def computing() -> Made:
+        began = time.monotonic()
+
+        def tell(share: float) -> None:
+            if left.is_set():
+                raise Left
+            if time.monotonic() - began > PATIENCE:
+                raise InvalidInput(
+                    f"to compute this takes longer than {PATIENCE:g} seconds, and others wait: use `heterobandits campaign`"
+                )
+
+        return compute(tell)
+
+    async def watch() -> None:
+        while not await request.is_disconnected():
+            await asyncio.sleep(GLANCES)
+        left.set()
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await apart(places_of(request).long, request, computing)
+    except Left:
+        raise HTTPException(GONE, "whoever asked has left") from None
+    finally:
+        watching.cancel()
 
 
 async def apart(turns: Turns, request: Request, compute: Callable[[], Made]) -> Made:

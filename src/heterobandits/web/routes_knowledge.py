@@ -1,6 +1,6 @@
 """Routes of what was learned: estimates, answers, what another policy would have done, what is to be expected."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,14 +10,14 @@ from heterobandits.campaigns.inputs import Collected, Reports, reports_from
 from heterobandits.campaigns.service import CALIBRATED
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput
+from heterobandits.plans import counted
 from heterobandits.web import shapes, views
-from heterobandits.web.computing import alone, computed
+from heterobandits.web.computing import LONGEST, alone, computed
 from heterobandits.web.guard import Asking, Guarded
 from heterobandits.web.replies import reply
 
 MOST_DRAWS = 500
 MOST_ROUNDS = 1000
-MOST_WORK = 40_000_000  # agents times arms times rounds times draws: about half a minute
 
 Rounds = Annotated[int | None, Query(ge=1, le=MOST_ROUNDS)]
 Draws = Annotated[int, Query(ge=10, le=MOST_DRAWS)]
@@ -47,7 +47,9 @@ async def read_shadow(
     delta: Annotated[float | None, Query(allow_inf_nan=False)] = None,
 ) -> Response:
     """What another policy would have planned, from what was known at that time."""
-    found = await alone(request, lambda: views.shadow(asked.log, asked.state, policy, delta))
+    found = await alone(
+        request, lambda tell: views.shadow(asked.log, asked.state, policy, delta, tell)
+    )
     return reply(asked.state, found)
 
 
@@ -56,8 +58,11 @@ async def read_projection(
     request: Request, asked: Asking, rounds: Rounds = None, draws: Draws = 100
 ) -> Response:
     """The rest of the season, or so many rounds, on draws from what is known."""
-    ahead = rounds_of(asked.state, rounds, draws)
-    found = await alone(request, lambda: projecting.project(asked.state, rounds=ahead, draws=draws))
+    state = asked.state
+    ahead = rounds_of([state], rounds, draws)
+    found = await alone(
+        request, lambda tell: projecting.project(state, rounds=ahead, draws=draws, tell=tell)
+    )
     return reply(asked.state, views.projection(found))
 
 
@@ -78,14 +83,17 @@ async def read_worth(
         "tests": tests,
         "false_positive_rate": false_positive_rate,
     }
-    number = None if agent is None else asked.state.agent(agent)
-    reports = reports_of(asked.state, number, given)
-    ahead = rounds_of(asked.state, rounds, 2 * draws)
+    state = asked.state
+    number = None if agent is None else state.agent(agent)
+    reports = reports_of(state, number, given)
     add = reports if number is None else None
     revise = None if number is None else (number, reports)
+    ahead = rounds_of([state, projecting.with_other_team(state, add, revise)], rounds, draws)
     found = await alone(
         request,
-        lambda: projecting.worth(asked.state, rounds=ahead, draws=draws, add=add, revise=revise),
+        lambda tell: projecting.worth(
+            state, rounds=ahead, draws=draws, add=add, revise=revise, tell=tell
+        ),
     )
     answer = {
         "plain": views.projection(found.plain),
@@ -110,15 +118,23 @@ def reports_of(state: State, agent: int | None, given: Mapping[str, Any]) -> Rep
     return made
 
 
-def rounds_of(state: State, rounds: int | None, draws: int) -> int:
-    """How many rounds to look ahead, if that can be computed while somebody waits."""
-    ahead = state.rounds_left if rounds is None else rounds
+def rounds_of(states: Sequence[State], rounds: int | None, draws: int) -> int:
+    """How many rounds to look ahead with each of these teams, if that can be computed while somebody waits."""
+    ahead = states[0].rounds_left if rounds is None else rounds
     if ahead is None:
         raise InvalidInput("rounds is missing: the season has no end, so say how many")
     ahead = min(ahead, MOST_ROUNDS)
-    if ahead * draws * len(state.rows) * len(state.arms) > MOST_WORK:
+
+    def seconds(rounds: int) -> float:
+        return sum(projecting.seconds_of(state, rounds, draws, False) for state in states)
+
+    if seconds(ahead) > LONGEST:
+        fitting = next((n for n in range(ahead, 0, -1) if seconds(n) <= LONGEST), 0)
         raise InvalidInput(
-            f"rounds is {ahead} and draws {draws}: too much to compute while you wait; fewer, or with "
+            f"rounds is {ahead} and draws {draws}: to compute that takes about {seconds(ahead):,.0f} seconds, and at most {LONGEST:g} "
+            f"while you wait; with so many draws {counted(fitting, 'round')} would do, or use `heterobandits campaign project`"
+            if fitting
+            else f"draws is {draws}: even one round takes over {LONGEST:g} seconds while you wait; say fewer, or use "
             "`heterobandits campaign project`"
         )
     return ahead

@@ -1,6 +1,6 @@
 """What is answered, made of the state of a campaign: one function for each shape."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -282,9 +282,11 @@ def answers(state: State) -> shapes.Answers:
     }
 
 
-def shadow(log: Log, state: State, policy: str, delta: float | None) -> shapes.Shadow:
+def shadow(
+    log: Log, state: State, policy: str, delta: float | None, tell: Callable[[float], None]
+) -> shapes.Shadow:
     """What another policy would have planned, where that is something else."""
-    found = shadow_of(log, state.campaign, policy, delta)
+    found = shadow_of(log, state.campaign, policy, delta, tell)
     differences: list[shapes.Shadowed] = []
     for one in filter(differs, found.rounds):
         for number, (planned, other) in enumerate(zip(one.planned, one.other, strict=True)):

@@ -6,10 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns.inputs import Collected, policy_from
 from heterobandits.campaigns.log import Log
+from heterobandits.campaigns.projecting import seconds_of
 from heterobandits.campaigns.shadows import differs, shadow
 from heterobandits.campaigns.state import State
 from heterobandits.policies import CATALOGUE
-from heterobandits.web.computing import alone
+from heterobandits.web.computing import Tell, alone
 from heterobandits.web.guard import Asking
 from heterobandits.web.site.outlooks import (
     LEAST_DRAWS,
@@ -19,7 +20,6 @@ from heterobandits.web.site.outlooks import (
     is_full,
     looked_ahead,
     rounds_offered,
-    seconds_of,
     tried,
     wish_from,
 )
@@ -90,7 +90,7 @@ async def read_compare(request: Request, asked: Asking) -> Response:
     with beside_fields() as errors:
         if name:
             check_policy(state, name)
-            found = await alone(request, lambda: compared(asked.log, state, name))
+            found = await alone(request, lambda tell: compared(asked.log, state, name, tell))
     return page(
         request,
         "compare.html",
@@ -124,9 +124,9 @@ def check_policy(state: State, name: str) -> None:
     errors.end()
 
 
-def compared(log: Log, state: State, name: str) -> Compared:
+def compared(log: Log, state: State, name: str, tell: Tell) -> Compared:
     """Another policy on the log as it stands."""
-    found = shadow(log, state.campaign, name)
+    found = shadow(log, state.campaign, name, tell=tell)
     other = [one for one in found.rounds if differs(one)]
     arms = [*state.arm_names, NOWHERE]
     rounds = []

@@ -21,13 +21,13 @@ from starlette.responses import StreamingResponse
 from heterobandits.campaigns.answers import mixed_text
 from heterobandits.campaigns.inputs import Collected, Reports
 from heterobandits.campaigns.projecting import (
-    MOST_LOOKS,
     Ahead,
     Guess,
     Worth,
     chance,
     guess_from,
     look_ahead,
+    seconds_of,
     silent,
     with_other_team,
 )
@@ -36,27 +36,17 @@ from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, sensitivity_from, whole_number
 from heterobandits.pages import rendered
 from heterobandits.plans import counted
-from heterobandits.web.computing import alone, places_of
+from heterobandits.web.computing import LONGEST, Left, Tell, alone, places_of
 from heterobandits.web.routes_knowledge import MOST_ROUNDS
 from heterobandits.web.site.paging import PRIVATE, Form
 
-Tell = Callable[[float], None]
 Line = dict[str, object]
 
 WITHOUT_END = 20  # rounds that are looked ahead if the season has no end
 LEAST_DRAWS, MOST_DRAWS = 20, 200
 AIM = 3.0  # seconds that it should take
 MOST_SECONDS = 5.0  # that it may take with the fewest draws; for more, fewer rounds are played
-PATIENT_SECONDS = 30.0  # and if somebody has said to wait for all of them
-# Seconds measured on one core, with teams of 3 x 4 to 20 x 50: of a round, whatever is in it; of each agent with each arm in each draw,
-# where the index is a quantile or looks at calibration and where not, and where visits have several tests so many times that; of each
-# look whether the best arm is known, where agents are calibrated and where not. So many draws more are computed for want of lanes.
-A_ROUND = 2e-3
-SLOW_CELL, CELL = 1.3e-6, 0.2e-6
-SEVERAL_TESTS = 2.0
-CALIBRATED_LOOK, LOOK = 4e-6, 0.3e-6
-SPARE = 12
-
+PATIENT_SECONDS = LONGEST  # and if somebody has said to wait for all of them
 MOST_STEPS = 60  # of a curve; with more rounds several are one
 WIDTH, HEIGHT = 360, 220  # of a chart, and the room beside its curves
 LEFT, RIGHT, TOP, BOTTOM = 46, 8, 8, 26
@@ -197,18 +187,6 @@ def one_more(state: State, sensitivity: object, name: str) -> Reports:
     made = Reports(sensitivity_from(sensitivity, name), tests=tests)
     with_other_team(state, made, None)
     return made
-
-
-def seconds_of(state: State, rounds: int, draws: int, more: bool) -> float:
-    """About how long it takes to play so many rounds in so many draws, once more with one more agent."""
-    rule = state.policy.rule
-    several = max(state.team.tests) > 1
-    slow = rule is not None and (rule.quantile or rule.calibrated)
-    cell = (SLOW_CELL if slow else CELL) * (SEVERAL_TESTS if several else 1.0)
-    look = CALIBRATED_LOOK if state.team.is_calibrated else LOOK
-    cells = (len(state.rows) + more) * len(state.arms)
-    played = rounds * (1 + more) * (A_ROUND + cell * cells * (draws + SPARE))
-    return played + min(rounds, MOST_LOOKS) * look * cells * draws
 
 
 def rounds_within(state: State, rounds: int, more: bool, seconds: float) -> int:
@@ -490,13 +468,9 @@ def ticks(low: float, high: float, least: float = 0.0) -> list[float]:
     return [n * apart for n in range(first, math.floor(high / apart + 1e-9) + 1)]
 
 
-class Left(Exception):
-    """Whoever had asked has gone."""
-
-
 async def looked_ahead(request: Request, state: State, wish: Wish) -> Outlook:
     """The outlook, when it is ready: one at a time is computed."""
-    return await alone(request, lambda: outlook(state, wish))
+    return await alone(request, lambda tell: outlook(state, wish, tell))
 
 
 def tried(request: Request, state: State, wish: Wish) -> Response:
@@ -545,9 +519,13 @@ async def lines(request: Request, compute: Callable[[Tell], str]) -> AsyncIterat
             )
             raise
 
-    def begun() -> str:
-        tell(0.0)
-        return compute(tell)
+    def begun(go_on: Tell) -> str:
+        def both(done: float) -> None:
+            go_on(done)
+            tell(done)
+
+        both(0.0)
+        return compute(both)
 
     waits = places_of(request).long.full
     working = asyncio.create_task(work())

@@ -15,7 +15,7 @@ from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.spreadsheets import visits_csv
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.story import Story, Told, about, told
-from heterobandits.web.computing import alone, beside, computed
+from heterobandits.web.computing import Tell, alone, beside, computed
 from heterobandits.web.guard import Asked, Asking
 from heterobandits.web.routes_campaigns import NDJSON, exported
 from heterobandits.web.site.paging import (
@@ -196,7 +196,7 @@ async def read_audit(request: Request, asked: Asking) -> Response:
     """The audit, to be kept."""
     state = asked.state
 
-    def make() -> str:
+    def make(tell: Tell) -> str:
         return audit(service.history(asked.log, state.campaign, 0, state.number))
 
     text = await alone(request, make)
