@@ -10,6 +10,7 @@ import threading
 from contextlib import contextmanager
 
 import httpx
+from starlette.requests import Request
 
 from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.service import token_hash
@@ -89,6 +90,16 @@ def app_on(path):
     """The app over a database, and its log."""
     log = Log(Store(path))
     return create_app(log, token_hash(OWNER)), log
+
+
+def somebody(number=0):
+    """A request by somebody else, of another campaign."""
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    path = {"campaign": f"another {number}"}
+    return Request({"type": "http", "path_params": path, "client": None, "state": {}}, receive)
 
 
 class Server:

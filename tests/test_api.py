@@ -35,7 +35,7 @@ from heterobandits.web.access import (
     REPORTERS,
 )
 from heterobandits.web.problems import KINDS
-from serving import NORTH, OWNER, Asker, Visitor, app_on
+from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
 
 HOSTILE = (
     "a/b",
@@ -630,16 +630,6 @@ class TestLargeCampaigns:
         assert asyncio.run(statuses()) == [200, 200]
         monkeypatch.setattr(computing, "MANY", 0)
         assert asyncio.run(statuses()) == [503, 503]
-
-
-def somebody(number=0):
-    """A request by somebody else, of another campaign."""
-
-    async def receive():
-        await asyncio.Event().wait()
-
-    path = {"campaign": f"another {number}"}
-    return Request({"type": "http", "path_params": path, "client": None, "state": {}}, receive)
 
 
 def calling(app, token):

@@ -5,6 +5,7 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -14,6 +15,7 @@ import pytest
 
 from campaigning import Watched
 from heterobandits.campaigns import service
+from heterobandits.campaigns.events import NOTHING, Draft, from_line, line, sealed
 from heterobandits.campaigns.log import Log, Request
 from heterobandits.campaigns.store import Store
 from heterobandits.errors import InvalidInput
@@ -29,7 +31,8 @@ from heterobandits.web.access import (
     renew_owner,
 )
 from heterobandits.web.app import create_app
-from serving import NORTH, OWNER, Asker, Visitor, app_on, served
+from heterobandits.web.computing import QUICK
+from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
 
 ROLES = ("owner", "planner", "reporter", "viewer")
 # Said again, in the words of the documentation, and by route instead of by role.
@@ -406,6 +409,51 @@ class TestOwner:
             assert store.setting("owner") == service.token_hash(new)
             with Asker(create_app(Log(store), service.token_hash(OWNER)), new) as asker:
                 assert asker.get("/api/campaigns").status_code == 401  # one that was stated wins
+
+    def test_it_writes_nothing_once_it_was_replaced_while_it_waited(self, database):
+        with Store(database) as store:
+            log = Log(store)
+            _, old = owner_of(store, None)
+            app = create_app(log, None)
+            with Asker(app, old) as asker:
+                north = f"/api/campaigns/{asker.post('/api/campaigns', json=NORTH).json()['id']}"
+                export = asker.get(f"{north}/export").text
+            first = from_line(export.splitlines()[0])
+            elsewhere = sealed(
+                [Draft(first.kind, first.body)],
+                "c0ffee000001",
+                after=0,
+                previous=NOTHING,
+                time=first.time,
+                who="Zoë",
+            )
+            heads = store.heads()
+            quick = app.state.places.quick
+            written = [
+                ("/api/campaigns", {"json": NORTH}),
+                ("/api/campaigns/import", {"content": line(*elsewhere)}),
+                (f"{north}/notes", {"json": {"text": "x"}}),
+            ]
+
+            async def asked():
+                inside = httpx.ASGITransport(app)
+                headers = {"Authorization": f"Bearer {old}"}
+                given = {"transport": inside, "base_url": "http://127.0.0.1", "headers": headers}
+                async with (
+                    httpx.AsyncClient(**given) as client,
+                    asyncio.TaskGroup() as group,
+                    AsyncExitStack() as held,
+                ):
+                    for number in range(QUICK):
+                        await held.enter_async_context(quick.turn(somebody(number)))
+                    asking = [group.create_task(client.post(p, **m)) for p, m in written]
+                    while quick.waiting < len(written):
+                        await asyncio.sleep(0.001)
+                    renew_owner(store)
+                return [one.result().status_code for one in asking]
+
+            assert asyncio.run(asked()) == [401] * 3
+            assert store.heads() == heads
 
     def test_it_writes_nothing_once_it_was_replaced_while_its_body_came(self, tmp_path):
         with Store(tmp_path / "x.db") as store:

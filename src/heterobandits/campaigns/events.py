@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from heterobandits.errors import InvalidInput, UnsupportedVersion, json_from, shown, whole_number
 
 VERSION = 2
+OWNER = "owner"  # what the holder of a server's own token is called, and the setting that has the token's hash
 SERVER = "server"  # what stands for the link of whoever holds the server's own token
 AHEAD = timedelta(days=1)  # by which clocks may differ
 FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"  # of times

@@ -14,13 +14,23 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from heterobandits.campaigns import snapshots
-from heterobandits.campaigns.events import NOTHING, Draft, Event, checked, is_ahead, now, sealed
-from heterobandits.campaigns.folding import check_link, fold
+from heterobandits.campaigns.events import (
+    NOTHING,
+    OWNER,
+    Draft,
+    Event,
+    checked,
+    is_ahead,
+    now,
+    sealed,
+)
+from heterobandits.campaigns.folding import LinkEnded, check_link, fold
 from heterobandits.campaigns.inputs import called, plain
 from heterobandits.campaigns.past import Past, stop_after
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.store import (
     Conflict,
+    Replaced,
     Snapshot,
     Store,
     StoreUnavailable,
@@ -40,12 +50,16 @@ class KeyReused(InvalidInput):
 
 
 class Request(NamedTuple):
-    """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice; by which link."""
+    """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice; by which link.
+
+    With the token of the server's owner that the store knows also its hash: once another one is there, nothing is written.
+    """
 
     who: str
     key: str | None = None
     digest: str = ""
     link: str | None = None  # as in an event
+    owner: str | None = None
 
     def scope(self, of: str) -> str:
         """Where its key is known: nobody's keys are in the way of others."""
@@ -185,9 +199,19 @@ class Log:
 
     def append(self, events: list[Event], scope: str, request: Request) -> None:
         """Write events that were folded, and under the request's key that they are what it wrote."""
-        self.store.append(
-            events, scope=request.scope(scope), key=request.key, digest=request.digest
-        )
+        given = None if request.owner is None else (OWNER, request.owner)
+        try:
+            self.store.append(
+                events,
+                scope=request.scope(scope),
+                key=request.key,
+                digest=request.digest,
+                given=given,
+            )
+        except Replaced:
+            raise LinkEnded(
+                "the token of the server's owner was replaced: nothing was written"
+            ) from None
 
     def repeated(self, scope: str, request: Request) -> Done | None:
         """What a request with this key has written before."""

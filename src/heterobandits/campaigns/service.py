@@ -13,6 +13,7 @@ from typing import Any, Literal
 from heterobandits.campaigns import plans
 from heterobandits.campaigns.amounts import check_amount
 from heterobandits.campaigns.events import (
+    OWNER,
     Draft,
     Event,
     checked,
@@ -49,7 +50,6 @@ CALIBRATED = (
     ("false_positive_rate", "false_positive_calibration"),
 )
 VIEWER = "viewer"
-OWNER = "owner"  # what the holder of a server's own token is called, and the setting that has the token's hash
 TOKEN_BYTES = 32
 ID_BYTES = 6
 

@@ -35,6 +35,7 @@ __all__ = [
     "Conflict",
     "Head",
     "Keyed",
+    "Replaced",
     "Snapshot",
     "Store",
     "StoreUnavailable",
@@ -85,6 +86,10 @@ SETTING = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == sa.bindparam("wan
 
 class Conflict(InvalidInput):
     """Somebody else wrote that event, or used that key, first."""
+
+
+class Replaced(InvalidInput):
+    """A setting has another value than what is written was allowed by."""
 
 
 class UnknownCampaign(InvalidInput):
@@ -237,12 +242,18 @@ class Store:
             return connection.execute(found.limit(1)).first() is not None
 
     def append(
-        self, events: Sequence[Event], *, scope: str = "", key: str | None = None, digest: str = ""
+        self,
+        events: Sequence[Event],
+        *,
+        scope: str = "",
+        key: str | None = None,
+        digest: str = "",
+        given: tuple[str, str] | None = None,
     ) -> None:
         """Write events that follow on what is there, all or none; they are on the disk when this returns.
 
         With a `key`, what it has written is kept under it in the same transaction. If events or key are there already, that
-        is a Conflict.
+        is a Conflict. They are written only while a setting has the value that is `given`, else it is Replaced.
         """
         rows = _rows(events)
         keyed = None
@@ -252,10 +263,14 @@ class Store:
                 refuse_unstorable(text, name)
             keyed |= {"first": rows[0]["number"], "last": rows[-1]["number"]}
         with explained(self._place.name):
-            self._append_surely(events, rows, keyed)
+            self._append_surely(events, rows, keyed, given)
 
     def _append_surely(
-        self, events: Sequence[Event], rows: list[dict[str, Any]], key: dict[str, Any] | None
+        self,
+        events: Sequence[Event],
+        rows: list[dict[str, Any]],
+        key: dict[str, Any] | None,
+        given: tuple[str, str] | None,
     ) -> None:
         """Append, and find out what became of it if the connection is lost on the way.
 
@@ -265,7 +280,7 @@ class Store:
         until = None
         while True:
             try:
-                return self._append_once(rows, key)
+                return self._append_once(rows, key, given)
             except Conflict:
                 if until is not None and self._has(events):
                     return None
@@ -283,7 +298,12 @@ class Store:
                     ) from None
             time.sleep(BETWEEN_TRIES)
 
-    def _append_once(self, rows: list[dict[str, Any]], key: dict[str, Any] | None) -> None:
+    def _append_once(
+        self,
+        rows: list[dict[str, Any]],
+        key: dict[str, Any] | None,
+        given: tuple[str, str] | None,
+    ) -> None:
         first = rows[0]
         campaign, number, previous = first["campaign"], first["number"], first["previous"]
         with self._turn, self._for_writing.begin() as connection:
@@ -293,6 +313,11 @@ class Store:
                 raise Conflict(
                     f"event {number} of campaign {shown(campaign)} does not follow on what is there: {there}"
                 )
+            if given is not None:
+                # Whoever replaces it waits for this to end: nothing that it allowed comes later.
+                held = SETTING.with_for_update(read=True)
+                if connection.execute(held, {"wanted": given[0]}).scalar() != given[1]:
+                    raise Replaced(f"the setting {shown(given[0])} was replaced")
             with _first(
                 f"event {number} of campaign {shown(campaign)} was written by somebody else"
             ):

@@ -13,9 +13,9 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from heterobandits.campaigns.events import SERVER, now
+from heterobandits.campaigns.events import OWNER, SERVER, now
 from heterobandits.campaigns.log import Log
-from heterobandits.campaigns.service import OWNER, TOKEN_BYTES, token_hash
+from heterobandits.campaigns.service import TOKEN_BYTES, token_hash
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.store import Store, UnknownCampaign
 from heterobandits.errors import InvalidInput
@@ -122,6 +122,9 @@ class Caller:
     agent: int | None = None
     link: str = SERVER
     expires: str | None = None
+    owner: str | None = (
+        None  # the hash of the server's own token, where that is one that may be replaced
+    )
 
 
 class Gate:
@@ -135,7 +138,8 @@ class Gate:
         """Who holds this token; None if it opens nothing, or nothing any more."""
         hashed = token_hash(token)
         if self._owns(token, hashed):
-            return Caller(OWNER, SERVER)
+            replaceable = hashed if self._stated_hash is None else None
+            return Caller(OWNER, SERVER, owner=replaceable)
         found = TOKEN.fullmatch(token)
         if found is None or not self._log.may_open(found[1], hashed):
             return None

@@ -151,7 +151,7 @@ async def asked(request: Request, caller: Caller, state: State | None) -> Asked:
     digest = service.digest_of(
         request.method, request.url.path, request.url.query, conditions, body.hex()
     )
-    asker = Asker(caller.who, key, digest, caller.link)
+    asker = Asker(caller.who, key, digest, caller.link, caller.owner)
     return Asked(request.app.state.log, caller, state, asker, body, base_of(request))
 
 

@@ -5,11 +5,10 @@ import re
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from heterobandits.campaigns.events import now
+from heterobandits.campaigns.events import OWNER, now
 from heterobandits.campaigns.finding import Found, all_found, found
 from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.log import Request as Asker
-from heterobandits.campaigns.service import OWNER
 from heterobandits.campaigns.state import moment
 from heterobandits.web.access import Caller, Gate
 from heterobandits.web.guard import Asked, base_of, slow_down

@@ -18,11 +18,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import SERVER
+from heterobandits.campaigns.events import OWNER, SERVER
 from heterobandits.campaigns.folding import LinkEnded
 from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.log import Request as Asker
-from heterobandits.campaigns.service import OWNER
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.pages import rendered
@@ -195,7 +194,9 @@ async def asked(request: Request, caller: Caller, state: State | None) -> Asked:
     body = await request.body()
     digest = service.digest_of(request.method, request.url.path, body.hex())
     key = Form(body).text("key") if request.method != "GET" else ""
-    asker = Asker(caller.who, f"{key[:64]}-{digest[:16]}" if key else None, digest, caller.link)
+    asker = Asker(
+        caller.who, f"{key[:64]}-{digest[:16]}" if key else None, digest, caller.link, caller.owner
+    )
     return Asked(request.app.state.log, caller, state, asker, body, base_of(request))
 
 
