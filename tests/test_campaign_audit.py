@@ -1,6 +1,7 @@
 """The audit: the same events make the same page, every letter of it is checked, and it tells people without the software all."""
 
 import hashlib
+import html
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from heterobandits.campaigns import auditing, service
 from heterobandits.campaigns.auditing import CLOSES, OPENS, audit, checked_audit, maker
 from heterobandits.campaigns.events import Draft, line, sealed
 from heterobandits.campaigns.verifying import NOT_SAID
+from logs import of_first_version
 from markup import Page
 
 HOSTILE = '<b>x</b> {{7*7}} & "two" &amp;'
@@ -44,6 +46,27 @@ def events(tmp_path_factory):
     service.plan_round(log, campaign, VERA)
     made = log.store.read(campaign)
     log.store.close()
+    return made
+
+
+def by_a_link(events):
+    """The same events and two more: a link of an owner, and a note written with it."""
+    body = {"link": "a" * 12, "role": "owner", "name": "Zoë", "agent": None, "expires": None}
+    made = list(events)
+    for draft, link in (
+        (Draft("link issued", body | {"token_hash": "0" * 64}), None),
+        (Draft("note", {"text": "Grüße", "round": None}), "a" * 12),
+    ):
+        last = made[-1]
+        made += sealed(
+            [draft],
+            last.campaign,
+            after=last.number,
+            previous=last.hash,
+            time=last.time,
+            who="Zoë",
+            link=link,
+        )
     return made
 
 
@@ -94,6 +117,19 @@ print(hashlib.sha256(audit([from_line(row) for row in rows]).encode()).hexdigest
         assert page.count(events[-1].hash) == 2  # large, and in its event
         assert f"Made with {maker()}." in page
         assert events[0].campaign in Page(page).text
+
+    @pytest.mark.parametrize("version", [1, 2])
+    def test_whoever_has_no_heterobandits_computes_the_hashes_as_it_says(self, events, version):
+        page = audit(of_first_version(events) if version == 1 else by_a_link(events))
+        names = re.findall(r"\[(previous, campaign, [\w, ]+)\]", page)
+        recipe = names[0 if version == 2 else 1].split(", ")
+        told = html.unescape(page.split('<pre id="events">')[1].split("</pre>")[0])
+        found = [json.loads(row) for row in told.splitlines() if row.strip()]
+        assert {one["version"] for one in found} == {version}
+        for one in found:
+            parts = [one[name] for name in recipe]
+            text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            assert hashlib.sha256(text.encode()).hexdigest() == one["hash"]
 
     def test_every_event_in_order_with_its_words_and_hash(self, events, page):
         rows = rows_of(page, "Events")
