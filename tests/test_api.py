@@ -682,6 +682,7 @@ class TestTurns:
             ("quick", computing.QUICK, "/arms"),
             ("quick", computing.QUICK, "/export"),
             ("large", 1, "/rounds/1/explanations"),
+            ("large", 1, "/events?limit=2"),
             ("large", 1, "/visits.csv"),
             ("long", 1, "/projection?rounds=1&draws=10"),
         ],
@@ -729,6 +730,32 @@ class TestTurns:
                     assert (turns.full, second.done()) == (True, False)
 
         asyncio.run(taken())
+
+    def test_long_imports_and_cards_are_not_in_the_way_of_what_is_quick(
+        self, made, ask, monkeypatch
+    ):
+        app = made[0]
+        north, _ = self.links(ask)
+        export = ask.get(f"{north}/export").text
+        monkeypatch.setattr(computing, "MUCH", 0)
+        monkeypatch.setattr(routes_campaigns, "MUCH", 0)
+        large = app.state.places.large
+
+        async def asked():
+            cookie = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
+            async with calling(app, OWNER) as client, asyncio.TaskGroup() as group:
+                sent = []
+                async with large.turn(somebody()):
+                    importing = client.post("/api/campaigns/import", content=export)
+                    sent.append(group.create_task(importing))
+                    path = f"{north.removeprefix('/api')}/cards"
+                    form = {"days": "1", "agents": "agent-1"}
+                    making = client.post(path, data=form, headers=cookie)
+                    sent.append(group.create_task(making))
+                    await until(lambda: large.waiting == 2)
+            return [one.result().status_code for one in sent]
+
+        assert asyncio.run(asked()) == [200, 200]
 
     def test_nothing_is_computed_for_whoever_has_left(self, made, ask):
         app = made[0]

@@ -199,7 +199,23 @@ class TestHistory:
         assert set(kept._kept) == {other.campaign}
         service.add_note(*world.where, "one too many")
         assert len(kept.told(world.log, world.state)) == world.state.number
-        assert not kept._kept
+        assert set(kept._kept) == {world.id}
+
+    def test_what_was_told_is_not_told_again_however_long_it_is(self, world, monkeypatch):
+        monkeypatch.setattr(proving, "MOST_KEPT", 1)
+        kept, told, tell_all = proving.Chronicles(), [], proving.told
+        monkeypatch.setattr(
+            proving, "told", lambda new, story: told.append(len(new)) or tell_all(new, story)
+        )
+        kept.told(world.log, world.state)
+        service.add_note(*world.where, "one more")
+        kept.told(world.log, world.state)
+        assert told[1:] == [1]
+
+    def test_a_campaign_that_is_told_is_in_no_others_way(self, world):
+        kept, other = proving.Chronicles(), service.create(world.log, ME, **NORTH).state
+        with kept._telling[world.id]:
+            assert len(kept.told(world.log, other)) == 1
 
     def test_a_long_log_is_told_alone(self, world, monkeypatch):
         whole = world.history()

@@ -16,6 +16,7 @@ from heterobandits.campaigns.standing import standing
 from heterobandits.campaigns.verifying import replayed
 from heterobandits.plans import SENTENCES
 from heterobandits.web.app import create_app
+from heterobandits.web.site import reporting
 from heterobandits.web.site.words import WHY
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
@@ -441,6 +442,20 @@ class TestReport:
         assert answer.status_code == 412
         assert "taken back since" in answer.text
         assert park.told(number, "Ana") is None
+
+    def test_of_very_many_that_wait_the_oldest_are_first_and_the_others_at_hand(
+        self, park, monkeypatch
+    ):
+        first, second = park.planned(), park.planned()
+        monkeypatch.setattr(reporting, "MOST_WAITING", 4)
+        page = park.get("/report").text
+        order = re.findall(r'<article class="card visit" id="visit-(\d+)-', page)
+        assert order == [str(first)] * 3 + [str(second)]
+        assert "2 more visits are not reported: of round 2." in text_of(park.get("/report"))
+        assert 'id="of-round" name="round"' in page
+        page = park.get(f"/report?round={second}").text
+        assert page.count('<article class="card visit" id="visit-2-') == 3
+        assert "not reported: of" not in page
 
     def test_nothing_to_report_says_what_comes_next(self, park):
         assert "No round is planned yet" in park.get("/report").text

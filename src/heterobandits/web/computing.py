@@ -32,7 +32,8 @@ QUICK = (
     2  # that are computed at once: more would take the interpreter from whoever holds the database
 )
 LARGE = 1_000  # agents times arms: what is asked of all of them takes a tenth of a second or more
-MANY = 2_000  # events that are folded, or rows that are written: the same
+MANY = 500  # events that are read, or rows that are written: the same
+MUCH = 100_000  # bytes of a body: the same
 GONE = 499  # the status that is counted for whoever left before the answer, as others count it
 
 Made = TypeVar("Made")
@@ -190,7 +191,13 @@ async def computed(
 
     Of a large campaign it is not in the way of what is quick.
     """
-    if len(state.rows) * len(state.arms) > LARGE or events > MANY:
+    pairs = len(state.rows) * len(state.arms)
+    return await sized(request, compute, pairs > LARGE or events > MANY)
+
+
+async def sized(request: Request, compute: Callable[[], Made], large: bool) -> Made:
+    """What something comes to, in the place for what is large or in one for what is quick."""
+    if large:
         return await apart(places_of(request).large, request, compute)
     return await beside(request, compute)
 

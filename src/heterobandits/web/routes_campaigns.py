@@ -15,8 +15,8 @@ from heterobandits.campaigns.spreadsheets import visits_csv
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.web import bodies, shapes, views
-from heterobandits.web.computing import beside, computed
-from heterobandits.web.guard import Asking, Guarded, headers
+from heterobandits.web.computing import MUCH, beside, computed, sized
+from heterobandits.web.guard import Asked, Asking, Guarded, headers
 from heterobandits.web.replies import one_change, reply
 
 NDJSON = "application/x-ndjson"
@@ -52,7 +52,8 @@ def create_campaign(asked: Asking, body: bodies.CampaignBody) -> Response:
         "requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
     },
 )
-def import_campaign(
+async def import_campaign(
+    request: HttpRequest,
     asked: Asking,
     keep_links: Annotated[bool, Query(description="Let the links of the file open here")] = False,
 ) -> Response:
@@ -60,6 +61,15 @@ def import_campaign(
 
     The links that come with it are revoked here, unless they are kept: whoever wrote the file knows their tokens.
     """
+
+    def imported() -> Response:
+        return taken_in(asked, keep_links)
+
+    return await sized(request, imported, len(asked.body) > MUCH)
+
+
+def taken_in(asked: Asked, keep_links: bool) -> Response:
+    """The campaign whose events the body has, in the store."""
     try:
         text = asked.body.decode()
     except UnicodeDecodeError:
@@ -167,15 +177,21 @@ def add_note(asked: Asking, body: bodies.NoteBody) -> Response:
 
 
 @router.get("/api/campaigns/{campaign}/events", response_model=shapes.Events)
-def read_events(
+async def read_events(
+    request: HttpRequest,
     asked: Asking,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=AT_ONCE)] = AT_ONCE,
 ) -> Response:
     """The events after a number, in order, so many at most."""
-    last = asked.state.number
-    found = service.history(asked.log, asked.id, after, min(after + limit, last))
-    return reply(asked.state, {"events": views.events(found), "last": last})
+    state, last = asked.state, asked.state.number
+    upto = min(after + limit, last)
+
+    def read() -> Response:
+        found = service.history(asked.log, state.campaign, after, upto)
+        return reply(state, {"events": views.events(found), "last": last})
+
+    return await computed(request, state, read, upto - after)
 
 
 @router.get(

@@ -10,7 +10,7 @@ from heterobandits.campaigns.projecting import seconds_of
 from heterobandits.campaigns.shadows import differs, shadow
 from heterobandits.campaigns.state import State
 from heterobandits.policies import CATALOGUE
-from heterobandits.web.computing import Tell, alone
+from heterobandits.web.computing import Tell, alone, beside
 from heterobandits.web.guard import Asking
 from heterobandits.web.site.outlooks import (
     LEAST_DRAWS,
@@ -38,7 +38,9 @@ async def read_ahead(request: Request, asked: Asking) -> Response:
     found: Outlook | None = None
     with beside_fields() as errors:
         if form.text("run"):
-            found = await looked_ahead(request, state, wish_from(state, form))
+            found = await looked_ahead(
+                request, state, await beside(request, wish_from, state, form)
+            )
     return page(
         request,
         "ahead.html",
@@ -55,8 +57,9 @@ async def read_ahead(request: Request, asked: Asking) -> Response:
 @router.get("/campaigns/{campaign}/ahead/run")
 async def run_ahead(request: Request, asked: Asking) -> Response:
     """The same bit by bit; to a form that is not right the answer is an error, and the page itself says it beside the fields."""
-    wish = wish_from(asked.state, Form(request.url.query.encode()))
-    return tried(request, asked.state, wish)
+    state, form = asked.state, Form(request.url.query.encode())
+    wish = await beside(request, wish_from, state, form)
+    return tried(request, state, wish)
 
 
 def is_large(state: State) -> bool:

@@ -35,6 +35,7 @@ from heterobandits.campaigns.story import reports_text
 from heterobandits.errors import InvalidInput, choice, delta_from, shown, whole_number
 from heterobandits.policies import CATALOGUE, forgetting
 from heterobandits.web import shapes, views
+from heterobandits.web.computing import sized
 from heterobandits.web.guard import Asked, Asking
 from heterobandits.web.problems import NotFound
 from heterobandits.web.routes_links import address
@@ -415,7 +416,12 @@ def part_of(asker: Asker, what: str) -> Asker:
 
 
 @router.post("/campaigns/{campaign}/cards")
-def make_cards(request: Request, asked: Asking) -> Response:
+async def make_cards(request: Request, asked: Asking) -> Response:
+    """The page after a form of cards: codes of a whole team are not in the way of what is quick."""
+    return await sized(request, lambda: carded(request, asked), True)
+
+
+def carded(request: Request, asked: Asked) -> Response:
     """New reporters' links for these agents, each for one, as cards to print, which show them this once; or some revoked."""
     form = Form(asked.body)
     if form.text("do") == "revoke":

@@ -1,6 +1,6 @@
 """What happened and that it is whole: the history, the audit, and files to take away."""
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from threading import Lock
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from heterobandits.web.site.paging import (
 )
 
 AT_ONCE = 100  # events on a page
-MOST_KEPT = 20_000  # events of all campaigns whose words are at hand
+MOST_KEPT = 20_000  # events whose words are at hand, but for those of the campaign told last
 OWN_STYLE = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; sandbox"
@@ -48,12 +48,16 @@ class Chronicles:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[Story, list[Told]]] = OrderedDict()
+        self._telling: defaultdict[str, Lock] = defaultdict(Lock)  # of a campaign one at a time
         self._lock = Lock()
 
     def told(self, log: Log, state: State) -> list[Told]:
         """All events of a campaign as it stood, each with its words."""
         with self._lock:
-            story, known = self._kept.pop(state.campaign, (Story(), []))
+            telling = self._telling[state.campaign]
+        with telling:
+            with self._lock:
+                story, known = self._kept.pop(state.campaign, (Story(), []))
             new = service.history(log, state.campaign, len(known), state.number)
             if not follows(
                 known, new, state
@@ -61,10 +65,14 @@ class Chronicles:
                 story, known = Story(), []
                 new = service.history(log, state.campaign, 0, state.number)
             known += told(new, story)
-            self._kept[state.campaign] = (story, known)
-            while sum(len(each) for _, each in self._kept.values()) > MOST_KEPT:
-                self._kept.popitem(last=False)
+            with self._lock:
+                self._kept[state.campaign] = (story, known)
+                while len(self._kept) > 1 and self._count() > MOST_KEPT:
+                    self._kept.popitem(last=False)
             return known[: state.number]
+
+    def _count(self) -> int:
+        return sum(len(each) for _, each in self._kept.values())
 
 
 def follows(known: list[Told], new: list[Event], state: State) -> bool:

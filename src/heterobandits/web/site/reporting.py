@@ -24,12 +24,14 @@ from heterobandits.web.site.words import outcome_text
 
 SHOWN = 5  # of the times that a visit was reported or corrected
 SUBJECTS = 100  # visits that are asked for at once
+MOST_WAITING = 100  # visits that are asked for on a page, the oldest first; of one round all
 LAST = 12  # visits that are shown after they were reported
 ROUNDS = 40  # in which those are looked for
 SINGLE = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button says
 DOES = (*SINGLE, "count", "withdraw")
 KINDS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
 
+Place = tuple[Round, tuple[int, int]]
 Past = dict[tuple[int, int, int], tuple[int, list[tuple[str, str, str]]]]
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
@@ -81,15 +83,17 @@ def shown(
     """The page of reports, or of one round's; with one that was refused."""
     state, own = asked.state, asked.caller.agent
     last = state.rounds[max(0, len(state.rounds) - ROUNDS) :] if only is None else [only]
-    waiting = [state.round(number) for number in sorted(state.waiting, reverse=True)]
+    waiting = [state.round(number) for number in sorted(state.waiting)]
 
-    def missing(rounds: Iterable[Round]) -> list[Visit]:
-        return [
-            visit_of(state, at, pair, {})
-            for at in rounds
-            for pair in at.missing
-            if own in (None, pair[0])
-        ]
+    def missing(rounds: Iterable[Round]) -> list[Place]:
+        return [(at, pair) for at in rounds for pair in at.missing if own in (None, pair[0])]
+
+    def seen(places: list[Place]) -> list[Visit]:
+        return [visit_of(state, *place, {}) for place in places]
+
+    waits = missing(waiting if only is None else [only] if not only.closed else [])
+    late = missing(at for at in reversed(last) if at.closed)
+    most = MOST_WAITING if only is None else len(waits) + len(late)
 
     told = [
         (known.event, at, pair)
@@ -104,8 +108,10 @@ def shown(
         "reporting.html",
         asked,
         status,
-        waits=missing(waiting if only is None else [only] if not only.closed else []),
-        late=missing(at for at in reversed(last) if at.closed),
+        waits=seen(waits[:most]),
+        late=seen(late[:most]),
+        more=len(waits[most:]) + len(late[most:]),
+        others=sorted({at.number for at, _ in waits[most:] + late[most:]}),
         only=only,
         reported=[visit_of(state, at, pair, past) for _, at, pair in latest],
         refused=refused,
