@@ -50,6 +50,7 @@ class Visitor(Asker):
 
     def __init__(self, app, *tokens):
         super().__init__(app, None)
+        self.headers["Sec-Fetch-Site"] = "none"  # as if addresses were typed
         self._tokens = tokens
 
     def __enter__(self):

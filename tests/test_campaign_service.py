@@ -2,13 +2,23 @@
 
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from campaigning import VERA, Watched, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import past, service
-from heterobandits.campaigns.events import NOTHING, SERVER, Draft, hash_of, line, now, sealed
+from heterobandits.campaigns.events import (
+    NOTHING,
+    SERVER,
+    Draft,
+    hash_of,
+    line,
+    now,
+    sealed,
+    timestamp,
+)
 from heterobandits.campaigns.folding import AlreadyTold, LinkEnded, fold
 from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.log import KeyReused, Log, Request
@@ -491,6 +501,61 @@ class TestLinks:
                 fold([replace(forged[0], link=link)], log.state(campaign))
         with pytest.raises(LinkEnded):
             fold(sealed([Draft("created", {})], campaign, after=0, previous=NOTHING, time=now(), who="Vera", link="f" * 12))  # fmt: skip
+
+    def test_a_revocation_gives_no_way_to_who_writes_without_a_pause(self, campaign, tmp_path):
+        others = opened(tmp_path)
+
+        class Rushed(Store):
+            """Somebody else is always faster, until the 40th time."""
+
+            rushed = 0
+
+            def append(self, *given, **more):
+                self.rushed += 1
+                if self.rushed < 40:
+                    service.add_note(others, campaign, VERA, "storm")
+                super().append(*given, **more)
+
+        done, _ = service.issue_link(others, campaign, VERA, role="planner", name="Pia")
+        link = done.events[0].body["link"]
+        with Rushed(tmp_path / "campaigns.db") as store:
+            done = service.revoke_link(Log(store), campaign, VERA, link)
+        assert done.state.links[link].revoked
+        assert store.rushed == 40
+
+    def test_one_that_would_end_before_the_last_event_is_not_issued(self, log, campaign):
+        state = log.state(campaign)
+        ahead = sealed(
+            [Draft("note", {"text": "x", "round": None})],
+            campaign,
+            after=state.number,
+            previous=state.hash,
+            time=timestamp(datetime.now(UTC) + timedelta(hours=23)),
+            who="Vera",
+        )
+        log.store.append(ahead)
+        soon, later = (timestamp(datetime.now(UTC) + timedelta(hours=hours)) for hours in (2, 24))
+        with pytest.raises(InvalidInput, match="by a clock that was ahead"):
+            service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=soon)
+        service.issue_link(log, campaign, VERA, role="viewer", name="wall", expires=soon)
+        done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=later)
+        pia = Request("Pia", link=done.events[0].body["link"])
+        assert service.add_note(log, campaign, pia, "hello").events
+
+    @pytest.mark.parametrize("name", ["Owner", "server", "PIA"])
+    def test_no_agent_is_named_like_another_who_writes(self, log, campaign, name):
+        service.issue_link(log, campaign, VERA, role="planner", name="Pia")
+        with pytest.raises(InvalidInput, match="would not tell it from another"):
+            service.rename(log, campaign, VERA, "agent", "Ana", name)
+        service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
+        service.rename(log, campaign, VERA, "agent", "Ana", "Ann")
+        service.rename(log, campaign, VERA, "agent", "Ann", "Ana")
+
+    def test_nobody_is_called_like_the_server_though_an_agent_is(self, log, campaign):
+        service.add_agents(log, campaign, VERA, [{"name": "server", "sensitivity": 0.5}])
+        for agent in ("server", None):
+            with pytest.raises(InvalidInput, match="would not tell it from another"):
+                service.issue_link(log, campaign, VERA, role="reporter", name="server", agent=agent)
 
     def test_keys_are_of_a_link(self, log, campaign):
         notes = {"Olga": "one", "Pia": "another"}

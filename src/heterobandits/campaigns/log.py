@@ -11,6 +11,7 @@ import zlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from heterobandits.campaigns import snapshots
@@ -75,17 +76,22 @@ class Done(NamedTuple):
 
 
 def following(drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
-    """The events that these drafts become after a state: not before its last one, unless the clock of that was wrong."""
+    """The events that these drafts become after a state."""
     return sealed(
         drafts,
         state.campaign,
         after=state.number,
         previous=state.hash,
-        time=now() if is_ahead(state.changed) else max(now(), state.changed),
+        time=next_time(state),
         who=called(request.who, "who"),
         key=request.key,
         link=request.link,
     )
+
+
+def next_time(state: State) -> str:
+    """The time of an event that is written now: not before the last one, unless the clock of that was wrong."""
+    return now() if is_ahead(state.changed) else max(now(), state.changed)
 
 
 class Log:
@@ -129,16 +135,22 @@ class Log:
         return known
 
     def write(
-        self, campaign: str, request: Request, make: Callable[[State], Iterable[Draft]]
+        self,
+        campaign: str,
+        request: Request,
+        make: Callable[[State], Iterable[Draft]],
+        *,
+        gives_way: bool = True,
     ) -> Done:
         """Append what `make` drafts for the state as it is when it is written; nothing if it drafts nothing.
 
         It is tried on the state at hand first, which mostly is the newest: the store says if it is not. A refusal holds
-        only if the state is the newest and the request was not carried out before.
+        only if the state is the newest and the request was not carried out before. What gives no way to others is tried until it
+        is written.
         """
         if request.key is not None:
             plain(request.key, "Idempotency-Key")
-        for attempt in range(TRIES):
+        for attempt in range(TRIES) if gives_way else repeat(0):
             with self._turn(campaign):  # those of this process need not be in each other's way
                 state = self._states.get(campaign) or self.state(campaign)
                 try:
@@ -163,7 +175,7 @@ class Log:
                         return Done(state, [])
                     raise refused
             if refused is None:
-                time.sleep(random.random() * PATIENCE * attempt)
+                time.sleep(random.random() * PATIENCE * attempt)  # the more others there seem to be
         raise Conflict(
             f"campaign {shown(campaign)} is being changed by others without a pause: try again"
         )

@@ -14,6 +14,7 @@ from heterobandits.campaigns import plans
 from heterobandits.campaigns.amounts import check_amount
 from heterobandits.campaigns.events import (
     OWNER,
+    SERVER,
     Draft,
     Event,
     checked,
@@ -39,7 +40,7 @@ from heterobandits.campaigns.inputs import (
     seed_from,
     text_from,
 )
-from heterobandits.campaigns.log import ELSEWHERE, Done, Log, Request, following
+from heterobandits.campaigns.log import ELSEWHERE, Done, Log, Request, following, next_time
 from heterobandits.campaigns.rounds import Given, Round
 from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.errors import InvalidInput, choice, delta_from, listed, shown
@@ -140,6 +141,8 @@ def rename(
         which = member(state, kind, key)
         taken = state.agent_names if kind == "agent" else state.arm_names
         others = [one for i, one in enumerate(taken) if id_of(kind, i) != which["id"]]
+        if kind == "agent":  # whose link may have its name
+            check_holders(state, [(name, which["id"])])
         return [Draft("renamed", which | {"name": new_name(name, others)})]
 
     return log.write(campaign, request, make)
@@ -451,6 +454,11 @@ def issue_links(
         until = None if expires is None else moment(expires, "expires")
         if until is not None and until <= moment(now()):
             raise InvalidInput(f"expires is {shown(expires)}: a time to come")
+        if until is not None and role != VIEWER and until <= moment(next_time(state)):
+            raise InvalidInput(
+                f"expires is {shown(expires)}: what happened last in this campaign is of {state.changed}, by a clock that was ahead, "
+                "and nothing could be written with the link; let it end after that"
+            )
         if role != VIEWER:  # of whom nothing is ever written
             check_holders(state, whose)
         return [
@@ -471,16 +479,18 @@ def issue_links(
 def check_holders(state: State, holders: Iterable[tuple[str, Any]]) -> None:
     """Refuse names that look like the name of another who holds a link, or of the server's owner: histories say who by name.
 
-    Several links of one agent may have one name, and an agent's link may always have the agent's.
+    Several links of one agent may have one name, and an agent's link may have the agent's, but for the owner's.
     """
-    taken: list[tuple[str, int | None]] = [(OWNER, None)]
+    reserved = {likeness(OWNER), likeness(SERVER)}
+    taken: list[tuple[str, int | None]] = [(OWNER, None), (SERVER, None)]
     writing = (one for one in state.links.values() if one.role != VIEWER and one.holds(now()))
     taken += [(link.name, link.agent) for link in writing]
     whose = {likeness(name): agent for name, agent in taken}
     for name, key in holders:
         agent = None if key is None else state.agent(key)
         like = likeness(called(name))
-        own = agent is not None and (whose.get(like) == agent or name == state.agents[agent].name)
+        named = agent is not None and name == state.agents[agent].name and like not in reserved
+        own = named or (agent is not None and whose.get(like) == agent)
         if like in whose and not own:
             raise InvalidInput(
                 f"name is {shown(name)}: the history would not tell it from another who holds a link, or from the "
@@ -490,8 +500,12 @@ def check_holders(state: State, holders: Iterable[tuple[str, Any]]) -> None:
 
 
 def revoke_link(log: Log, campaign: str, request: Request, link: str) -> Done:
-    """A link no longer opens anything."""
-    return log.write(campaign, request, lambda state: [Draft("link revoked", {"link": link})])
+    """A link no longer opens anything, however much is written with it meanwhile."""
+
+    def make(state: State) -> list[Draft]:
+        return [Draft("link revoked", {"link": link})]
+
+    return log.write(campaign, request, make, gives_way=False)
 
 
 def revoke_open_links(log: Log, request: Request) -> Iterator[tuple[Found, int]]:

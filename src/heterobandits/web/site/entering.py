@@ -38,7 +38,7 @@ async def enter(request: Request, token: str) -> Response:
     """Where a link leads: its token becomes a cookie, and leaves the address bar.
 
     The page goes on by itself. A plain redirect would not do: after a link in a message, which is another site, browsers send no
-    strict cookie until a page of our own has asked for the next. So who comes from another site first asks here once more,
+    strict cookie until a page of our own has asked for the next. So who comes from another site, or may, first asks here once more,
     this time with all that the browser holds; and what is in somebody's hands already is not replaced unasked.
     """
     gate: Gate = request.app.state.gate
@@ -47,7 +47,8 @@ async def enter(request: Request, token: str) -> Response:
         return await opens_nothing(request)
     log: Log = request.app.state.log
     name = await run_in_threadpool(named, log, caller)
-    if request.headers.get("sec-fetch-site") == "cross-site":
+    came = request.headers.get("sec-fetch-site")  # which over plain HTTP is not said
+    if came == "cross-site" or (came is None and "here" not in request.query_params):
         answer = page(request, "enter.html", to="?here", name=name, who=caller)
     else:
         other = await run_in_threadpool(in_force, gate, request, caller)
