@@ -16,6 +16,7 @@ import pytest
 from campaigning import Watched
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import NOTHING, Draft, from_line, line, sealed
+from heterobandits.campaigns.folding import WRITERS
 from heterobandits.campaigns.log import Log, Request
 from heterobandits.campaigns.store import Store
 from heterobandits.errors import InvalidInput
@@ -367,6 +368,31 @@ class TestLinks:
         done.state.links[link] = replace(known, token_hash=kept)  # as of a file from elsewhere
         assert app.state.gate.caller(token) is None
         log.store.close()
+
+
+KINDS = {
+    f"PATCH {ONE}": ["renamed", "policy changed", "season changed"],
+    f"POST {ONE}/agents": ["agents added"],
+    f"PATCH {ONE}/agents/{{agent}}": ["renamed", "retired", "returned", "agent revised"],
+    f"POST {ONE}/arms": ["arms added"],
+    f"PATCH {ONE}/arms/{{arm}}": ["renamed", "retired", "returned"],
+    f"POST {ONE}/rounds": ["round planned"],
+    f"POST {ONE}/rounds/{{round}}/close": ["round closed"],
+    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}": ["overridden"],
+    f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}": ["reported", "corrected"],
+    f"DELETE {ONE}/rounds/{{round}}/outcomes/{{agent}}": ["withdrawn"],
+    f"POST {ONE}/notes": ["note"],
+    f"POST {ONE}/links": ["link issued"],
+    f"DELETE {ONE}/links/{{link}}": ["link revoked"],
+}
+
+
+def test_who_may_ask_for_an_event_is_who_may_have_written_it():
+    for route, kinds in KINDS.items():
+        method, path = route.split()
+        for kind in kinds:
+            assert API[method, path] == WRITERS[kind] | {"server"}
+    assert {kind for kinds in KINDS.values() for kind in kinds} == set(WRITERS) - {"created"}
 
 
 class TestOwner:

@@ -676,6 +676,49 @@ class TestFiles:
         done = service.import_events(kept, VERA, text + line(forged[0]) + "\n")
         assert [one.id for one in done.state.links.values() if one.holds(now())] == [link]
 
+    @pytest.mark.parametrize(
+        ("role", "kind", "body"),
+        [
+            ("viewer", "note", {"text": "x", "round": None}),
+            ("reporter", "renamed", {"what": "campaign", "name": "mine"}),
+            ("planner", "season changed", {"season": 99}),
+            (
+                "planner",
+                "link issued",
+                {"link": "b" * 12, "role": "owner", "name": "Mallory", "agent": None, "expires": None, "token_hash": "0" * 64},
+            ),
+            ("reporter of Ben", "withdrawn", {"round": 1, "agent": "agent-1", "arm": "arm-1"}),
+            ("nobody", "note", {"text": "x", "round": None}),
+        ],
+    )  # fmt: skip
+    def test_nothing_is_taken_that_its_link_does_not_write(self, log, lived, tmp_path, role, kind, body):  # fmt: skip
+        link = "a" * 12
+        if role != "nobody":
+            agent = "Ben" if role.endswith("Ben") else None
+            given = {"role": role.split()[0], "name": "Mallory", "agent": agent}
+            done, _ = service.issue_link(log, lived, VERA, **given)
+            link = done.events[0].body["link"]
+        last = log.state(lived)
+        forged = sealed(
+            [Draft(kind, body)],
+            lived,
+            after=last.number,
+            previous=last.hash,
+            time=now(),
+            who="Mallory",
+            link=link,
+        )
+        text = service.export(log, lived)
+        other = opened(tmp_path, "other.db")
+        for _ in range(2):  # as a whole, and as what follows
+            with pytest.raises(
+                InvalidInput, match=r"writes no such|is another|did not hold"
+            ) as caught:
+                service.import_events(other, VERA, text + line(forged[0]) + "\n")
+            assert not isinstance(caught.value, LinkEnded)
+            service.import_events(other, VERA, text, keep_links=True)
+        assert other.state(lived).number > last.number - 1
+
     def test_one_wrong_clock_dates_nothing_else(self, log, lived, tmp_path):
         last = log.state(lived)
         ahead = sealed(

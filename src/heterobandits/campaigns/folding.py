@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heterobandits.campaigns.events import SERVER, Event, refuse_newer
+from heterobandits.campaigns.events import KINDS, SERVER, Event, refuse_newer
 from heterobandits.campaigns.inputs import (
     MOST_PAIRS,
     agents_from,
@@ -41,6 +41,17 @@ CAMPAIGN = re.compile("[0-9a-f]{12}")  # an id of a campaign or a link
 HASH = re.compile("[0-9a-f]{64}")
 MADE_AGAIN = {"policy": dict, "seed": int, "index": str, "made_with": dict}  # what that needs
 NAMED = ("team", "arm_names", "agent_names")  # what a state derives of agents and arms, and keeps
+
+
+OWNERS = frozenset({"owner"})
+PLANNERS = OWNERS | {"planner"}
+REPORTERS = PLANNERS | {"reporter"}
+BY_PLANNERS = {"round planned", "overridden", "round closed", "note"}
+BY_REPORTERS = {"reported", "corrected", "withdrawn"}
+WRITERS = {  # the roles whose links may write a kind of event
+    kind: REPORTERS if kind in BY_REPORTERS else PLANNERS if kind in BY_PLANNERS else OWNERS
+    for kind in KINDS
+}
 
 
 class LinkEnded(InvalidInput):
@@ -79,6 +90,7 @@ def _apply(state: State, event: Event) -> None:
     if event.number != state.number + 1:
         raise InvalidInput(f"event {event.number} does not follow on event {state.number}")
     check_link(state, event.link, event.time)
+    _numbered(event, lambda: check_writer(state, event))
     _numbered(event, lambda: APPLY[event.kind](state, event))
     state.number, state.hash, state.changed = event.number, event.hash, event.time
 
@@ -91,6 +103,21 @@ def check_link(state: State, link: str | None, time: str) -> None:
     if known is None or not known.holds(time):
         ended = "not of this campaign" if known is None else "revoked, or has expired"
         raise LinkEnded(f"the link {shown(link)} is {ended}: ask for another one")
+
+
+def check_writer(state: State, event: Event) -> None:
+    """Refuse what is written with a link whose role does not write such events, or which is for another agent."""
+    if event.link is None or event.link == SERVER:
+        return
+    link = state.links[event.link]
+    if link.role not in WRITERS[event.kind]:
+        raise InvalidInput(
+            f"event {event.number}, {event.kind}, is by a {link.role}'s link, which writes no such events"
+        )
+    if link.agent is not None and state.agent(event.body["agent"]) != link.agent:
+        raise InvalidInput(
+            f"event {event.number}, {event.kind}, is by a link that is for the reports of one agent, who is another"
+        )
 
 
 def _numbered(event: Event, apply: Callable[[], Any]) -> Any:

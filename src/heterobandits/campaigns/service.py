@@ -25,7 +25,7 @@ from heterobandits.campaigns.events import (
     timestamp,
 )
 from heterobandits.campaigns.finding import Found, all_found
-from heterobandits.campaigns.folding import fold, given_from, policy_body
+from heterobandits.campaigns.folding import LinkEnded, fold, given_from, policy_body
 from heterobandits.campaigns.inputs import (
     Collected,
     agents_from,
@@ -591,7 +591,12 @@ def import_events(log: Log, request: Request, text: str, *, keep_links: bool = F
 
 def revocations(events: list[Event], known: int, request: Request, keep: bool) -> list[Event]:
     """What follows on events from elsewhere, which are checked here: the links after event `known` are revoked, unless they are kept."""
-    state = fold(events)
+    try:
+        state = fold(events)
+    except LinkEnded as error:  # which is no fault of the link that imports
+        raise InvalidInput(
+            f"an event of the file is by a link that did not hold: {error}"
+        ) from None
     came = [] if keep else [one for one in state.links.values() if one.event > known]
     drafts = [Draft("link revoked", {"link": one.id}) for one in came if one.holds(now())]
     return following(drafts, state, request)

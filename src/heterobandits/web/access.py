@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from heterobandits.campaigns import folding
 from heterobandits.campaigns.events import OWNER, SERVER, now
 from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.service import TOKEN_BYTES, token_hash
@@ -23,9 +24,9 @@ from heterobandits.web.problems import Forbidden, NotAdmitted, NotFound
 
 ANYONE = frozenset({"anyone"})
 ALONE = frozenset({SERVER})  # the role of who holds the server's own token: everything
-OWNERS = frozenset({SERVER, "owner"})
-PLANNERS = OWNERS | {"planner"}
-REPORTERS = PLANNERS | {"reporter"}
+OWNERS = ALONE | folding.OWNERS
+PLANNERS = ALONE | folding.PLANNERS
+REPORTERS = ALONE | folding.REPORTERS
 READERS = PLANNERS | {"viewer"}
 ALL = READERS | {"reporter"}
 
