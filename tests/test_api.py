@@ -6,9 +6,10 @@ import io
 import json
 import os
 import re
+import sqlite3
 import threading
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -701,7 +702,7 @@ class TestTurns:
     def test_who_has_no_link_takes_turns_by_where_they_come_from(self, made, ask):
         app = made[0]
         north, (viewer,) = self.links(ask, "viewer")
-        asked = [("nobody", None, "/api/health")] * 8 + [("viewer", viewer, north)]
+        asked = [("nobody", None, "/metrics")] * 8 + [("viewer", viewer, north)]
         found = asyncio.run(self.order(app, app.state.places.quick, computing.QUICK, *asked))
         assert "viewer" in found[:2]
 
@@ -756,6 +757,41 @@ class TestTurns:
             return [one.result().status_code for one in sent]
 
         assert asyncio.run(asked()) == [200, 200]
+
+    def test_while_the_database_is_locked_others_read(self, made, ask, tmp_path):
+        app = made[0]
+        north, tokens = self.links(ask, "planner", "planner", "viewer")
+        locking = sqlite3.connect(tmp_path / "campaigns.db", isolation_level=None)
+
+        async def asked():
+            async with AsyncExitStack() as held, asyncio.TaskGroup() as group:
+                clients = [await held.enter_async_context(calling(app, one)) for one in tokens]
+                locking.execute("BEGIN IMMEDIATE")
+                for client in clients[:2]:
+                    group.create_task(client.post(f"{north}/notes", json={"text": "x"}))
+                await until(lambda: app.state.places.writing.waiting == 1)
+                try:
+                    async with asyncio.timeout(3):
+                        seen = [await clients[2].get(path) for path in (north, "/api/health")]
+                finally:
+                    locking.execute("ROLLBACK")
+            return [answer.status_code for answer in seen]
+
+        with closing(locking):
+            assert asyncio.run(asked()) == [200, 200]
+
+    def test_health_is_said_when_nothing_is_free(self, made):
+        app = made[0]
+
+        async def asked():
+            async with AsyncExitStack() as held, calling(app, None) as client:
+                for number in range(computing.QUICK):
+                    turn = app.state.places.quick.turn(somebody(number))
+                    await held.enter_async_context(turn)
+                async with asyncio.timeout(3):
+                    return (await client.get("/api/health")).status_code
+
+        assert asyncio.run(asked()) == 200
 
     def test_nothing_is_computed_for_whoever_has_left(self, made, ask):
         app = made[0]

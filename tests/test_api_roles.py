@@ -454,7 +454,7 @@ class TestOwner:
                 who="Zoë",
             )
             heads = store.heads()
-            quick = app.state.places.quick
+            quick, writing = app.state.places.quick, app.state.places.writing
             written = [
                 ("/api/campaigns", {"json": NORTH}),
                 ("/api/campaigns/import", {"content": line(*elsewhere)}),
@@ -473,7 +473,7 @@ class TestOwner:
                     for number in range(QUICK):
                         await held.enter_async_context(quick.turn(somebody(number)))
                     asking = [group.create_task(client.post(p, **m)) for p, m in written]
-                    while quick.waiting < len(written):
+                    while quick.waiting + writing.waiting < len(written):
                         await asyncio.sleep(0.001)
                     renew_owner(store)
                 return [one.result().status_code for one in asking]

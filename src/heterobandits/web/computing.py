@@ -8,7 +8,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,6 +34,7 @@ QUICK = (
 LARGE = 1_000  # agents times arms: what is asked of all of them takes a tenth of a second or more
 MANY = 500  # events that are read, or rows that are written: the same
 MUCH = 100_000  # bytes of a body: the same
+READING = ("GET", "HEAD")
 GONE = 499  # the status that is counted for whoever left before the answer, as others count it
 
 Made = TypeVar("Made")
@@ -151,6 +152,8 @@ class Places:
 
     def __init__(self) -> None:
         self.quick = Turns(QUICK)
+        self.writing = Turns(1)  # of those that are quick
+        self.health = Turns(1)
         self.large = Turns(1)
         self.long = Turns(1)
 
@@ -172,7 +175,7 @@ def in_turn(route: APIRoute, handle: Handle) -> Handle:
         await refuse_too_many(request)
         if takes_turns:
             return await handle(request)
-        async with places_of(request).quick.turn(request):
+        async with quickly(request):
             return await handle(request)
 
     return handled
@@ -180,8 +183,19 @@ def in_turn(route: APIRoute, handle: Handle) -> Handle:
 
 async def beside(request: Request, compute: Callable[..., Made], *given: Any) -> Made:
     """What something quick comes to, beside other quick things."""
-    async with places_of(request).quick.turn(request):
+    async with quickly(request):
         return await run_in_threadpool(compute, *given)
+
+
+@asynccontextmanager
+async def quickly(request: Request) -> AsyncIterator[None]:
+    """Within, a place for what is quick is held. One at a time may write there: while the database is locked others can read."""
+    places = places_of(request)
+    async with AsyncExitStack() as held:
+        if request.method not in READING:
+            await held.enter_async_context(places.writing.turn(request))
+        await held.enter_async_context(places.quick.turn(request))
+        yield
 
 
 async def computed(

@@ -6,6 +6,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from heterobandits.campaigns.store import StoreUnavailable
 from heterobandits.provenance import version
 from heterobandits.web import shapes
+from heterobandits.web.computing import apart, places_of
 from heterobandits.web.guard import Guarded
 from heterobandits.web.metrics import MEDIA
 
@@ -18,10 +19,10 @@ router = APIRouter(route_class=Guarded)
     response_model=shapes.Health,
     responses={503: {"model": shapes.Health, "description": "The database cannot be used now"}},
 )
-def health(request: Request) -> Response:
-    """Whether the server can do its work."""
+async def health(request: Request) -> Response:
+    """Whether the server can do its work; it is said however many ask for other things."""
     try:
-        request.app.state.log.store.check()
+        await apart(places_of(request).health, request, request.app.state.log.store.check)
         state, status = "ok", 200
     except StoreUnavailable:  # which one and why is not for everybody
         state, status = "unavailable", 503
