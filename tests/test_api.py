@@ -738,22 +738,21 @@ class TestTurns:
         app = made[0]
         north, _ = self.links(ask)
         export = ask.get(f"{north}/export").text
-        monkeypatch.setattr(computing, "MUCH", 0)
         monkeypatch.setattr(routes_campaigns, "MUCH", 0)
-        large = app.state.places.large
+        large, long = app.state.places.large, app.state.places.long
 
         async def asked():
             cookie = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
             async with calling(app, OWNER) as client, asyncio.TaskGroup() as group:
                 sent = []
-                async with large.turn(somebody()):
+                async with large.turn(somebody()), long.turn(somebody()):
                     importing = client.post("/api/campaigns/import", content=export)
                     sent.append(group.create_task(importing))
                     path = f"{north.removeprefix('/api')}/cards"
                     form = {"days": "1", "agents": "agent-1"}
                     making = client.post(path, data=form, headers=cookie)
                     sent.append(group.create_task(making))
-                    await until(lambda: large.waiting == 2)
+                    await until(lambda: (large.waiting, long.waiting) == (1, 1))
             return [one.result().status_code for one in sent]
 
         assert asyncio.run(asked()) == [200, 200]

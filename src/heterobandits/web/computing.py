@@ -33,7 +33,7 @@ QUICK = (
 )
 LARGE = 1_000  # agents times arms: what is asked of all of them takes a tenth of a second or more
 MANY = 500  # events that are read, or rows that are written: the same
-MUCH = 100_000  # bytes of a body: the same
+MUCH = 100_000  # bytes of events that are imported: of a whole season it takes a second or more
 READING = ("GET", "HEAD")
 GONE = 499  # the status that is counted for whoever left before the answer, as others count it
 

@@ -15,7 +15,7 @@ from heterobandits.campaigns.spreadsheets import visits_csv
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.web import bodies, shapes, views
-from heterobandits.web.computing import MUCH, beside, computed, sized
+from heterobandits.web.computing import MUCH, alone, beside, computed
 from heterobandits.web.guard import Asked, Asking, Guarded, headers
 from heterobandits.web.replies import one_change, reply
 
@@ -62,10 +62,9 @@ async def import_campaign(
     The links that come with it are revoked here, unless they are kept: whoever wrote the file knows their tokens.
     """
 
-    def imported() -> Response:
-        return taken_in(asked, keep_links)
-
-    return await sized(request, imported, len(asked.body) > MUCH)
+    if len(asked.body) > MUCH:
+        return await alone(request, lambda _: taken_in(asked, keep_links))
+    return await beside(request, taken_in, asked, keep_links)
 
 
 def taken_in(asked: Asked, keep_links: bool) -> Response:
