@@ -1,4 +1,5 @@
-"""Connections that are bounded before anybody is known: how large a head may be, how long it may take, and how many there are.
+"""Connections that are bounded before anybody is known: how large a head and a body may be, how long they may take, how many
+requests wait for their answers, and how many connections there are.
 
 A server in front should bound them too. What a request asks for is bounded later, when it is known whose it is.
 """
@@ -8,11 +9,17 @@ from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from heterobandits.web.guard import MOST_IMPORT
+
 
 class Limits(NamedTuple):
     """What a connection may take."""
 
-    head: int = 65_536  # bytes, and what comes with the last of them
+    head: int = 65_536  # bytes, and what comes with the last of them; so much of a body, too, may be none of its content
+    body: int = (
+        2 * MOST_IMPORT
+    )  # bytes of content; whoever says a little too much is told by the route
+    waiting: int = 16  # requests on one connection, while one is answered
     seconds: float = 20.0  # for a head, and between two looks at a body
     bytes_a_second: int = 500  # of a body
     connections: int = 1_000
@@ -23,8 +30,11 @@ class Bounded(HttpToolsProtocol):
 
     limits = Limits()
     ending = False
-    _head: int | None = 0  # bytes of the head that is on the way; None while a body is
-    _body = 0  # bytes of the body since the last look
+    _loose = 0  # bytes since a head, a piece of a body's content or a whole request was there: of a head, of trailers
+    _in_body = False
+    _content = 0  # bytes of the body
+    _fresh = 0  # bytes of the body, and of what is around it, since the last look
+    _deaf = False  # there were too many requests, and no more are heard
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -42,30 +52,53 @@ class Bounded(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Some of a head or a body."""
-        if self._head is not None:
-            self._head += len(data)
-        else:
-            self._body += len(data)
+        if self._deaf:
+            self.flow.pause_reading()
+            return
+        self._loose += len(data)
+        self._fresh += len(data)
         super().data_received(data)
-        if self._head is not None and self._head > self.limits.head:
+        if self._loose > self.limits.head:
             self._refuse(b"431 Request Header Fields Too Large")
+        elif self._content > self.limits.body:
+            self._refuse(b"413 Content Too Large")
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be read is refused; those who ask too much at once are owed what they asked before."""
+        if not self._deaf:
+            self._refuse(b"400 Bad Request")
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """A head begins; where too many wait already, the last of them is the last of the connection."""
+        if len(self.pipeline) >= self.limits.waiting:
+            self._deaf, self.cycle.keep_alive = True, False
+            raise InterruptedError  # the parser goes no further
         super().on_message_begin()
         self._look_later()
 
     def on_headers_complete(self) -> None:
         """A head is there; it is answered from now on."""
-        self._head, self._body = None, 0
+        self._loose, self._content, self._fresh = 0, 0, 0
         self._look_later()
         super().on_headers_complete()
+        self._in_body = True
         if self.ending:
             self.cycle.keep_alive = False
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of a head is there; one that follows a body is for nobody."""
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body is there."""
+        self._loose = 0
+        self._content += len(body)
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """A body is there."""
-        self._head = 0
+        self._loose, self._in_body = 0, False
         self._look_no_more()
         super().on_message_complete()
 
@@ -81,15 +114,19 @@ class Bounded(HttpToolsProtocol):
     def _look(self) -> None:
         """End a connection on which too little came; while we read nothing ourselves, it is not the sender's fault."""
         enough = self.limits.bytes_a_second * self.limits.seconds
-        if self._head is None and (self.flow.read_paused or self._body >= enough):
-            self._body = 0
+        if self._in_body and (self.flow.read_paused or self._fresh >= enough):
+            self._fresh = 0
             self._look_later()
         else:
             self._refuse(b"408 Request Timeout")
 
     def _refuse(self, status: bytes, more: bytes = b"") -> None:
-        """Say why, if nothing else is being said, and hang up."""
-        if self.cycle is None or self.cycle.response_complete:
+        """Say why, unless something else is being said or was said of this request, and hang up."""
+        if self._in_body:
+            silent = not self.pipeline and not self.cycle.response_started
+        else:
+            silent = self.cycle is None or self.cycle.response_complete
+        if silent:
             head = b"HTTP/1.1 %b\r\n%bConnection: close\r\nContent-Length: 0\r\n\r\n"
             self.transport.write(head % (status, more))
         self._look_no_more()
