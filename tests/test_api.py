@@ -23,8 +23,9 @@ from starlette.requests import Request
 
 from heterobandits.campaigns import projecting, service
 from heterobandits.campaigns.inputs import Reports
+from heterobandits.campaigns.log import Request as Who
 from heterobandits.campaigns.store import StoreUnavailable
-from heterobandits.web import budgets, computing, routes_campaigns, shapes
+from heterobandits.web import budgets, computing, guard, routes_campaigns, shapes
 from heterobandits.web.access import (
     ALL,
     ALONE,
@@ -36,6 +37,7 @@ from heterobandits.web.access import (
     REPORTERS,
 )
 from heterobandits.web.problems import KINDS
+from heterobandits.web.reading import said_by
 from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
 
 HOSTILE = (
@@ -52,6 +54,9 @@ HOSTILE = (
     "a//b",
     "arms",
 )
+
+
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -792,14 +797,40 @@ class TestTurns:
 
         assert asyncio.run(asked()) == 200
 
+    @pytest.mark.parametrize(
+        ("kind", "busy", "path"),
+        [
+            ("quick", computing.QUICK, "/rounds/1"),
+            ("quick", computing.QUICK, "/arms"),
+            ("long", 1, "/projection?rounds=1&draws=10"),
+        ],
+    )
+    def test_a_link_that_ends_while_it_waits_is_told_nothing(self, made, ask, kind, busy, path):
+        app = made[0]
+        north, (viewer,) = self.links(ask, "viewer")
+        turns = getattr(app.state.places, kind)
+        campaign, link = north.rpartition("/")[2], viewer.split("_")[2]
+
+        async def asked():
+            async with calling(app, viewer) as one, AsyncExitStack() as held:
+                for number in range(busy):
+                    await held.enter_async_context(turns.turn(somebody(number)))
+                answer = asyncio.create_task(one.get(north + path))
+                await until(lambda: turns.waiting == 1)
+                who = Who(service.OWNER)
+                await asyncio.to_thread(service.revoke_link, made[1], campaign, who, link)
+                await held.aclose()
+                return await answer
+
+        assert asyncio.run(asked()).status_code == 401
+
     def test_nothing_is_computed_for_whoever_has_left(self, made, ask):
         app = made[0]
         north, (viewer,) = self.links(ask, "viewer")
-        messages = [{"type": "http.disconnect"}, {"type": "http.request", "body": b""}]
         sent = []
 
         async def receive():
-            return messages.pop() if len(messages) > 1 else messages[0]
+            return {"type": "http.disconnect"}
 
         async def send(message):
             sent.append(message)
@@ -1151,7 +1182,7 @@ class TestProblems:
         keys = [f'"k{i}": 0' for i in range(40_000)] + ['"k39999": 0'] * twice
         began = time.monotonic()
         answer = ask.post(
-            f"{north}/notes",
+            f"{north}/agents",
             content=f"{{{', '.join(keys)}}}",
             headers={"Content-Type": "application/json"},
         )
@@ -1169,7 +1200,7 @@ class TestProblems:
         """Not in the thread of the event loop."""
         body = json.dumps({"text": "x", "more": [{"a": i} for i in range(70_000)]})
         with pytest.MonkeyPatch.context() as patch, Asker(made[0]) as ask:
-            place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}/notes"
+            place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}/agents"
             threads = set()
             loads = json.loads
             patch.setattr(
@@ -1249,16 +1280,67 @@ class TestProblems:
 
     def test_bodies_that_are_too_large(self, ask, north, log):
         before = log.store.heads()
-        large = json.dumps({"text": "x" * 1_000_001})
-        answer = ask.post(
-            f"{north}/notes", content=large, headers={"Content-Type": "application/json"}
-        )
-        refused(answer, 413, "too-large")
-        pieces = (b"x" * 500_000 for _ in range(3))  # it does not say how long it is
+        large = json.dumps({"text": "x" * 200_001})
+        answer = ask.post(f"{north}/notes", content=large, headers=JSON)
+        assert "at most" in refused(answer, 413, "too-large")["detail"]
+        pieces = (b"x" * 90_000 for _ in range(3))  # it does not say how long it is
         refused(ask.post(f"{north}/notes", content=pieces), 413, "too-large")
+        told = {"successes": 1, "tests": 1}
+        large = json.dumps(told) + " " * 8_000
+        answer = ask.put(f"{north}/rounds/1/outcomes/Ana", content=large, headers=JSON)
+        assert "over 8,000 bytes" in refused(answer, 413, "too-large")["detail"]
+        longest = {"text": "\U0001f600" * 10_000}  # as programs escape it, twelve bytes a letter
+        assert ask.post(f"{north}/notes", json=longest).status_code == 201
+        before = log.store.heads()
         refused(ask.post("/api/campaigns/import", content=b"x" * 20_000_001), 413, "too-large")
         refused(ask.post("/api/campaigns/import", content=b"x" * 1_000_001), 422, "invalid-input")
         assert log.store.heads() == before
+
+    def test_a_body_of_what_is_only_looked_at_is_not_read(self, made, ask, north):
+        async def receive():
+            raise AssertionError("the body was asked for")
+
+        statuses = []
+
+        async def send(message):
+            statuses.append(message.get("status"))
+
+        headers = {"authorization": f"Bearer {OWNER}", "content-length": "8000"}
+        request = {
+            "type": "http", "method": "GET", "path": north, "query_string": b"", "scheme": "http",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }  # fmt: skip
+        asyncio.run(made[0](request, receive, send))
+        assert statuses[0] == 200
+        for more in ({"content": b"x" * 8_001}, {"content": iter([b"x"])}):
+            refused(ask.request("GET", north, **more), 413, "too-large")
+
+    def test_what_is_read_of_a_body_waits_for_its_turn(self, made, ask, north, monkeypatch):
+        """And a link that has spent its budget is told so before."""
+        monkeypatch.setattr(budgets, "PAUSE", 0.0)
+        monkeypatch.setattr(budgets, "LEAST", 1)
+        monkeypatch.setattr(budgets, "BY_AGENT", 0)
+        token = ask.post(f"{north}/links", json={"role": "reporter", "name": "R"}).json()["token"]
+        bearer = {"Authorization": f"Bearer {token}"}
+        place = f"{north}/rounds/1/outcomes/Ana"
+        read = []
+        monkeypatch.setattr(
+            guard, "said_by", lambda *given: (read.append(made[0].state.places.quick._holding.copy()), said_by(*given))[1]
+        )  # fmt: skip
+        assert ask.put(place, content=b"{", headers=JSON | bearer).status_code == 400
+        assert [[asker.campaign for asker in one] for one in read] == [[north.split("/")[-1]]]
+        assert ask.put(place, content=b"{", headers=JSON | bearer).status_code == 429
+        assert len(read) == 1
+
+    def test_of_very_many_wrong_entries_a_hundred_are_named(self, ask, north):
+        for entry in ("7", '{"name":""}', '{"name":"x","sensitivity":7}'):
+            content = f'{{"agents":[{",".join([entry] * 30_000)}]}}'
+            answer = ask.post(f"{north}/agents", content=content, headers=JSON)
+            assert len(refused(answer, 422, "invalid-input")["errors"]) == 100
+            assert len(answer.content) < 30_000
+        many = f'{{"absent":[{",".join(["1"] * 90_000)}], "more": 1}}'
+        answer = ask.post(f"{north}/rounds", content=many, headers=JSON)
+        assert paths(answer) == ["absent[0]", "more"]
 
     def test_what_is_not_there(self, ask, north):
         for path in ("/api", "/api/nothing", f"{north}/", "/api/docs", "/api/campaigns/"):

@@ -25,6 +25,7 @@ from heterobandits.policies import RECOMMENDED, RECOMMENDED_FOR_HORIZON, Policy
 from heterobandits.policies import policy as catalogued
 from heterobandits.ranges import MOST, MOST_ADDRESS, MOST_TESTS
 
+MOST_ERRORS = 100  # that are told of at once
 MOST_LETTERS = 200  # of a name
 MOST_TEXT = 10_000  # letters of a note
 MOST_PAIRS = 1_000_000  # agents times arms: 16 MB of tables
@@ -58,7 +59,7 @@ class Wrong(InvalidInput):
     """Several things that are wrong at once, each with its place: `agents[2].sensitivity`, `line 7: tests`."""
 
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
-        super().__init__("; ".join(message for _, message in errors))
+        super().__init__("; ".join(message for _, message in errors[:MOST_ERRORS]))
         self.errors = tuple(errors)
 
 
@@ -87,7 +88,7 @@ class Reports:
 
 
 class Collected:
-    """Errors as they come, to be raised together."""
+    """Errors as they come, to be raised together, or as soon as there are as many as are told of."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []
@@ -97,7 +98,7 @@ class Collected:
         try:
             return check(*arguments, place)
         except InvalidInput as error:
-            self.errors.append((place, str(error)))
+            self.note((place, str(error)))
         return None
 
     def all(self, place: str, check: Callable[..., Made], *arguments: Any) -> Made | None:
@@ -105,10 +106,16 @@ class Collected:
         try:
             return check(*arguments)
         except Wrong as wrong:
-            self.errors += wrong.errors
+            self.note(*wrong.errors)
         except InvalidInput as error:
-            self.errors.append((place, str(error)))
+            self.note((place, str(error)))
         return None
+
+    def note(self, *errors: tuple[str, str]) -> None:
+        """Places with what is wrong there."""
+        self.errors += errors
+        if len(self.errors) >= MOST_ERRORS:
+            self.end()
 
     def end(self) -> None:
         """Raise them, if there are any."""
@@ -185,7 +192,7 @@ def reports_from(
         s = estimate(found)
     if s is None and len(errors.errors) == before:
         where = place("sensitivity")
-        errors.errors.append((where, f"{where} is missing: a probability in (0, 1]"))
+        errors.note((where, f"{where} is missing: a probability in (0, 1]"))
     rate = None if s is None else field("false_positive_rate", rate_from, s)
     if rate is None and alarms is not None and s is not None:
         rate = errors.of(place("false_positive_calibration"), rate_from, estimate(alarms), s)
@@ -241,15 +248,15 @@ def _named(
         where = place(i)
         item = {"name": given_item} if isinstance(given_item, str) else given_item
         if not isinstance(item, Mapping):
-            errors.errors.append((where, f"{where} is {shown(item)}: an {kind} with a name"))
+            errors.note((where, f"{where} is {shown(item)}: an {kind} with a name"))
             continue
         for key in item:
             if key not in fields:
-                errors.errors.append((where, f"{where}: {unknown('field', key, fields)}"))
+                errors.note((where, f"{where}: {unknown('field', key, fields)}"))
         name = errors.of(of(where, "name"), called, item.get("name"))
         if name is not None and appearance(name) in seen:
             there = of(where, "name")
-            errors.errors.append((there, f"{there} is {shown(name)}: that name is taken"))
+            errors.note((there, f"{there} is {shown(name)}: that name is taken"))
         seen |= {appearance(name)} if name is not None else set()
         yield where, name or "", item
 

@@ -107,6 +107,29 @@ PAGES: Table = {
 }
 ALLOWED = API | PAGES
 
+# How many bytes of a body a route takes; of those that are not here a few fields.
+FEW_FIELDS = 8_000  # three names of 200 letters in any alphabet, as programs escape them
+LONG_TEXT = 200_000  # a note of 10,000 such letters; some 10,000 pairs that are forbidden
+TABLES = 1_000_000  # some 10,000 agents or arms at once
+WHOLE_CAMPAIGN = 20_000_000
+BODIES = {
+    ("POST", "/api/campaigns"): TABLES,
+    ("POST", "/api/campaigns/import"): WHOLE_CAMPAIGN,
+    ("POST", f"{ONE}/agents"): TABLES,
+    ("POST", f"{ONE}/arms"): TABLES,
+    ("POST", f"{ONE}/rounds"): LONG_TEXT,
+    ("PUT", f"{ONE}/rounds/{{round}}/overrides/{{agent}}"): LONG_TEXT,
+    ("POST", f"{ONE}/notes"): LONG_TEXT,
+    ("POST", "/new"): TABLES,
+    ("POST", "/new/check"): TABLES,
+    ("POST", "/new/try"): TABLES,
+    ("POST", f"{HOME}/plan"): LONG_TEXT,
+    ("POST", f"{HOME}/rounds/{{round}}/override"): LONG_TEXT,
+    ("POST", f"{HOME}/notes"): LONG_TEXT,
+    ("POST", f"{HOME}/arms"): TABLES,
+    ("POST", f"{HOME}/cards"): LONG_TEXT,
+}
+
 VARIABLE = "HETEROBANDITS_OWNER_TOKEN"
 OWNERS_TOKEN = f"hb_{OWNER}_"  # how those begin that are made here
 LEAST_TOKEN = 32  # letters of a token that somebody made up
@@ -187,6 +210,11 @@ def same(one: str, other: str) -> bool:
 def may(role: str, method: str, route: str) -> bool:
     """Whether a role opens a route."""
     return role in ALLOWED.get((method, route), frozenset())
+
+
+def most_body(method: str, route: str) -> int:
+    """How many bytes of a body a route takes."""
+    return BODIES.get((method, route), FEW_FIELDS)
 
 
 def is_open(method: str, route: str) -> bool:

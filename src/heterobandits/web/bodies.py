@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic import BaseModel, ConfigDict, FailFast, Field, SkipValidation
 
 from heterobandits.campaigns.inputs import MOST_LETTERS, MOST_TEXT
 
@@ -12,6 +12,9 @@ Counted = Annotated[list[int], Field(min_length=2, max_length=2)]
 Name = Annotated[Text, Field(default_factory=str)]
 Retired = Annotated[bool, Field(default_factory=bool)]
 PairOf = Annotated[list[Text], Field(min_length=2, max_length=2)]
+# Of a long list the first entry that is wrong is told of.
+Texts = Annotated[list[Text], FailFast()]
+Pairs = Annotated[list[PairOf], FailFast()]
 
 
 class Body(BaseModel):
@@ -100,16 +103,16 @@ class AgentChange(ReportsBody):
 class RoundBody(Body):
     """The circumstances of a round, by names or ids."""
 
-    absent: list[Text] = []
-    closed: list[Text] = []
-    forbidden: list[PairOf] = []
-    forced: list[PairOf] = []
+    absent: Texts = []
+    closed: Texts = []
+    forbidden: Pairs = []
+    forced: Pairs = []
 
 
 class OverrideBody(Body):
     """Where an agent went instead: mostly one arm, or none."""
 
-    arms: list[Text]
+    arms: Texts
 
 
 class OutcomeBody(Body):

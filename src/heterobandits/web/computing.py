@@ -104,6 +104,7 @@ class Turns:
                 await patiently(one.called)
                 if await request.is_disconnected():
                     raise HTTPException(GONE, "whoever asked has left")
+                await admit_again(request)
             yield
         finally:
             with self._lock:
@@ -134,6 +135,13 @@ class Turns:
     def _since(self, one: Waiting) -> tuple[int, int]:
         last, came = self._last, one.came
         return max(came, last.get(one.asker.campaign, 0)), max(came, last.get(one.asker, 0))
+
+
+async def admit_again(request: Request) -> None:
+    """Refuse a link that has ended while its request waited."""
+    again = getattr(request.state, "again", None)
+    if again is not None:
+        await again()
 
 
 async def patiently(called: asyncio.Event) -> None:
@@ -169,16 +177,20 @@ def asker_of(request: Request) -> Asker:
 
 def in_turn(route: APIRoute, handle: Handle) -> Handle:
     """What handles a request, if its link may still write: what the framework would do in a thread, when it is the link's turn."""
-    takes_turns = asyncio.iscoroutinefunction(route.endpoint)  # by itself, where it computes
 
     async def handled(request: Request) -> Response:
         await refuse_too_many(request)
-        if takes_turns:
+        if takes_turns(route):
             return await handle(request)
         async with quickly(request):
             return await handle(request)
 
     return handled
+
+
+def takes_turns(route: APIRoute) -> bool:
+    """Whether what a route calls takes turns by itself, where it computes."""
+    return asyncio.iscoroutinefunction(route.endpoint)
 
 
 async def beside(request: Request, compute: Callable[..., Made], *given: Any) -> Made:

@@ -1,12 +1,15 @@
 """What every route does beside its own work: admit who asks, bound and check what is said, answer what has not changed.
 
-Nothing of a body is read before its sender is known, and a route that is not in the table of `access` opens for nobody.
+Nothing of a body is read before its sender is known, and a route that is not in the table of `access` opens for nobody. What a body
+says is looked at when it is its sender's turn, in a thread.
 """
 
 import asyncio
+import hashlib
 import re
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Response
@@ -17,24 +20,24 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import SERVER
 from heterobandits.campaigns.inputs import plain
 from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.log import Request as Asker
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown
-from heterobandits.web.access import Caller, Gate, Slowing, is_open
-from heterobandits.web.computing import GONE, in_turn
+from heterobandits.web import budgets
+from heterobandits.web.access import Caller, Gate, Slowing, is_open, most_body
+from heterobandits.web.computing import GONE, admit_again, beside, in_turn, takes_turns
 from heterobandits.web.problems import NotAdmitted, NotFound
-from heterobandits.web.reading import Read, check_queries, fields_of, placed, said_by
+from heterobandits.web.reading import Fields, Read, check_queries, fields_of, placed, said_by
 
 ROUTE = "heterobandits.route"  # where a request keeps the template of its path
-MOST_BODY = 1_000_000
-MOST_IMPORT = 20_000_000
-IMPORT = "/api/campaigns/import"
 TAG = re.compile(r'(?:W/)?"(\d{1,18})"')
 
+
 Made = TypeVar("Made")
+Admitted = tuple[Caller, State | None]
+Handle = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,10 @@ class Guarded(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What handles a request, once it is admitted."""
-        handle = in_turn(self, super().get_route_handler())
         route = self.path_format
-        most = MOST_IMPORT if route == IMPORT else MOST_BODY
         fields = fields_of(self)
+        read = partial(looked_at, fields=fields)
+        handle = in_turn(self, reading(self, read, super().get_route_handler()))
         # Of a campaign alone it is known before the work whether it is there; of a round or a policy, only after.
         of_campaign = self.param_convertors.keys() == {"campaign"} and not fields.queries
 
@@ -89,18 +92,14 @@ class Guarded(APIRoute):
             known = state if request.method == "GET" and unchanged(request, state) else None
             if known is not None and of_campaign:
                 return not_again(known)
-            bounded = Read(request.scope, within(request.receive, most))
+            key = request.headers.get("idempotency-key")
+            if key is not None and request.method != "GET":
+                plain(key, "Idempotency-Key")
             try:
-                bounded.state.asked = await asked(bounded, caller, state)
-                if caller.role == SERVER:  # whose token may have been replaced meanwhile
-                    await admit(request, route, bearer(request))
+                bounded = await received(request, route, caller, state)
+                answer = await handle(bounded)
             except ClientDisconnect:
                 return Response(status_code=GONE)
-            if fields.body and bounded.state.asked.body:
-                media = request.headers.get("content-type", "")
-                bounded.said = await said_by(bounded.state.asked.body, media)
-            try:
-                answer = await handle(bounded)
             except InvalidInput as error:
                 raise placed(error, fields.queries | fields.body) from None
             return answer if known is None else not_again(known)
@@ -117,12 +116,23 @@ async def asked_of(request: Request) -> Asked:
 Asking = Annotated[Asked, Depends(asked_of)]
 
 
-async def admit(request: Request, route: str, token: str | None) -> tuple[Caller, State | None]:
-    """Who asks, if it may; the bearer of a bad token waits for the answer."""
+async def admitted_by(request: Request, route: str, token: str | None) -> Admitted:
+    """Who asks with this token, if it may; after a wait the same is asked `again`."""
     campaign = request.path_params.get("campaign")
     gate: Gate = request.app.state.gate
-    try:
+
+    async def again() -> Admitted:
         return await run_in_threadpool(gate.admitted, token, request.method, route, campaign)
+
+    found = await again()
+    request.state.again = again
+    return found
+
+
+async def admit(request: Request, route: str, token: str | None) -> Admitted:
+    """Who asks, if it may; the bearer of a bad token waits for the answer."""
+    try:
+        return await admitted_by(request, route, token)
     except NotAdmitted:
         if token is not None:
             await slow_down(request)
@@ -141,18 +151,54 @@ def bearer(request: Request) -> str | None:
     return token.strip() if kind.lower() == "bearer" and token.strip() else None
 
 
-async def asked(request: Request, caller: Caller, state: State | None) -> Asked:
-    """A request, read whole."""
-    body = await request.body()
-    key = request.headers.get("idempotency-key")
-    if key is not None and request.method != "GET":
-        plain(key, "Idempotency-Key")
+async def received(request: Request, route: str, caller: Caller, state: State | None) -> Read:
+    """A request with all of its body, whose link still holds; what that says is not looked at yet."""
+    most = most_body(request.method, route)
+    length = request.headers.get("content-length", "0")
+    if "transfer-encoding" in request.headers:  # it does not say how long it is
+        length = str(most + (request.method == "GET"))
+    if not length.isdecimal() or int(length) > most:
+        await refuse_large(most)
+    bounded, body = Read(request.scope, request.receive), b""
+    if request.method != "GET":  # whose body need not come at all
+        bounded = Read(request.scope, within(request.receive, most))
+        body = await bounded.body()
+        if body:
+            await admit_again(request)
+    asker = Asker(caller.who, link=caller.link, owner=caller.owner)
+    bounded.state.asked = Asked(request.app.state.log, caller, state, asker, body, base_of(request))
+    return bounded
+
+
+def reading(route: APIRoute, read: Callable[[Read], None], handle: Handle) -> Handle:
+    """What handles a request after its body was read, in a thread, when it is the link's turn."""
+
+    async def handled(request: Request) -> Response:
+        if isinstance(request, Read) and request.method != "GET":
+            if takes_turns(route):
+                await beside(request, read, request)
+            else:
+                await run_in_threadpool(read, request)
+        return await handle(request)
+
+    return handled
+
+
+def looked_at(request: Read, fields: Fields) -> None:
+    """Note what the body says, and what makes sending it twice harmless."""
+    asked: Asked = request.state.asked
     conditions = request.headers.get("if-match", "")
-    digest = service.digest_of(
-        request.method, request.url.path, request.url.query, conditions, body.hex()
-    )
-    asker = Asker(caller.who, key, digest, caller.link, caller.owner)
-    return Asked(request.app.state.log, caller, state, asker, body, base_of(request))
+    digest = digest_of(request, request.url.query, conditions)
+    key = request.headers.get("idempotency-key")
+    request.state.asked = replace(asked, asker=asked.asker._replace(key=key, digest=digest))
+    if fields.body and asked.body:
+        request.said = said_by(asked.body, request.headers.get("content-type", ""), fields)
+
+
+def digest_of(request: Request, *more: str) -> str:
+    """What tells a request from others with the same key."""
+    body = hashlib.sha256(request.state.asked.body).hexdigest()
+    return service.digest_of(request.method, request.url.path, *more, body)
 
 
 def base_of(request: Request) -> str:
@@ -172,10 +218,16 @@ def within(receive: Receive, most: int) -> Receive:
         message = await receive()
         received += len(message.get("body", b""))
         if received > most:
-            raise HTTPException(413, f"the body has over {most:,} bytes: at most that many")
+            await refuse_large(most)
         return message
 
     return counted
+
+
+async def refuse_large(most: int) -> None:
+    """Refuse a body that is larger than the route takes, after a pause: what still comes of it has to be read past."""
+    await asyncio.sleep(budgets.PAUSE)
+    raise HTTPException(413, f"the body has over {most:,} bytes: at most that many")
 
 
 def headers(state: State) -> dict[str, str]:

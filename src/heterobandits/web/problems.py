@@ -3,7 +3,7 @@
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from heterobandits.campaigns.folding import AlreadyTold, LinkEnded
-from heterobandits.campaigns.inputs import Wrong
+from heterobandits.campaigns.inputs import MOST_ERRORS, Wrong
 from heterobandits.campaigns.log import KeyReused
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.store import Conflict, StoreUnavailable, UnknownCampaign
@@ -22,7 +22,6 @@ from heterobandits.web.shapes import Current, FieldError
 
 MEDIA = "application/problem+json"
 NOT_GUESSED = ("X-Content-Type-Options", "nosniff")  # with every answer
-MOST_ERRORS = 100  # that are named at once
 OUTPUT = logging.getLogger(__name__)  # goes to stderr
 WHY_ELSEWHERE = "the server's output says why"
 RETRY_SECONDS = 2  # when the database may be back
@@ -134,7 +133,9 @@ def answered(error: InvalidInput, path: str) -> Response:
     if isinstance(error, Refused):
         more["current"] = error.current
     if isinstance(error, Wrong):
-        more["errors"] = [{"path": place, "message": message} for place, message in error.errors]
+        more["errors"] = [
+            {"path": place, "message": message} for place, message in error.errors[:MOST_ERRORS]
+        ]
     kind = kind_of(error)
     headers = retry_after(error)
     if kind.status == 401:
@@ -205,22 +206,22 @@ async def _of_fields(request: Request, error: Exception) -> Response:
     """Every field that is wrong with its path; a path without what it names is one that is not there."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    if any(one["type"] == "json_invalid" for one in found):
-        reason = found[0].get("ctx", {}).get("error", "it cannot be read")
-        return answered(Malformed(f"the body is not JSON: {reason}"), request.url.path)
     if any(one["loc"][0] == "path" for one in found):
         return answered(
             NotFound(f"there is nothing at {shown(request.url.path, 200)}"), request.url.path
         )
+    return answered(wrong_fields(found), request.url.path)
+
+
+def wrong_fields(found: Sequence[Any]) -> Wrong:
+    """The error of fields that are not of their kind, as the framework names them."""
     errors: dict[str, str] = {}  # places by what is said of them
     for one in found[:MOST_ERRORS]:
         where = place(tuple(part for part in one["loc"] if not _is_branch(part)))
         said = one["msg"][:1].lower() + one["msg"][1:]
         given = "" if one["type"] == "missing" else f" is {shown(one.get('input'))}"
         errors.setdefault(f"{where}{given}: {said}", where)
-    return answered(
-        Wrong([(where, message) for message, where in errors.items()]), request.url.path
-    )
+    return Wrong([(where, message) for message, where in errors.items()])
 
 
 def _is_branch(part: Any) -> bool:

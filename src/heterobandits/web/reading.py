@@ -3,40 +3,43 @@
 What is refused later is told with the field it is about: every message of the library begins with what is wrong.
 """
 
+import json
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple, get_args
 
 from fastapi import Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from heterobandits.campaigns.inputs import Wrong
+from heterobandits.campaigns.inputs import MOST_ERRORS, Wrong
 from heterobandits.errors import InvalidInput, json_from, shown, unknown
-from heterobandits.web.problems import MOST_ERRORS, Malformed, WrongMedia
+from heterobandits.web.problems import Malformed, WrongMedia, wrong_fields
 
-LONG = 16_000  # bytes of a body that the event loop does not read itself
 SUBJECT = re.compile(r"(?:unknown )?(\w+) ", re.ASCII)
 
 
 class Fields(NamedTuple):
-    """The names that a request to a route may use: in its query, and in its body, if it has one."""
+    """The names that a request to a route may use: in its query, and in its body, if it has one, with the model of that."""
 
     queries: frozenset[str]
     body: frozenset[str]
+    model: TypeAdapter[Any] | None
 
 
 def fields_of(route: APIRoute) -> Fields:
     """The names that a route knows."""
     queries = frozenset(field.alias for field in route.dependant.query_params)
     body: set[str] = set()
+    whole: TypeAdapter[Any] | None = None
     for field in route.dependant.body_params:
         kind: Any = field.field_info.annotation
+        whole = TypeAdapter(kind)
         for model in get_args(kind) or (kind,):  # one that may be left out is a union with None
             if issubclass(model, BaseModel):
                 body |= model.model_fields.keys()
-    return Fields(queries, frozenset(body))
+    return Fields(queries, frozenset(body), whole)
 
 
 def check_queries(given: Mapping[str, Any], known: frozenset[str]) -> None:
@@ -59,24 +62,35 @@ class Read(Request):
         return await super().json() if self.said is None else self.said
 
 
-async def said_by(body: bytes, kind: str) -> Any:
-    """What a body says, if it is called JSON and says nothing twice; None for what is no JSON at all, which the route refuses.
-
-    A long one is read in a thread: others are answered meanwhile.
-    """
+def said_by(body: bytes, kind: str, fields: Fields) -> Any:
+    """What a body says, as its model, if it is called JSON and says nothing twice."""
     media = kind.partition(";")[0].strip().lower()
     if media != "application/json" and not re.fullmatch(r"application/\S+\+json", media):
         given = f"is {shown(kind)}" if kind else "is missing"
         raise WrongMedia(f"Content-Type {given}: send Content-Type: application/json")
+    assert fields.model is not None, "the route takes a body"
     try:
-        text = body.decode()
-        return await run_in_threadpool(json_from, text) if len(body) > LONG else json_from(text)
+        said = json_from(body.decode())
+        return fields.model.validate_python(fewer(said, fields.body))
+    except ValidationError as error:
+        found = error.errors(include_url=False)[:MOST_ERRORS]
+        raise wrong_fields([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
     except InvalidInput as error:
         raise Malformed(f"the body cannot be used: {error}") from None
     except UnicodeDecodeError:
         raise Malformed("the body is not JSON: it is not UTF-8") from None
-    except (ValueError, RecursionError):
-        return None
+    except json.JSONDecodeError as error:
+        raise Malformed(f"the body is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists without end
+        raise Malformed("the body is not JSON that can be read") from None
+
+
+def fewer(said: Any, known: frozenset[str]) -> Any:
+    """What is said, with no more of the names that are not known than are told of."""
+    if not isinstance(said, dict) or len(said) <= len(known) + MOST_ERRORS:
+        return said
+    strange = islice((name for name in said if name not in known), MOST_ERRORS)
+    return {name: said[name] for name in (*(name for name in known if name in said), *strange)}
 
 
 def placed(error: InvalidInput, names: frozenset[str]) -> InvalidInput:

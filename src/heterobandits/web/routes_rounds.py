@@ -49,7 +49,7 @@ async def plan_round(
     preview: bool = False,
 ) -> Response:
     """The next round, planned and recorded; with preview=true only shown, with what the circumstances cost."""
-    given = (body or bodies.RoundBody()).model_dump()
+    given = dict(body or bodies.RoundBody())
     state = asked.state
     if preview:
         return await computed(request, state, lambda: reply(state, views.preview(state, given)))

@@ -13,7 +13,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.examples import example, examples
 from heterobandits.campaigns.finding import namesake
-from heterobandits.campaigns.inputs import AGENT_FIELDS, Wrong
+from heterobandits.campaigns.inputs import AGENT_FIELDS, MOST_ERRORS, Wrong
 from heterobandits.campaigns.log import ELSEWHERE, Log
 from heterobandits.campaigns.spreadsheets import PASTED, inert, number, pasted_agents, pasted_arms
 from heterobandits.campaigns.state import State
@@ -21,7 +21,9 @@ from heterobandits.errors import InvalidInput
 from heterobandits.plans import counted
 from heterobandits.policies import CATALOGUE, RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.ranges import DEFAULT_DELTA
-from heterobandits.web.guard import MOST_BODY, Asked, Asking
+from heterobandits.web.access import most_body
+from heterobandits.web.computing import beside
+from heterobandits.web.guard import Asked, Asking
 from heterobandits.web.site.outlooks import Outlook, Wish, looked_ahead, tried, wish_from
 from heterobandits.web.site.paging import (
     PRIVATE,
@@ -97,10 +99,10 @@ def check(asked: Asking) -> Response:
 @router.post("/new/try")
 async def try_first(request: Request, asked: Asking, stream: str = "") -> Response:
     """How the campaign would go on guessed means, bit by bit or as a page; of it nothing is kept, and so it needs no name."""
-    typed = typed_in(asked)
+    typed = await beside(request, typed_in, asked)
     made = await run_in_threadpool(drafted, typed | {"name": "a try"})
-    wish, beside = (None, {}) if made.state is None else guesses(made.state, typed)
-    said = told(made) | beside
+    wish, errors = (None, {}) if made.state is None else guesses(made.state, typed)
+    said = told(made) | errors
     if made.state is None or wish is None:
         return form_page(request, asked, typed, told=said, status=422)
     if stream:
@@ -147,7 +149,7 @@ def form_page(
         policies=chosen(policies(), typed["policy"]),
         more=any(typed[field] != FIELDS[field] for field in ("policy", "delta", "seed")),
         delta=DEFAULT_DELTA,
-        most=MOST_BODY,
+        most=most_body("POST", "/new"),
     )
 
 
@@ -205,7 +207,8 @@ def told(made: Checked) -> dict[str, Any]:
     for field in FIELDS:
         errors = made.errors.get(field, [])
         more = len(errors) - MOST_SHOWN
-        rest = [f"and {more:,} more"] if more > 0 else []
+        cut = ", at least" if len(errors) >= MOST_ERRORS else ""
+        rest = [f"and {more:,} more{cut}"] if more > 0 else []
         said[field] = {"errors": errors[:MOST_SHOWN] + rest, "said": ""}
     for field in TABLES:
         rows = made.given[field]

@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -12,28 +13,28 @@ from urllib.parse import parse_qs, quote
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from heterobandits.campaigns import service
 from heterobandits.campaigns.events import OWNER, SERVER
 from heterobandits.campaigns.folding import LinkEnded
 from heterobandits.campaigns.inputs import Wrong
-from heterobandits.campaigns.log import Request as Asker
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.pages import rendered
-from heterobandits.web.access import HOME, Caller, Gate, is_open, may
+from heterobandits.web.access import HOME, Caller, is_open, may
 from heterobandits.web.computing import GONE, in_turn
 from heterobandits.web.guard import (
-    MOST_BODY,
     ROUTE,
+    Admitted,
     Asked,
+    admitted_by,
     base_of,
+    digest_of,
+    reading,
+    received,
     slow_down,
-    within,
 )
 from heterobandits.web.problems import (
     NOT_GUESSED,
@@ -138,7 +139,7 @@ class Paged(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What handles a request, once it is known who asks."""
-        handle = in_turn(self, super().get_route_handler())
+        handle = in_turn(self, reading(self, keyed, super().get_route_handler()))
         route = self.path_format
 
         async def paged(request: Request) -> Response:
@@ -149,11 +150,7 @@ class Paged(APIRoute):
                 if is_open(request.method, route):
                     return await handle(request)
                 caller, state = await admitted(request, route)
-                bounded = Request(request.scope, within(request.receive, MOST_BODY))
-                bounded.state.asked = await asked(bounded, caller, state)
-                if caller.role == SERVER:  # whose token may have been replaced meanwhile
-                    await admitted(request, route)
-                return await handle(bounded)
+                return await handle(await received(request, route, caller, state))
             except ClientDisconnect:
                 return Response(status_code=GONE)
             except RequestValidationError:  # of a number in the path that is none
@@ -164,14 +161,13 @@ class Paged(APIRoute):
         return paged
 
 
-async def admitted(request: Request, route: str) -> tuple[Caller, State | None]:
+async def admitted(request: Request, route: str) -> Admitted:
     """Who looks, if it may: by the link of this campaign, or else of the server's owner."""
     campaign = request.path_params.get("campaign")
-    gate: Gate = request.app.state.gate
     tokens = tokens_of(request, *(() if campaign is None else (campaign,)), OWNER)
     for token in tokens:
         try:
-            return await run_in_threadpool(gate.admitted, token, request.method, route, campaign)
+            return await admitted_by(request, route, token)
         except NotAdmitted:
             continue  # a link that has ended is in nobody's way who holds another
     if tokens:
@@ -186,18 +182,12 @@ def tokens_of(request: Request, *owners: str) -> list[str]:
     return [token for token in held if token]
 
 
-async def asked(request: Request, caller: Caller, state: State | None) -> Asked:
-    """A request, read whole.
-
-    The key that a form brings makes sending it twice harmless; with other fields it is another request, as after a step back.
-    """
-    body = await request.body()
-    digest = service.digest_of(request.method, request.url.path, body.hex())
-    key = Form(body).text("key") if request.method != "GET" else ""
-    asker = Asker(
-        caller.who, f"{key[:64]}-{digest[:16]}" if key else None, digest, caller.link, caller.owner
-    )
-    return Asked(request.app.state.log, caller, state, asker, body, base_of(request))
+def keyed(request: Request) -> None:
+    """Note what makes sending a form twice harmless: the key that it brings; with other fields it is another request, as after a step back."""
+    asked: Asked = request.state.asked
+    key, digest = Form(asked.body).text("key"), digest_of(request)
+    asker = asked.asker._replace(key=f"{key[:64]}-{digest[:16]}" if key else None, digest=digest)
+    request.state.asked = replace(asked, asker=asker)
 
 
 def check_origin(request: Request) -> None:

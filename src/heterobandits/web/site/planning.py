@@ -114,7 +114,7 @@ def previewed(
 @router.post("/campaigns/{campaign}/plan")
 async def record_plan(request: Request, asked: Asking) -> Response:
     """The next round, planned and recorded, if nothing has changed since it was looked at."""
-    form = Form(asked.body)
+    form = await beside(request, Form, asked.body)
     given = given_from(form)
     try:
         done = await beside(request, recorded, asked, given, form)
