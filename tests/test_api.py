@@ -1342,6 +1342,13 @@ class TestProblems:
         answer = ask.post(f"{north}/rounds", content=many, headers=JSON)
         assert paths(answer) == ["absent[0]", "more"]
 
+    def test_a_round_has_one_name(self, ask, north):
+        """By another its reports would be counted apart."""
+        for name in ("1.0", "+1", "%201", "1_0", "-0", "1e0", "x", "9" * 5_000):
+            assert ask.get(f"{north}/rounds/{name}").status_code == 404
+            answer = ask.put(f"{north}/rounds/{name}/outcomes/Ana", json={"missing": True})
+            refused(answer, 404, "not-found")
+
     def test_what_is_not_there(self, ask, north):
         for path in ("/api", "/api/nothing", f"{north}/", "/api/docs", "/api/campaigns/"):
             refused(ask.get(path), 404, "not-found")

@@ -34,6 +34,7 @@ from heterobandits.web.reading import Fields, Read, check_queries, fields_of, pl
 ROUTE = "heterobandits.route"  # where a request keeps the template of its path
 TAG = re.compile(r'(?:W/)?"(\d{1,18})"')
 
+ROUND = re.compile(r"\d{1,18}", re.ASCII)
 
 Made = TypeVar("Made")
 Admitted = tuple[Caller, State | None]
@@ -88,6 +89,7 @@ class Guarded(APIRoute):
             if is_open(request.method, route):
                 return await handle(request)
             caller, state = await admit(request, route, bearer(request))
+            check_round(request)
             check_queries(request.query_params, fields.queries)
             known = state if request.method == "GET" and unchanged(request, state) else None
             if known is not None and of_campaign:
@@ -199,6 +201,12 @@ def digest_of(request: Request, *more: str) -> str:
     """What tells a request from others with the same key."""
     body = hashlib.sha256(request.state.asked.body).hexdigest()
     return service.digest_of(request.method, request.url.path, *more, body)
+
+
+def check_round(request: Request) -> None:
+    """Refuse a round that is no plain number: one round has one name, by which its reports are counted."""
+    if not ROUND.fullmatch(request.path_params.get("round", "0")):
+        raise NotFound(f"there is nothing at {shown(request.url.path, 200)}")
 
 
 def base_of(request: Request) -> str:

@@ -31,6 +31,7 @@ from heterobandits.web.guard import (
     Asked,
     admitted_by,
     base_of,
+    check_round,
     digest_of,
     reading,
     received,
@@ -150,6 +151,7 @@ class Paged(APIRoute):
                 if is_open(request.method, route):
                     return await handle(request)
                 caller, state = await admitted(request, route)
+                check_round(request)
                 return await handle(await received(request, route, caller, state))
             except ClientDisconnect:
                 return Response(status_code=GONE)
