@@ -28,9 +28,12 @@ from heterobandits.campaigns.store import StoreUnavailable
 from heterobandits.web import budgets, computing, guard, routes_campaigns, shapes
 from heterobandits.web.access import (
     ALL,
+    ALLOWED,
     ALONE,
     ANYONE,
     API,
+    BODIES,
+    FEW_FIELDS,
     OWNERS,
     PLANNERS,
     READERS,
@@ -1476,6 +1479,17 @@ class TestDocumentation:
         "owner, planner, viewer": READERS,
         "owner, planner, reporter": REPORTERS,
     }
+
+    def test_it_has_how_large_a_body_may_be(self):
+        rows = re.findall(r"^\| ([\d,]+) \| ([^|]+) \|", self.PAGE, re.M)
+        said = {
+            route: int(most.replace(",", ""))
+            for most, routes in rows
+            for route in re.findall(r"`([A-Z]+) (/\S*)`", routes)
+        }
+        assert said == BODIES
+        assert BODIES.keys() <= ALLOWED.keys()
+        assert str(FEW_FIELDS) in [most.replace(",", "") for most, _ in rows]
 
     def test_it_has_every_route_and_who_may(self):
         rows = re.findall(r"^\| `([A-Z]+) (/\S*)` \| ([^|]+) \|", self.PAGE, re.M)

@@ -9,16 +9,15 @@ from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from heterobandits.web.guard import MOST_IMPORT
+from heterobandits.web.access import BODIES
 
 
 class Limits(NamedTuple):
     """What a connection may take."""
 
     head: int = 65_536  # bytes, and what comes with the last of them; so much of a body, too, may be none of its content
-    body: int = (
-        2 * MOST_IMPORT
-    )  # bytes of content; whoever says a little too much is told by the route
+    # bytes of a body's content; whoever says a little too much is told by the route
+    body: int = 2 * max(BODIES.values())
     waiting: int = 16  # requests on one connection, while one is answered
     seconds: float = 20.0  # for a head, and between two looks at a body
     bytes_a_second: int = 500  # of a body
