@@ -18,6 +18,7 @@ from serving import NORTH, OWNER, SERVE, Server, served
 
 pytestmark = pytest.mark.usefixtures("ends")
 
+LARGE = 10_000_000  # bytes
 HEADERS = {"Authorization": f"Bearer {OWNER}"}
 # The compilations of the server, as it counts them itself: all until it listens are its own affair.
 COUNTING = (
@@ -299,15 +300,28 @@ async def length(scope, receive, send):
     await send({"type": "http.response.body", "body": text})
 
 
+async def large(scope, receive, send):
+    """More than is taken at once."""
+    head = [(b"content-length", b"%d" % LARGE)]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": b"x" * LARGE})
+
+
+async def hasty(scope, receive, send):
+    """An answer that does not wait for the body."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})  # fmt: skip
+    await send({"type": "http.response.body", "body": b"early"})
+
+
 @contextmanager
-def bounded(**limits):
+def bounded(app=length, **limits):
     """Connections within such limits: a function that sends bytes and returns all that comes back until the other end hangs up."""
 
     class Quick(Bounded):
         ending = limits.pop("ending", False)
 
     Quick.limits = Limits(**limits)
-    settings = uvicorn.Config(length, http=Quick, port=0, lifespan="off", log_level="error")
+    settings = uvicorn.Config(app, http=Quick, port=0, lifespan="off", log_level="error")
     server = uvicorn.Server(settings)
     with socket.create_server(("127.0.0.1", 0)) as place:
         running = threading.Thread(target=server.run, kwargs={"sockets": [place]})
@@ -325,6 +339,7 @@ def bounded(**limits):
             return found
 
         said.address = place.getsockname()
+        said.connections = lambda: server.server_state.connections
         yield said
         server.should_exit = True
         running.join()
@@ -391,6 +406,34 @@ class TestConnections:
                     yield b"0123456789"
 
             assert said(slowly()).endswith(b"\r\n\r\n100")
+
+    def test_whoever_takes_no_answers_is_hung_up_on(self):
+        with bounded(app=large, seconds=0.3) as said, socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.connect(said.address)
+            line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+            eventually(said.connections)
+            eventually(lambda: not said.connections())
+
+    def test_whoever_takes_an_answer_slowly_gets_it_all(self):
+        with bounded(app=large, seconds=0.5) as said, socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.connect(said.address)
+            line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            found, began = 0, time.monotonic()
+            while part := line.recv(400_000 if time.monotonic() - began > 1 else 20_000):
+                found += len(part)
+                if time.monotonic() - began < 1:
+                    time.sleep(0.02)
+            assert found > LARGE
+
+    def test_a_body_that_comes_after_its_answer_is_not_waited_for(self):
+        with bounded(app=hasty, past=0.2) as said:
+            answer = said([self.HEAD + b"Content-Length: 1000000\r\n\r\n" + b"x" * 1000])
+            assert answer.endswith(b"early")
+            rest = [b"x" * 500_000, self.HEAD + b"Content-Length: 0\r\nConnection: close\r\n\r\n"]
+            answer = said([self.HEAD + b"Content-Length: 500000\r\n\r\n", *rest])
+            assert answer.count(b"early") == 2  # what came was read past
 
     def test_there_are_so_many_at_most(self):
         with (

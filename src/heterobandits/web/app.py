@@ -1,15 +1,18 @@
 """The app: all routes over a log of campaigns, behind the gate, and their description as OpenAPI."""
 
 import gc
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import anyio.to_thread
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
+from starlette.concurrency import run_in_threadpool
 
 from heterobandits.campaigns.log import Log
 from heterobandits.provenance import version
@@ -70,7 +73,7 @@ def create_app(log: Log, owner_hash: str | None, demo: bool = False) -> FastAPI:
     app = FastAPI(
         title="heterobandits",
         version=version("heterobandits"),
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # whose route would write it anew for everybody
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -89,6 +92,16 @@ def create_app(log: Log, owner_hash: str | None, demo: bool = False) -> FastAPI:
     handle_errors(app)
     app.add_middleware(Counted, metrics=app.state.metrics)
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
+
+    @cache
+    def written() -> bytes:
+        return json.dumps(app.openapi(), ensure_ascii=False).encode()
+
+    async def openapi(request: Request) -> Response:
+        text = await run_in_threadpool(written)
+        return Response(text, media_type="application/json")
+
+    app.add_route("/api/openapi.json", openapi, include_in_schema=False)
     return app
 
 

@@ -1,15 +1,18 @@
-"""Connections that are bounded before anybody is known: how large a head and a body may be, how long they may take, how many
-requests wait for their answers, and how many connections there are.
+"""Connections that are bounded before anybody is known: how large a head and a body may be, how long they and an answer may
+take, how many requests wait for their answers, and how many connections there are.
 
 A server in front should bound them too. What a request asks for is bounded later, when it is known whose it is.
 """
 
+import socket
 from asyncio import TimerHandle, Transport
 from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from heterobandits.web.access import BODIES
+
+HELD = 65_536  # bytes of an answer that the system takes at once
 
 
 class Limits(NamedTuple):
@@ -19,8 +22,9 @@ class Limits(NamedTuple):
     # bytes of a body's content; whoever says a little too much is told by the route
     body: int = 2 * max(BODIES.values())
     waiting: int = 16  # requests on one connection, while one is answered
-    seconds: float = 20.0  # for a head, and between two looks at a body
-    bytes_a_second: int = 500  # of a body
+    seconds: float = 20.0  # for a head, and between two looks at a body or an answer
+    bytes_a_second: int = 500  # of a body, and of an answer
+    past: float = 5.0  # for what is left of a body after its answer
     connections: int = 1_000
 
 
@@ -35,10 +39,15 @@ class Bounded(HttpToolsProtocol):
     _fresh = 0  # bytes of the body, and of what is around it, since the last look
     _deaf = False  # there were too many requests, and no more are heard
     _timer: TimerHandle | None = None
+    _unsent = 0  # bytes of answers at the last look
+    _sending: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Somebody has come."""
         super().connection_made(transport)
+        # It is known of every answer whether it is taken: the system holds little of it.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HELD)
+        transport.set_write_buffer_limits(0)
         if len(self.connections) > self.limits.connections:
             self._refuse(b"503 Service Unavailable", b"Retry-After: 2\r\n")
         else:
@@ -47,6 +56,7 @@ class Bounded(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """And has left."""
         self._look_no_more()
+        self._send_no_more()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -100,6 +110,41 @@ class Bounded(HttpToolsProtocol):
         self._loose, self._in_body = 0, False
         self._look_no_more()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """An answer is given; if its body is still coming, it is the last."""
+        body_comes = self._in_body and not self.pipeline
+        super().on_response_complete()
+        if body_comes and not self.transport.is_closing():
+            self._look_no_more()
+            self._timer = self.loop.call_later(self.limits.past, self.transport.close)
+
+    def pause_writing(self) -> None:
+        """Some of an answer is not taken at once."""
+        super().pause_writing()
+        self._send_later()
+
+    def resume_writing(self) -> None:
+        """All of it is taken."""
+        super().resume_writing()
+        self._send_no_more()
+
+    def _send_later(self) -> None:
+        self._unsent = self.transport.get_write_buffer_size()
+        self._sending = self.loop.call_later(self.limits.seconds, self._look_at_sending)
+
+    def _send_no_more(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
+
+    def _look_at_sending(self) -> None:
+        """End a connection that takes too little of its answers, whoever has closed it: the rest would be kept for ever."""
+        taken = self._unsent - self.transport.get_write_buffer_size()
+        if taken >= self.limits.bytes_a_second * self.limits.seconds:
+            self._send_later()
+        else:
+            self.transport.abort()
 
     def _look_later(self) -> None:
         self._look_no_more()
