@@ -52,6 +52,7 @@ class Visitor(Asker):
         super().__init__(app, None)
         self.headers["Sec-Fetch-Site"] = "none"  # as if addresses were typed
         self._tokens = tokens
+        self.headers["Sec-Fetch-Site"] = "none"  # nobody has sent it here
 
     def __enter__(self):
         super().__enter__()

@@ -5,6 +5,9 @@ import re
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -473,3 +476,60 @@ def test_another_site_makes_nobody_somebody_else(browser, site):  # noqa: F811
         who.go(pictures)
         who.page.get_by_role("link").click()
         who.page.wait_for_url(re.compile("/wall$"))
+
+
+@contextmanager
+def other_site():
+    """Another site: a function that puts a page on it which sends its visitors elsewhere, and the port it is at."""
+    page = b""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_):
+            pass
+
+    def send(to):
+        nonlocal page
+        page = f'<meta http-equiv="refresh" content="0; url={to}">'.encode()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield send, server.server_port
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_nor_does_it_without_tls(browser, site, scripts):  # noqa: F811
+    """At a host name without TLS a browser does not say which site has sent it."""
+    headers = {"Authorization": f"Bearer {OWNER}"}
+    with httpx.Client(base_url=f"{site.url}/api", headers=headers) as api:
+        campaign = api.post("/campaigns", json=NORTH).json()["id"]
+        links = {
+            role: api.post(f"/campaigns/{campaign}/links", json={"role": role, "name": name}).json()["token"]
+            for role, name in (("owner", "Vera"), ("viewer", "Wall"))
+        }  # fmt: skip
+    with other_site() as (send, port), person(browser, DESKTOP, java_script_enabled=scripts) as who:
+        park, evil = f"http://parks.test:{site.port}", f"http://evil.test:{port}"
+        send(f"{park}/enter/{links['viewer']}")
+        who.page.goto(evil)  # with nothing in hand, it opens
+        who.page.wait_for_url(f"{park}/campaigns/{campaign}/wall")
+        who.page.goto(f"{park}/enter/{links['owner']}")
+        who.press("Go on as Vera")
+        who.page.wait_for_url(f"{park}/campaigns/{campaign}")
+        who.page.goto(evil)
+        who.says("Go on as somebody else?")
+        held = {cookie["value"] for cookie in who.context.cookies(park)}
+        assert links["owner"] in held
+        assert links["viewer"] not in held
+        who.follow("Stay Vera")
+        assert who.page.goto(f"{park}/campaigns/{campaign}/team").status == 200
+        assert all("Cross-Origin-Opener-Policy" in one for one in who.wrong)
+        who.wrong.clear()  # which means nothing without TLS

@@ -391,12 +391,24 @@ class TestLinks:
     def test_from_another_site_it_asks_once_more_from_here(self, world):
         path = f"/enter/{world.tokens['viewer']}"
         with Visitor(world.app) as visitor:
-            for again in ("", "?here"):
-                answer = visitor.get(f"{path}{again}", headers={"Sec-Fetch-Site": "cross-site"})
-                assert "set-cookie" not in answer.headers
-                assert 'content="0; url=?here"' in answer.text
+            for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": ""}):
+                visitor.cookies.clear()
+                number = "0" * 32
+                for again in ("", "?here", "?here=", f"?here={number}"):
+                    answer = visitor.get(f"{path}{again}", headers=headers)
+                    cookie = answer.headers["set-cookie"]
+                    number = re.fullmatch(r"hb_here=([0-9a-f]{32}); .*", cookie)[1]
+                    assert {"HttpOnly", "SameSite=strict", "Max-Age=600"} <= {*cookie.split("; ")}
+                    assert f'href="?here={number}"' in answer.text
+                    # by itself only once: a browser without cookies would go round and round
+                    assert (f'content="0; url=?here={number}"' in answer.text) == (not again)
+                    visitor.cookies.clear() if not again else None
+                answer = visitor.get(f"{path}?here={number}", headers=headers)
+                assert answer.headers["set-cookie"].startswith(f"hb_{world.id}=")
+                assert f"url=/campaigns/{world.id}/wall" in answer.text
+            visitor.cookies.clear()
             answer = visitor.get(f"{path}?here", headers={"Sec-Fetch-Site": "same-origin"})
-            assert "set-cookie" in answer.headers
+            assert answer.headers["set-cookie"].startswith(f"hb_{world.id}=")
             assert visitor.submit("/enter/hb_x").status_code == 404
 
     def test_a_browser_that_does_not_say_where_it_comes_from_asks_once_more(self, world):

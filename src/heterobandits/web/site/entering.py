@@ -1,6 +1,7 @@
 """Where links lead, the list of campaigns, and how one leaves."""
 
 import re
+import secrets
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -28,6 +29,11 @@ from heterobandits.web.site.paging import (
 )
 
 MOST_LINKS = 20  # of a browser that the list of campaigns looks at
+NEAR = ("same-origin", "same-site", "none")  # the browser sends its strict cookies along
+HERE = (
+    "here"  # the cookie and the query that say the same number, if our own page has sent somebody
+)
+MOMENT = 600  # seconds that it takes to go on, at most
 HELD = re.compile(f"(?:{OF_HOST})?" + COOKIE.format(f"({OWNER}|[0-9a-f]{{12}})"))
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
@@ -38,7 +44,7 @@ async def enter(request: Request, token: str) -> Response:
     """Where a link leads: its token becomes a cookie, and leaves the address bar.
 
     The page goes on by itself. A plain redirect would not do: after a link in a message, which is another site, browsers send no
-    strict cookie until a page of our own has asked for the next. So who comes from another site, or may, first asks here once more,
+    strict cookie until a page of our own has asked for the next. So who may come from another site first asks here once more,
     this time with all that the browser holds; and what is in somebody's hands already is not replaced unasked.
     """
     gate: Gate = request.app.state.gate
@@ -47,9 +53,13 @@ async def enter(request: Request, token: str) -> Response:
         return await opens_nothing(request)
     log: Log = request.app.state.log
     name = await run_in_threadpool(named, log, caller)
-    came = request.headers.get("sec-fetch-site")  # which over plain HTTP is not said
-    if came == "cross-site" or (came is None and "here" not in request.query_params):
-        answer = page(request, "enter.html", to="?here", name=name, who=caller)
+    if not from_here(request):
+        number = secrets.token_hex(16)
+        again = (
+            HERE in request.query_params
+        )  # or a browser without cookies would go round and round
+        answer = page(request, "enter.html", to=f"?{HERE}={number}", again=again, name=name, who=caller)  # fmt: skip
+        keep(answer, request, HERE, number, MOMENT)
     else:
         other = await run_in_threadpool(in_force, gate, request, caller)
         if other is not None and other.link != caller.link:
@@ -57,7 +67,7 @@ async def enter(request: Request, token: str) -> Response:
             answer = page(request, "replace.html", links=((other, its), (caller, name)), to=start(other))  # fmt: skip
             answer.headers["Referrer-Policy"] = "strict-origin"  # which forms need, and no more
             return answer
-        answer = page(request, "enter.html", to=start(caller), name=name, who=caller)
+        answer = page(request, "enter.html", to=start(caller), again=False, name=name, who=caller)
         hold(answer, request, caller, token)
     answer.headers["Referrer-Policy"] = "no-referrer"  # the address is the key
     return answer
@@ -78,7 +88,18 @@ async def replace(request: Request, token: str) -> Response:
 async def opens_nothing(request: Request) -> Response:
     """What is said to somebody with a bad link, after a while."""
     await slow_down(request)
-    return page(request, "enter.html", status=404, to=None, name=None, who=None)
+    return page(request, "enter.html", status=404, to=None, again=False, name=None, who=None)
+
+
+def from_here(request: Request) -> bool:
+    """Whether all that the browser holds came along, as it does unless another site has sent it here.
+
+    Most say who has sent them, but not to a host name without TLS. Who was sent by our own page has a number from it in the
+    address and in a strict cookie, and another site can neither read nor set that.
+    """
+    if request.headers.get("sec-fetch-site") in NEAR:
+        return True
+    return request.query_params.get(HERE) in tokens_of(request, HERE)
 
 
 def in_force(gate: Gate, request: Request, caller: Caller) -> Caller | None:
@@ -91,11 +112,16 @@ def in_force(gate: Gate, request: Request, caller: Caller) -> Caller | None:
 def hold(answer: Response, request: Request, caller: Caller, token: str) -> None:
     """Let the browser hold a link, as long as that may be used."""
     left = LONGEST if caller.expires is None else seconds_between(now(), caller.expires)
+    keep(answer, request, caller.campaign or OWNER, token, max(0, min(LONGEST, left)))
+
+
+def keep(answer: Response, request: Request, name: str, value: str, seconds: int) -> None:
+    """Let the browser hold something that no script reads, and that comes from pages of our own alone."""
     secure = base_of(request).startswith("https")
     answer.set_cookie(
-        (OF_HOST if secure else "") + COOKIE.format(caller.campaign or OWNER),
-        token,
-        max_age=max(0, min(LONGEST, left)),
+        (OF_HOST if secure else "") + COOKIE.format(name),
+        value,
+        max_age=seconds,
         secure=secure,
         httponly=True,
         samesite="strict",
