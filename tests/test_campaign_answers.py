@@ -273,6 +273,30 @@ class TestLeftOut:
             "south has changed: here, as in plans, what was seen of it before and since counts as of one mean.",
         )
 
+    def test_a_second_change_within_the_window_leaves_it_out_again(self):
+        """0.95 for 15 rounds, 0.05 for 10, then 0.5: a window of 10 rounds holds both means for a while, and then one."""
+        park = begun([{"sensitivity": 1.0, "tests": 20}], 1)
+        found = {}
+        for n in range(1, 41):
+            park = reported(planned(park), n, {0: (19 if n <= 15 else 1 if n <= 25 else 10, 20)})
+            policy = policy_from("posterior-sorted-window", DELTA, None, 10)
+            (one,) = estimates(replace(park, policy=policy))
+            found[n] = one.changed
+        assert found[16]
+        assert not found[25]  # ten rounds of 0.05
+        assert all(found[n] for n in range(28, 34))
+        assert not found[35]
+
+    def test_the_only_one_that_is_left_is_not_the_best(self):
+        """Of what is left out nothing is known: b may be better or worse than a is now."""
+        park = begun([{"sensitivity": 1.0, "tests": 50}], ["a", "b"])
+        for n in range(1, 9):
+            park = reported(planned(park, closed=["b"]), n, {0: (45 if n <= 4 else 2, 50)})
+        known = answers(park)
+        assert [one.arm for one in known.changed] == [0]
+        assert (known.best, known.candidates) == (None, [1])
+        assert "b is the only other arm." in known.sentences
+
     def test_all_have_changed(self):
         state = begun([1.0], 1)
         for n in range(1, 41):
@@ -293,6 +317,17 @@ class TestConfidence:
         assert answers(state).confidence == pytest.approx(1 - DELTA * (1 + 3 / 6))
         state = after(planned(state), ("arms added", {"arms": [{"name": "gate"}]}))
         assert answers(state).confidence == pytest.approx(1 - DELTA * (1 + 3 / 6 + 4 / 10))
+
+    @pytest.mark.parametrize(("since", "spent"), [("now", 1.5), ("always", 1.0)])
+    def test_a_first_calibration_of_somebody_who_stayed_home(self, since, spent):
+        """Up to then all of delta was the arms': with it the sets of sensitivities have half of it more, unless it was always so."""
+        park = begun([0.9, 0.6], 3, delta=DELTA)
+        for n in range(1, 4):
+            park = reported(planned(park, absent=["agent B"]), n, {0: (1, 1)})
+        reports = {"calibration": [12, 20]}
+        body = {"id": "agent-2", "since": since, "reports": reports}
+        found = answers(after(park, ("agent revised", body))).confidence
+        assert found == pytest.approx(1 - DELTA * spent)
 
     def test_it_is_what_is_said(self):
         agent = {"sensitivity": 1.0, "tests": 50}

@@ -411,22 +411,6 @@ class TestLinks:
             assert answer.headers["set-cookie"].startswith(f"hb_{world.id}=")
             assert visitor.submit("/enter/hb_x").status_code == 404
 
-    def test_a_browser_that_does_not_say_where_it_comes_from_asks_once_more(self, world):
-        path = f"/enter/{world.tokens['viewer']}"
-        with Visitor(world.app, world.tokens["owner"]) as visitor:
-            held = dict(visitor.cookies)
-            del visitor.headers["Sec-Fetch-Site"]
-            visitor.cookies.clear()  # strict ones do not come from another site
-            answer = visitor.get(path)
-            assert "set-cookie" not in answer.headers
-            assert 'content="0; url=?here"' in answer.text
-            visitor.cookies.update(held)
-            answer = visitor.get(f"{path}?here")
-            assert "set-cookie" not in answer.headers
-            assert "holds that of owner link" in Page(answer.text).text
-            visitor.cookies.clear()
-            assert "set-cookie" in visitor.get(f"{path}?here").headers
-
     def test_two_links_of_a_browser_stand_beside_each_other(self, world):
         with Visitor(world.app, OWNER, world.tokens["viewer"]) as visitor:
             assert visitor.get(f"/campaigns/{world.id}/team").status_code == 403

@@ -638,8 +638,18 @@ class Planner:
     def _mixed(self, number: int) -> list[int]:
         """The arms that had changed before a round, most likely since the first visit to them that the policy recalled."""
         begun = number - 1 - self.policy.window if self.policy.window else -1
-        found = ((arm, self._change_of(arm, number)) for arm in range(len(self._arms)))
-        return [arm for arm, (changed, _, after, *_) in found if changed and after > begun]
+        needed = team_threshold(self._team, len(self._arms), self.policy.delta)
+        mixed = []
+        for arm in range(len(self._arms)):
+            changed, _, after, *_ = self._change_of(arm, number)
+            if changed and after <= begun:  # and perhaps once more since
+                numbers, *tables = self._visits_of(arm, number)
+                pulls, successes = (table[:, np.array(numbers) > begun] for table in tables)
+                found = change(self._team, pulls, successes, self.policy.delta)
+                changed = found.evidence >= needed
+            if changed:
+                mixed.append(arm)
+        return mixed
 
     def _heed(self, record: Round) -> None:
         """Forget the arms of a round that have changed, if that is wanted."""

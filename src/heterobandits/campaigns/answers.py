@@ -171,10 +171,18 @@ def compared_tables(state: State) -> tuple[knowledge.Table, knowledge.Table]:
 def left_out(state: State) -> list[int]:
     """The arms that have changed, most likely, since the first visit to them that the policy recalls.
 
-    What a policy with a window has seen since it began may be of one mean again; others recall something of every visit.
+    What a policy with a window has seen since it began may be of one mean again, unless its visits say otherwise; others recall
+    something of every visit.
     """
     begun = len(state.rounds) - state.policy.window if state.policy.window else -1
-    return [one.arm for one in changed(state) if one.after > begun]
+    left = [one.arm for one in changed(state) if one.after > begun]
+    again = [one.arm for one in changed(state) if one.after <= begun]
+    needed = team_threshold(state.team, len(state.arms), state.policy.delta)
+    for arm, (numbers, *tables) in tables_of_visits(state, again).items() if again else ():
+        pulls, successes = (table[:, np.array(numbers) > begun] for table in tables)
+        if change_of(state.team, pulls, successes, state.policy.delta).evidence >= needed:
+            left.append(arm)
+    return sorted(left)
 
 
 def mixed_text(state: State) -> str:
@@ -217,7 +225,9 @@ def answered(state: State) -> Answers:
         through = above.astype(np.float32)  # products of floats are fast, and these are counts
         steps = above & ~(through @ through > 0)
         pairs = [(here[i], here[j]) for i, j in zip(*steps.nonzero(), strict=True)]
-    best = candidates[0] if len(candidates) == 1 else None
+    others_left = any(not state.arms[n].retired for n in left)
+    alone = len(here) == 1 and others_left  # of those that are left out nothing is known
+    best = candidates[0] if len(candidates) == 1 and not alone else None
     needed = None
     if len(candidates) > 1 and order is not None and not state.policy.forgets:
         needed = None if unseen(state, candidates) else visits_needed(state, candidates)

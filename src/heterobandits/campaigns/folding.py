@@ -272,7 +272,8 @@ def agent_revised(state: State, event: Event) -> None:
         _widen(state)
     else:  # stated wrongly, or nobody has seen it report yet
         for i in mine:
-            state.rows[i] = replace(state.rows[i], reports=reports)
+            first = state.next_round if since == "now" else state.rows[i].since
+            state.rows[i] = replace(state.rows[i], since=first, reports=reports)
     _forget_names(state)
 
 

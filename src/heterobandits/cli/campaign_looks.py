@@ -336,9 +336,11 @@ def projection_lines(found: "Projection") -> Iterator[str]:
     """A projection in words."""
     from heterobandits.campaigns.projecting import chance
 
+    # of fewer than nine the least and the most hold less often
+    often = "8 times of 10" if found.draws >= 9 else f"in all of {found.draws} draws"
     yield (
         f"  expected detections: {found.detections:.2f}, standard error {found.detections_se:.2f}; "
-        f"from {found.low:g} to {found.high:g} 8 times of 10"
+        f"from {found.low:g} to {found.high:g} {often}"
     )
     yield f"  if agents went round the arms in turn instead: {found.rotation:.2f}"
     known = chance(found.best_known, found.draws)

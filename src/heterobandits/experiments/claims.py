@@ -3,7 +3,7 @@
 A claim is data: where it stands, what it says in our words, which experiments it needs, and a
 function from the evidence to a verdict and a sentence. A comparison passes if its confidence
 interval lies on the claimed side of zero, fails if it lies on the other, and is unclear otherwise.
-So is a claim that no run of this length could contradict. The sentence says how far the numbers are from contradicting it.
+So is a claim about measurements that no run of this length could contradict; arithmetic passes if it is right. The sentence says how far the numbers are from contradicting it.
 """
 
 import math
@@ -18,13 +18,13 @@ import numpy.typing as npt
 from heterobandits.bounds import log_term
 from heterobandits.experiments.catalogue import CASES, SYNTHETIC, Experiment
 from heterobandits.experiments.tables import (
-    DEVIATIONS,
     LEVEL,
     ordered,
     rankings,
     ratio_percent,
 )
 from heterobandits.experiments.theory import Theory
+from heterobandits.moments import reach
 from heterobandits.policies import PAPER
 from heterobandits.ranges import DEFAULT_DELTA
 from heterobandits.results import Results
@@ -74,9 +74,15 @@ def sign(lower: float, upper: float) -> Verdict:
     return "pass" if upper < 0 else "fail" if lower > 0 else "unclear"
 
 
-def negative(mean: float, se: float) -> Verdict:
-    """Whether what was measured with this standard error is below zero."""
-    return sign(mean - DEVIATIONS * se, mean + DEVIATIONS * se)
+def negative(mean: float, se: float, trials: int) -> Verdict:
+    """Whether what was measured in so many trials, with this standard error, is below zero."""
+    away = float(reach(LEVEL, trials)) * se
+    return sign(mean - away, mean + away)
+
+
+def least_trials(evidence: Evidence, names: Iterable[str]) -> int:
+    """The least number of trials of some experiments."""
+    return min(evidence.results[name].trials for name in names)
 
 
 def mean_and_se(sample: Floats) -> tuple[float, float]:
@@ -243,9 +249,9 @@ def first_above(rounds: tuple[int, ...], values: Floats, factor: float) -> float
     return float(np.interp(factor, known[k - 1 : k + 1], rounds[k - 1 : k + 1]))
 
 
-def growing(values: list[tuple[float, float]]) -> Verdict:
-    """Whether figures, each with a standard error, grow from one to the next."""
-    return joint(negative(a - b, math.hypot(x, y)) for (a, x), (b, y) in pairwise(values))
+def growing(values: list[tuple[float, float]], trials: int) -> Verdict:
+    """Whether figures, each with a standard error from so many trials, grow from one to the next."""
+    return joint(negative(a - b, math.hypot(x, y), trials) for (a, x), (b, y) in pairwise(values))
 
 
 def poaching_benefit(evidence: Evidence) -> Finding:
@@ -258,7 +264,7 @@ def poaching_benefit(evidence: Evidence) -> Finding:
     text = "the others' mean regret is higher by " + ", ".join(
         f"{v:.0f} ± {e:.0f} %" for v, e in shares
     )
-    return growing(shares), f"{text} with 2, 3, 5 rangers"
+    return growing(shares, least_trials(evidence, RANGERS)), f"{text} with 2, 3, 5 rangers"
 
 
 def poaching_gap(evidence: Evidence) -> Finding:
@@ -272,7 +278,7 @@ def poaching_gap(evidence: Evidence) -> Finding:
     text = "canonical minus sensitivity-aware regret: " + ", ".join(
         f"{v:.0f} ± {e:.1f}" for v, e in gaps
     )
-    return growing(gaps), f"{text} with 2, 3, 5 rangers"
+    return growing(gaps, least_trials(evidence, RANGERS)), f"{text} with 2, 3, 5 rangers"
 
 
 def synthetic(
@@ -308,7 +314,8 @@ def min_ucb_sometimes(evidence: Evidence) -> Finding:
     text = (
         f"with fewer agents than arms min-ucb is ahead in {ahead} settings and behind in {behind}"
     )
-    return ("pass" if ahead and behind else "fail"), text
+    decided = ahead + behind == len(verdicts)
+    return ("pass" if ahead and behind else "fail" if decided else "unclear"), text
 
 
 def best_is_aware(evidence: Evidence) -> Finding:
@@ -357,7 +364,7 @@ def varied_gains(evidence: Evidence) -> Finding:
                 (-float(d.mean[-1]), float(d.se[-1]))
                 for d in (r.difference("min-width", "cucb") for r in (one, two))
             ]
-            verdicts.append(growing(gains))
+            verdicts.append(growing(gains, min(one.trials, two.trials)))
     return joint(verdicts), (
         f"cucb's regret beyond min-width's is larger for the more varied sensitivities in "
         f"{verdicts.count('pass')} of {pairs} pairs of 2x2 settings with the same means"
@@ -377,10 +384,10 @@ def over_hurts_less(policy: str) -> Callable[[Evidence], Finding]:
         text = ", ".join(
             f"{case.removeprefix('covid-')} {v:+.1f} ± {e:.1f} %" for case, (v, e) in found.items()
         )
-        verdict = negative(*mean_and_se(over - under))
+        verdict = negative(*mean_and_se(over - under), len(over))
         # the one that is to hurt more has to hurt
         worse = found[CASES[1] if verdict == "pass" else CASES[0]]
-        if verdict != "unclear" and negative(-worse[0], worse[1]) != "pass":
+        if verdict != "unclear" and negative(-worse[0], worse[1], len(over)) != "pass":
             return "unclear", f"neither hurts with confidence: {text}"
         return verdict, text
 
@@ -405,7 +412,9 @@ def mix_hurts_most(evidence: Evidence) -> Finding:
     parts = []
     for policy in ("min-width", "min-ucb"):
         regrets = [evidence.results[case].regrets(policy) for case in CASES]
-        verdicts += [negative(*mean_and_se(other - regrets[2])) for other in regrets[:2]]
+        verdicts += [
+            negative(*mean_and_se(other - regrets[2]), len(other)) for other in regrets[:2]
+        ]
         parts.append(
             f"{policy} " + " / ".join(f"{v:+.1f} %" for v, _ in changes(evidence, policy).values())
         )
@@ -419,7 +428,10 @@ def no_sharing_least_affected(evidence: Evidence) -> Finding:
     }
     text = ", ".join(f"{policy} {value:.1f} ± {se:.1f} %" for policy, (value, se) in worst.items())
     mine, error = worst.pop("no-sharing")
-    verdicts = (negative(mine - value, math.hypot(error, se)) for value, se in worst.values())
+    trials = least_trials(evidence, ROBUST)
+    verdicts = (
+        negative(mine - value, math.hypot(error, se), trials) for value, se in worst.values()
+    )
     return joint(verdicts), f"largest change: {text}"
 
 
@@ -467,7 +479,7 @@ def covered(name: str) -> Callable[[Evidence], Finding]:
         }
         text = ", ".join(f"{domain} {share:.4f}" for domain, (share, _) in shares.items())
         verdict = joint(
-            negative(share - evidence.delta, math.sqrt(max(share, 1 / trials) / trials))
+            negative(share - evidence.delta, math.sqrt(max(share, 1 / trials) / trials), trials)
             for share, trials in shares.values()
         )
         needed = ", ".join(f"{t.coverage.needed[name]:.2f}" for t in evidence.theory.values())
@@ -490,7 +502,7 @@ def regret_bounded(evidence: Evidence) -> Finding:
             tested = True
             share = study.over_regret_bound
             error = math.sqrt(max(share, 1 / study.trials) / study.trials)
-            verdicts.append(negative(share - evidence.delta, error))
+            verdicts.append(negative(share - evidence.delta, error, study.trials))
         else:
             parts[-1] += f", where whatever is done loses {most:.0f} at most"
             verdicts.append("unclear")

@@ -102,7 +102,7 @@ def doubled(first: int, most: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Levels:
-    """The confidence of single statements, such that all of a point hold together.
+    """The confidence of single statements, such that all of a point hold together at any one checkpoint.
 
     Attributes
     ----------

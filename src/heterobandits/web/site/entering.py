@@ -30,9 +30,7 @@ from heterobandits.web.site.paging import (
 
 MOST_LINKS = 20  # of a browser that the list of campaigns looks at
 NEAR = ("same-origin", "same-site", "none")  # the browser sends its strict cookies along
-HERE = (
-    "here"  # the cookie and the query that say the same number, if our own page has sent somebody
-)
+HERE = "here"  # cookie and query that say the same number, if our own page has sent somebody
 MOMENT = 600  # seconds that it takes to go on, at most
 HELD = re.compile(f"(?:{OF_HOST})?" + COOKIE.format(f"({OWNER}|[0-9a-f]{{12}})"))
 
@@ -55,9 +53,8 @@ async def enter(request: Request, token: str) -> Response:
     name = await run_in_threadpool(named, log, caller)
     if not from_here(request):
         number = secrets.token_hex(16)
-        again = (
-            HERE in request.query_params
-        )  # or a browser without cookies would go round and round
+        # a browser without cookies would go round and round
+        again = HERE in request.query_params
         answer = page(request, "enter.html", to=f"?{HERE}={number}", again=again, name=name, who=caller)  # fmt: skip
         keep(answer, request, HERE, number, MOMENT)
     else:
