@@ -338,11 +338,11 @@ def chance(known: float, draws: int) -> str:
     >>> chance(0.0, 100), chance(0.45, 100), chance(1.0, 20), chance(0.0, 2)
     ('under 3 %', '45 %', 'over 86 %', 'under 78 %')
     """
-    rare = 100.0 * (1.0 - 0.05 ** (1.0 / draws))
+    rare = math.ceil(100.0 * (1.0 - 0.05 ** (1.0 / draws)))
     if known == 0.0:
-        return f"under {rare:.0f} %"
+        return f"under {rare} %"
     if known == 1.0:
-        return f"over {100.0 - rare:.0f} %"
+        return f"over {100 - rare} %"
     return f"{100.0 * known:.0f} %"
 
 
