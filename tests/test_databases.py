@@ -212,6 +212,39 @@ class TestSchema:
         with Store(path) as again:
             assert len(again.read("c")) == replaced
 
+    @pytest.mark.parametrize("gone", [["-wal", "-shm"], ["-wal"], ["-shm"], []])
+    def test_a_file_that_has_lost_a_part_takes_no_more_events(self, tmp_path, gone):
+        path = tmp_path / "x.db"
+        (tmp_path / "link.db").symlink_to(path)
+        made = notes(9)
+        with Store(path) as store, Store(tmp_path / "link.db") as other:
+            store.append(made[:1])
+            other.append(made[1:2])
+            for end in gone:
+                (tmp_path / f"x.db{end}").unlink()
+            if not gone:
+                path.write_bytes(b"")
+            for one in (store, other):
+                for use in (one.check, lambda one=one: one.append(made[2:3])):
+                    with pytest.raises(StoreUnavailable, match="deleted, or another is in its pl"):
+                        use()
+
+    def test_what_sqlite_itself_deletes_is_not_missed(self, tmp_path):
+        path = tmp_path / "x.db"
+        made = notes(9)
+        with Store(path) as store, Store(path) as other:
+            store.append(made[:1])
+            other.append(made[1:2])
+            other.close()
+            store.append(made[2:3])
+            store.close()
+            assert not (tmp_path / "x.db-wal").exists()
+            other.append(made[3:4])
+            store.append(made[4:5])
+            run_sql(str(path), "PRAGMA wal_checkpoint(TRUNCATE)")
+            other.append(made[5:6])
+            assert store.read("c") == made[:6]
+
     def test_a_database_that_takes_no_writes_is_said(self, postgres):
         url = postgres.fresh()
         with Store(url) as store:

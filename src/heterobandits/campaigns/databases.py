@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -26,6 +27,7 @@ MIGRATING = 4_801_101  # the advisory lock of PostgreSQL under which one process
 PATIENCE = 10.0  # seconds that one waits for another writer, or for a server to come back
 OWN = 0o600  # the mode of new files: names, notes and outcomes are in them
 ROOM = 100_000  # bytes that are free on a disk which is not full
+LEAST_SIZE = 100  # bytes of a file that SQLite has begun
 BETWEEN_LOOKS = 0.001  # seconds, at a file that another writes to
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 ALLOWED = "the path of an SQLite file, or postgresql://user:password@host:port/database"
@@ -145,22 +147,20 @@ def made(database: str | Path) -> Place:
 def _sqlite(path: Path) -> sa.Engine:
     """An engine on an SQLite file that is there."""
     address = f"{path.absolute().as_uri()}?mode=rw"
-    same = _identity(path)
-
-    def check_place() -> None:
-        if _identity(path) != same:  # what is written to a file without a name is lost
-            raise sqlite3.OperationalError(
-                "the file was deleted, or another is in its place; stop whoever uses it, then start anew"
-            )
+    files = _Files(path)
 
     def connect() -> sqlite3.Connection:
-        check_place()
+        files.check()
         connection = sqlite3.connect(
             address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")  # on the disk when it is acknowledged
+            connection.execute(
+                "PRAGMA schema_version"
+            )  # reads, and so opens what is beside the file
+            files.open()
         except BaseException:
             connection.close()
             raise
@@ -170,7 +170,15 @@ def _sqlite(path: Path) -> sa.Engine:
 
     @sa.event.listens_for(engine, "checkout")
     def check_again(*_: object) -> None:
-        check_place()
+        files.check()
+
+    @sa.event.listens_for(engine, "checkin")
+    def look(*_: object) -> None:
+        files.look()
+
+    @sa.event.listens_for(engine, "close")
+    def forget(*_: object) -> None:
+        files.close()
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
@@ -195,6 +203,73 @@ def check_room(place: Place) -> None:
         if disk.f_blocks and disk.f_bavail * disk.f_frsize < ROOM:
             full = SQLITE_REASONS[sqlite3.SQLITE_FULL]
             raise StoreUnavailable(f"cannot use the database {place.name}: {full}", full)
+
+
+class _Files:
+    """An SQLite file and what SQLite keeps beside it: what is written to a file that has lost its name is lost.
+
+    SQLite itself deletes what is beside it when the last connection is closed, and at no other time; so as long as one of
+    ours is open it has to stay.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        real = path.resolve()
+        self._others = [real.with_name(real.name + end) for end in ("-wal", "-shm")]
+        self._same = _identity(path)
+        self._beside: list[tuple[int, int] | None] | None = None
+        self._connections = 0
+        self._lock = Lock()
+
+    def check(self) -> None:
+        """Refuse if something was deleted, emptied or replaced."""
+        with self._lock:
+            if self._whole():
+                return
+        raise sqlite3.OperationalError(
+            "the file or its -wal or -shm was deleted, or another is in its place; stop whoever uses it, then start anew"
+        )
+
+    def _whole(self) -> bool:
+        """Whether everything is as the connections have it open."""
+        if _identity(self._path) != self._same:
+            return False
+        if self._beside is None:
+            return True
+        try:
+            begun = self._path.stat().st_size >= LEAST_SIZE
+        except OSError:
+            return False
+        return begun and self._found() == self._beside
+
+    def _found(self) -> list[tuple[int, int] | None]:
+        """What is beside the file now."""
+        return [_identity(other) for other in self._others]
+
+    def look(self) -> None:
+        """Remember what is beside the file, once a connection has it open: a new file has nothing there at first."""
+        with self._lock:
+            if self._beside is None and self._connections:
+                found = self._found()
+                self._beside = found if all(found) else None
+
+    def open(self) -> None:
+        """One more connection has them open; refuse if they are not those that the others have."""
+        with self._lock:
+            self._connections += 1
+        try:
+            self.look()
+            self.check()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """One less; after the last SQLite may delete what is beside the file, but what was lost before stays lost."""
+        with self._lock:
+            self._connections -= 1
+            if self._connections == 0 and self._whole():
+                self._beside = None
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
