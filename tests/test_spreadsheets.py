@@ -1,14 +1,17 @@
 """CSV files as spreadsheets write them: read whatever their dialect, with the line of every mistake."""
 
 import contextlib
+import csv
+import io
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.spreadsheets import (
+    MARKS,
     inert,
     outcome_of,
     pasted_agents,
@@ -265,13 +268,16 @@ class TestFormulas:
         assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
         assert plain(cell) == text
 
-    @given(st.text(alphabet="'=＝ab;\t"))
+    @given(st.text(alphabet="'=＝ab;\t\" ,"))
+    @example("x;\"=cmd|'/C calc'!A0;")
+    @example("x; =1")
     def test_nor_is_one_where_other_marks_part_cells(self, text):
-        cell = inert(text)
-        for mark in ";\t":
-            for part in cell.split(mark):
-                assert not part.startswith(("=", "＝"))
-        assert plain(cell) == text
+        line = io.StringIO()
+        csv.writer(line).writerow(["1", inert(text), "a"])
+        for mark in MARKS:
+            for part in next(csv.reader([line.getvalue().rstrip("\r\n")], delimiter=mark)):
+                assert not part.strip().startswith(("=", "＝"))
+        assert plain(inert(text)) == text
 
     @pytest.mark.parametrize(
         ("text", "cell"),
@@ -280,7 +286,7 @@ class TestFormulas:
     def test_full_width_and_after_semicolons(self, text, cell):
         assert inert(text) == cell
 
-    @given(st.text(alphabet="'=+-@ab\t;＠"))
+    @given(st.text(alphabet="'=+-@ab\t;＠\" "))
     def test_also_where_texts_begin_with_apostrophes(self, text):
         assert plain(inert(text)) == text
 

@@ -27,9 +27,11 @@ from heterobandits.errors import InvalidInput, shown, unknown
 
 MARKS = ",;\t"  # what parts cells
 # What a spreadsheet computes begins with one of these, some of them in full width too. It may begin after a mark that is not ours:
-# one that parts cells by semicolons sees another cell there.
-FORMULA = re.compile(r"(?:\A|(?<=[;\t]))(?='*[=+\-@＝＋－＠\t\r])")
-ESCAPED = re.compile(FORMULA.pattern + "'")
+# one that parts cells by semicolons sees another cell there. Blanks and quotes before it are no part of what that one reads.
+BEGINS = r"(?:\A|(?<=[;\t]))"
+COMPUTED = r"(?=[\s\"']*[=+\-@＝＋－＠\t\r])"
+FORMULA = re.compile(BEGINS + COMPUTED)
+ESCAPED = re.compile(f"{BEGINS}'{COMPUTED}")
 PASTED = ("name", "sensitivity", "tests")  # the columns of agents where no line names them
 OUTCOME_FIELDS = ("agent", "arm", "outcome", "successes", "tests")
 TEXTS = ("name", "agent", "arm")  # columns in which a comma is a comma
