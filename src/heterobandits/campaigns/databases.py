@@ -157,9 +157,8 @@ def _sqlite(path: Path) -> sa.Engine:
         try:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")  # on the disk when it is acknowledged
-            connection.execute(
-                "PRAGMA schema_version"
-            )  # reads, and so opens what is beside the file
+            # reads, and so opens what is beside the file
+            connection.execute("PRAGMA schema_version")
             files.open()
         except BaseException:
             connection.close()
