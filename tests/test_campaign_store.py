@@ -598,7 +598,7 @@ class TestDisk:
             store.close()
             for path in tmp_path.iterdir():
                 path.unlink()
-            with pytest.raises(StoreUnavailable, match=r"a\.db: the file was deleted"):
+            with pytest.raises(StoreUnavailable, match=r"a\.db: the file or its -wal"):
                 store.heads()
         assert not list(tmp_path.iterdir())
 
