@@ -1399,7 +1399,7 @@ class TestProblems:
             (tmp_path / "secret place.db").unlink()
             answer = ask.get(f"/api/campaigns/{campaign}")
         assert "output says why" in refused(answer, 503, "unavailable")["detail"]
-        assert "secret place.db: the file was deleted" in caplog.text
+        assert "secret place.db: the file or its -wal" in caplog.text
         with Asker(app, None) as visitor:
             visitor.cookies.set("hb_owner", OWNER)
             page = visitor.get(f"/campaigns/{campaign}")
