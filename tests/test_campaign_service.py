@@ -569,8 +569,11 @@ class TestLinks:
 
     @pytest.mark.parametrize(
         "name",
-        ["owner", "Owner", "оwner", "0wner", "ow\u200bner", "ｏwner", "Olga", "OIga", "Оlga"],
-    )
+        [
+            "owner", "Owner", "оwner", "0wner", "ow\u200bner", "ｏwner", "Olga", "OIga", "Оlga", "ow\u034fner", "ow\ufe0fner",
+            "owner\u3164", "owner\u115f", "owner\u2800", "օwner", "OԜNER", "ᴏᴡɴᴇʀ", "ówner", "o\u0308wner", "server", "Ѕerver",
+        ],
+    )  # fmt: skip
     def test_no_name_looks_like_that_of_another_holder(self, log, campaign, name):
         done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Olga")
         with pytest.raises(InvalidInput, match="another name"):
@@ -579,6 +582,11 @@ class TestLinks:
             service.issue_links(log, campaign, VERA, [("Pia", None), ("PIA", None)], role="planner")
         service.revoke_link(log, campaign, VERA, done.events[0].body["link"])
         if appearance(name).casefold() == "olga":
+            service.issue_link(log, campaign, VERA, role="planner", name=name)
+
+    @pytest.mark.parametrize(("one", "other"), [("रमु", "रमे"), ("Ana", "Anna"), ("ow ner", "owner 2")])  # fmt: skip
+    def test_names_that_look_different_are_two(self, log, campaign, one, other):
+        for name in (one, other):
             service.issue_link(log, campaign, VERA, role="planner", name=name)
 
     def test_several_of_one_agent_may_have_one_name(self, log, campaign):

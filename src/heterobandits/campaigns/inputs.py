@@ -43,13 +43,18 @@ ALIKE = {
     ord(other): letter
     for letter, others in {
         "A": "АΑ", "B": "ВΒ", "E": "ЕΕ", "S": "Ѕ", "J": "Ј", "K": "КΚ", "M": "МΜ", "H": "НΗ",
-        "O": "ОΟ", "P": "РΡ", "C": "С", "T": "ТΤ", "Y": "УΥ", "X": "ХΧ", "Z": "Ζ", "N": "Ν",
-        "3": "З", "a": "аα", "e": "е", "s": "ѕ", "j": "ј", "k": "кκ", "o": "оο0", "p": "рρ",
-        "c": "с", "y": "уγ", "x": "хχ", "h": "һ", "d": "ԁ", "q": "ԛ", "w": "ԝ", "v": "ν",
-        "u": "υ", "l": "іІӏӀιΙıℓ1iI|",
+        "O": "ОΟՕ", "P": "РΡ", "C": "С", "T": "ТΤ", "Y": "УΥ", "X": "ХΧ", "Z": "Ζ", "N": "Ν",
+        "3": "З", "a": "аαᴀ", "b": "ʙ", "c": "сᴄ", "d": "ԁᴅ", "e": "еᴇ", "f": "ꜰ", "g": "ɢց",
+        "h": "һʜհ", "j": "јᴊ", "k": "кκᴋ", "m": "ᴍ", "n": "ɴո", "o": "оοօᴏ0", "p": "рρᴘ",
+        "q": "ԛ", "r": "ʀ", "s": "ѕꜱ", "t": "ᴛ", "u": "υᴜս", "v": "νᴠ", "w": "ԝѡᴡ", "x": "хχ",
+        "y": "уγʏ", "z": "ᴢ", "l": "іІӏӀιΙıℓɪʟ1iI|",
     }.items()
     for other in others
 }  # fmt: skip
+# What shows as nothing, or as a blank, and is no blank to Python: joiners, fillers, choices of a glyph, the empty Braille cell.
+UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
 NOT_DONE = "not done"  # in place of an outcome: nobody went, or nothing came of it
 
 Made = TypeVar("Made")
@@ -146,8 +151,19 @@ def likeness(name: str) -> str:
 
     >>> likeness("оwner") == likeness("Owner"), likeness("ow\u200bner") == likeness("0wner")
     (True, True)
+    >>> likeness("ówner\u3164") == likeness("owner")
+    True
     """
-    return unicodedata.normalize("NFKC", appearance(name)).translate(ALIKE).casefold()
+    seen = appearance(UNSEEN.sub("", unicodedata.normalize("NFKD", appearance(name))))
+    bare = "".join(c for c in seen if not is_accent(c))
+    # Some letters look alike as capitals only, and some are known here as small ones.
+    return bare.translate(ALIKE).casefold().translate(ALIKE)
+
+
+def is_accent(character: str) -> bool:
+    """Whether a character is set above, below or through the one before, as accents are; signs of vowels are not."""
+    place = unicodedata.combining(character)
+    return place == 1 or place >= 200
 
 
 def text_from(value: Any, name: str = "text") -> str:
