@@ -404,6 +404,30 @@ class TestCheck:
         assert "events_are_not_changed is missing" in wrong["append-only"]
         assert wrong["campaign 'c'"].startswith(says)
 
+    def test_triggers_that_keep_nothing_are_found(self, filled, capsys):
+        hollow = ["DROP TRIGGER events_are_not_deleted"]
+        hollow += ["CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events WHEN 0 BEGIN SELECT 1; END"]  # fmt: skip
+        named = ["events_are_not_deleted"]
+        if filled.startswith("postgresql"):
+            hollow = ["CREATE OR REPLACE FUNCTION refuse_change_of_events() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN OLD; END $$"]  # fmt: skip
+            named = ["events_are_not_changed", "events_are_not_truncated"]
+        run_sql(filled, *hollow)
+        assert db("check", "--database", filled) == 1
+        says = ", ".join(f"{name} is another one" for name in named)
+        assert f"append-only: {says}: events could be changed" in capsys.readouterr().out
+
+    def test_a_trigger_on_some_rows_is_found(self, postgres, capsys):
+        url = postgres.fresh()
+        Store(url).close()
+        call = "FOR EACH ROW WHEN (OLD.number < 0) EXECUTE FUNCTION refuse_change_of_events()"
+        run_sql(
+            url,
+            "DROP TRIGGER events_are_not_changed ON events",
+            f"CREATE TRIGGER events_are_not_changed BEFORE DELETE OR UPDATE ON events {call}",
+        )
+        assert db("check", "--database", url) == 1
+        assert "append-only: events_are_not_changed is another one:" in capsys.readouterr().out
+
     def test_a_key_of_a_lost_event_is_found(self, tmp_path, capsys):
         path = tmp_path / "a.db"
         with Store(path) as store:

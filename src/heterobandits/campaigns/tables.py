@@ -63,10 +63,26 @@ SNAPSHOTS = Table(
     ForeignKeyConstraint(["campaign", "number"], ["events.campaign", "events.number"]),
 )
 
-TRIGGERS = {  # that keep events as they were written
-    "sqlite": ("events_are_not_changed", "events_are_not_deleted", "events_are_not_replaced"),
-    "postgresql": ("events_are_not_changed", "events_are_not_truncated"),
+# What keeps events as they were written: the first migration makes it, and it is compared with what is there, to the letter.
+TRIGGERS = {
+    "sqlite": {
+        "events_are_not_changed": "CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events "
+        "BEGIN SELECT RAISE(ABORT, 'events are never changed'); END",
+        "events_are_not_deleted": "CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events "
+        "BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END",
+        # INSERT OR REPLACE deletes without the trigger above
+        "events_are_not_replaced": "CREATE TRIGGER events_are_not_replaced BEFORE INSERT ON events WHEN EXISTS "
+        "(SELECT 1 FROM events WHERE campaign = NEW.campaign AND number = NEW.number) "
+        "BEGIN SELECT RAISE(ABORT, 'events are never replaced'); END",
+    },
+    "postgresql": {  # in the words and the order of pg_get_triggerdef
+        "events_are_not_changed": "CREATE TRIGGER events_are_not_changed BEFORE DELETE OR UPDATE ON events "
+        "FOR EACH ROW EXECUTE FUNCTION refuse_change_of_events()",
+        "events_are_not_truncated": "CREATE TRIGGER events_are_not_truncated BEFORE TRUNCATE ON events "
+        "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_events()",
+    },
 }
+REFUSAL = " BEGIN RAISE EXCEPTION 'events are never changed or deleted'; END "  # the body of that function
 
 SETTINGS = Table(
     "settings",

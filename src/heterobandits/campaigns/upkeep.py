@@ -25,14 +25,16 @@ from heterobandits.campaigns.databases import (
 )
 from heterobandits.campaigns.events import NOTHING, checked
 from heterobandits.campaigns.store import Store
-from heterobandits.campaigns.tables import EVENTS, TRIGGERS
+from heterobandits.campaigns.tables import EVENTS, REFUSAL, TRIGGERS
 from heterobandits.campaigns.verifying import SHORT
 from heterobandits.errors import InvalidInput, path_from, shown
 from heterobandits.files import write_aside, writing_to
 
-TRIGGERS_THERE = {  # and not switched off
-    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'",
-    "postgresql": "SELECT tgname FROM pg_trigger WHERE tgrelid = 'events'::regclass AND tgenabled IN ('O', 'A')",
+TRIGGERS_THERE = {  # and not switched off: how each is made, and what is done by the function that it calls, if it calls one
+    "sqlite": "SELECT name, sql, '' FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'",
+    "postgresql": "SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true), prosrc "
+    "FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid "
+    "WHERE tgrelid = 'events'::regclass AND tgenabled IN ('O', 'A')",
 }
 ROWS = 1000  # copied at a time
 EVENTS_AT_ONCE = 10_000  # checked at a time
@@ -111,11 +113,18 @@ def check(database: str | Path) -> Iterator[Finding]:
 
 
 def _missing_triggers(place: Place) -> str:
-    """Which of the triggers that keep events are not there, or switched off; nothing if all are there."""
+    """Which of the triggers that keep events are not there, switched off or other ones; nothing if all are as they were made."""
     dialect = place.engine.dialect.name
+    does = REFUSAL if dialect == "postgresql" else ""
     with place.engine.connect() as connection:
-        there = {row[0] for row in connection.exec_driver_sql(TRIGGERS_THERE[dialect])}
-    return ", ".join(f"{name} is missing" for name in TRIGGERS[dialect] if name not in there)
+        rows = connection.exec_driver_sql(TRIGGERS_THERE[dialect])
+        there = {name: (made, done) for name, made, done in rows}
+    wrong = {
+        name: "is another one" if name in there else "is missing"
+        for name, made in TRIGGERS[dialect].items()
+        if there.get(name) != (made, does)
+    }
+    return ", ".join(f"{name} {how}" for name, how in wrong.items())
 
 
 def _end(store: Store, campaign: str) -> tuple[int, str]:

@@ -3,29 +3,10 @@
 import sqlalchemy as sa
 from alembic import op
 
+from heterobandits.campaigns.tables import REFUSAL, TRIGGERS
+
 revision = "0001"
 down_revision = None
-
-REFUSALS = {
-    "sqlite": (
-        "CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events "
-        "BEGIN SELECT RAISE(ABORT, 'events are never changed'); END",
-        "CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events "
-        "BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END",
-        # INSERT OR REPLACE deletes without the trigger above
-        "CREATE TRIGGER events_are_not_replaced BEFORE INSERT ON events WHEN EXISTS "
-        "(SELECT 1 FROM events WHERE campaign = NEW.campaign AND number = NEW.number) "
-        "BEGIN SELECT RAISE(ABORT, 'events are never replaced'); END",
-    ),
-    "postgresql": (
-        "CREATE FUNCTION refuse_change_of_events() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'events are never changed or deleted'; END $$",
-        "CREATE TRIGGER events_are_not_changed BEFORE UPDATE OR DELETE ON events "
-        "FOR EACH ROW EXECUTE FUNCTION refuse_change_of_events()",
-        "CREATE TRIGGER events_are_not_truncated BEFORE TRUNCATE ON events "
-        "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_events()",
-    ),
-}
 
 
 def upgrade() -> None:
@@ -70,5 +51,10 @@ def upgrade() -> None:
         sa.Column("name", sa.Text, primary_key=True),
         sa.Column("value", sa.Text, nullable=False),
     )
-    for statement in REFUSALS[op.get_bind().dialect.name]:
+    dialect = op.get_bind().dialect.name
+    if dialect == "postgresql":
+        op.execute(
+            f"CREATE FUNCTION refuse_change_of_events() RETURNS trigger LANGUAGE plpgsql AS $${REFUSAL}$$"
+        )
+    for statement in TRIGGERS[dialect].values():
         op.execute(statement)
