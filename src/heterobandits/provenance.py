@@ -6,10 +6,12 @@ import platform
 import sysconfig
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module, metadata
+from importlib import import_module, metadata, resources
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
+
+PACKAGE = Path(str(resources.files("heterobandits")))  # wherever in it this module stands
 
 
 def version(package: str) -> str:
@@ -91,9 +93,18 @@ def named(code: CodeType) -> list[str]:
 def is_installed(file: str) -> bool:
     """Whether a file belongs to Python or to a package that is installed."""
     folders = {str(Path(path).resolve()) for path in sysconfig.get_paths().values()}
-    own = str(Path(__file__).parent)
     path = str(Path(file).resolve())
-    return file.startswith("<frozen") or any(path.startswith(f + os.sep) for f in (*folders, own))
+    within = (path.startswith(folder + os.sep) for folder in (*folders, str(PACKAGE.resolve())))
+    return file.startswith("<frozen") or any(within)
+
+
+def sources_digest(root: Path = PACKAGE) -> str:
+    """A digest of the names and contents of all modules and templates in a folder, however deep they stand."""
+    digest = hashlib.sha256()
+    for path in sorted([*root.rglob("*.py"), *root.rglob("*.html")]):
+        name = path.relative_to(root).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def machine() -> dict[str, Any]:

@@ -4,13 +4,11 @@ It is a pure function of the events and of this version. So whoever has the file
 it, and nobody can have changed a letter of what it says.
 """
 
-import hashlib
 import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import zip_longest
-from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -19,7 +17,6 @@ from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.answers import answers, confidence, estimates, percent, when_it_holds
 from heterobandits.campaigns.events import Event, checked, from_line, line
 from heterobandits.campaigns.folding import fold
-from heterobandits.campaigns.plans import made_with
 from heterobandits.campaigns.rounds import Round
 from heterobandits.campaigns.service import counts_body
 from heterobandits.campaigns.spreadsheets import status_of
@@ -28,6 +25,7 @@ from heterobandits.campaigns.story import Story, author, counts_text, printable,
 from heterobandits.campaigns.verifying import Anchor, anchored, replayed
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.pages import rendered
+from heterobandits.provenance import sources_digest, version
 
 BEGINS = b"<!doctype html"  # what a page is recognised by
 MOST_BYTES = 256_000_000  # of a page that is looked at: 100,000 outcomes take about 60 MB
@@ -70,14 +68,8 @@ def audit(events: Sequence[Event]) -> str:
 
 @cache
 def maker() -> str:
-    """What makes audits here: the version, and a digest of all sources that can change a letter of one."""
-    here = Path(__file__).parent
-    root = here.parent
-    digest = hashlib.sha256(made_with()["kernels"].encode())
-    for path in sorted([*root.glob("*.py"), *here.glob("*.py"), root / "templates" / "audit.html"]):
-        name = path.relative_to(root).as_posix()
-        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"heterobandits {made_with()['heterobandits']}, sources {digest.hexdigest()[:16]}"
+    """What makes audits here: the version, and a digest of its sources, as any of them may change a letter of one."""
+    return f"heterobandits {version('heterobandits')}, sources {sources_digest()}"
 
 
 def _page(events: Sequence[Event], state: State, made_by: str) -> str:
