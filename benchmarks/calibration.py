@@ -9,7 +9,7 @@ intervals at the end. What is stated needs no tests, and stands in the first col
 
 import sys
 
-from heterobandits.experiments.calibrating import SIZES, UNTRIED, Row, Study, play_study
+from heterobandits.experiments.calibration_study import SIZES, UNTRIED, Row, Study, play_study
 
 
 def cell(row: Row) -> str:

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.folding import fold
-from heterobandits.campaigns.log import Log, Request
-from heterobandits.campaigns.store import Store
-from heterobandits.campaigns.verifying import verify
+from heterobandits.campaigns.audit.verification import verify
+from heterobandits.campaigns.reducer import fold
+from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.store import Store
 
 ME = Request("benchmark")
 

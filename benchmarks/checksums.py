@@ -20,9 +20,9 @@ import pandas as pd
 
 import heterobandits
 from heterobandits import CATALOGUE, Changes, Planner, Problem, Walk, Wave, policy, simulate
-from heterobandits.campaigns.auditing import audit
-from heterobandits.campaigns.demo import half_season
+from heterobandits.campaigns.audit.report import audit
 from heterobandits.campaigns.events import line
+from heterobandits.campaigns.files.demo import half_season
 from heterobandits.cli import main
 
 END = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -17,9 +17,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from heterobandits import CATALOGUE, coverage, policy
-from heterobandits.engine import Learning, World
 from heterobandits.experiments.catalogue import SYNTHETIC
-from heterobandits.intervals import METHODS, mean_intervals
+from heterobandits.inference.intervals import METHODS, mean_intervals
+from heterobandits.simulation.engine import Learning, World
 
 DELTA = 0.05
 WATCHED = ("posterior-ratio", "mixture-width", "min-width", "ranking")

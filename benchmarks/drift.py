@@ -11,8 +11,8 @@ import sys
 import numpy as np
 
 from heterobandits import Changes, Planner, Policy, Problem, Walk, Wave, policy, simulate
-from heterobandits.alarms import alarm_threshold, change
-from heterobandits.team import Team
+from heterobandits.inference.change_points import alarm_threshold, change
+from heterobandits.model.team import Team
 
 trials = int(sys.argv[1]) if len(sys.argv) > 1 else 400
 seasons = int(sys.argv[2]) if len(sys.argv) > 2 else 200

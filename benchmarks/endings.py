@@ -28,7 +28,7 @@ agents = [1, 3]
 ONE = """
 import sys
 from heterobandits import read_sweep
-from heterobandits.sweeps.running import sweep
+from heterobandits.sweeps.sweep import sweep
 from heterobandits.sweeps.spec import Spec
 where = sys.argv[1] + "/out"
 rounds = sweep(Spec.load(sys.argv[1] + "/spec.toml"), where).rounds

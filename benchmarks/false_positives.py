@@ -9,8 +9,8 @@ of trials in which an interval for a mean fails, by the specificities of antigen
 import sys
 
 from heterobandits import Problem, simulate
-from heterobandits.domains import domain
-from heterobandits.promises import coverage
+from heterobandits.model.domains import domain
+from heterobandits.simulation.coverage import coverage
 
 SPECIFICITIES = ((1.0, 1.0), (0.99, 0.99), (0.97, 0.97), (0.9, 0.9), (0.9, 0.99))
 POLICIES = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb", "posterior-sorted", "bayes-ucb")

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from page_speed import season
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.log import Log, Request
-from heterobandits.campaigns.store import Store
+from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.store import Store
 from loading import GONE, TOKEN, Caller, Server
 
 ME = Request("benchmark")

@@ -12,9 +12,9 @@ import time
 import numpy as np
 
 from heterobandits import Problem, simulate
-from heterobandits.bounds import bayes_optimal, bayes_regret
-from heterobandits.optimum import is_computable
-from heterobandits.policies import CATALOGUE
+from heterobandits.inference.bayes_optimum import is_computable
+from heterobandits.inference.bounds import bayes_optimal, bayes_regret
+from heterobandits.policies.policy import CATALOGUE
 
 WORLDS = [([0.7], 2, 15), ([0.7], 2, 40), ([0.7], 3, 14), ([0.7], 3, 20), ([0.9, 0.4], 2, 8), ([0.9, 0.4], 2, 12), ([0.9, 0.3], 3, 5)]  # fmt: skip
 NAMES = [name for name, entry in CATALOGUE.items() if is_computable(entry)]

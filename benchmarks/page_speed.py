@@ -14,8 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.log import Request
-from heterobandits.web.warming import load_kernels
+from heterobandits.campaigns.storage.repository import Request
+from heterobandits.web.warmup import load_kernels
 from serving import OWNER, Visitor, app_on
 
 ME = Request("Vera")

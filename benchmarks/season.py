@@ -14,7 +14,7 @@ import numpy as np
 
 from heterobandits import Problem, simulate
 from heterobandits.core import indices
-from heterobandits.engine import log_terms
+from heterobandits.simulation.engine import log_terms
 
 problems = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 trials = int(sys.argv[2]) if len(sys.argv) > 2 else 96

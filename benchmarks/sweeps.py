@@ -49,14 +49,14 @@ def megabytes() -> float:
 
 def overhead() -> None:
     """The runner on one thread beside the engine alone, in turns."""
-    from heterobandits import engine
-    from heterobandits.engine import compile_kernels
-    from heterobandits.sweeps.engines import Threads
-    from heterobandits.sweeps.points import Trials
-    from heterobandits.sweeps.runner import Fixed, Runner
-    from heterobandits.sweeps.running import point_of
+    from heterobandits.simulation import engine
+    from heterobandits.simulation.engine import compile_kernels
+    from heterobandits.simulation.pool.pieces import Trials
+    from heterobandits.simulation.pool.runner import Fixed, Runner
+    from heterobandits.simulation.pool.shards import Store
+    from heterobandits.simulation.pool.threads import Threads
     from heterobandits.sweeps.spec import Spec
-    from heterobandits.sweeps.store import Store
+    from heterobandits.sweeps.sweep import point_of
 
     spec = Spec.from_toml(EVEN)
     compile_kernels(spec.policies)
@@ -80,9 +80,9 @@ def overhead() -> None:
 
 def workers() -> None:
     """The same sweep on one process and on two, in turns, kernels being compiled."""
-    from heterobandits.sweeps.cluster import connect
-    from heterobandits.sweeps.running import sweep
+    from heterobandits.simulation.pool.dask_cluster import connect
     from heterobandits.sweeps.spec import Spec
+    from heterobandits.sweeps.sweep import sweep
 
     spec = Spec.from_toml(EVEN)
     for turn in range(3):
@@ -135,9 +135,9 @@ def large() -> None:
 def step(what: str, folder: Path) -> None:
     """One step of it, in this process."""
     from heterobandits import read_sweep
-    from heterobandits.sweeps.report import report
-    from heterobandits.sweeps.running import sweep
+    from heterobandits.sweeps.report.page import report
     from heterobandits.sweeps.spec import Spec
+    from heterobandits.sweeps.sweep import sweep
 
     begin = time.perf_counter()
     if what in ("run", "resume", "rebuild"):

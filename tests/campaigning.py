@@ -1,8 +1,8 @@
 """What tests of campaigns share: a park with three rangers, and a log in a file."""
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.log import Log, Request
-from heterobandits.campaigns.store import Store
+from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.store import Store
 
 VERA = Request("Vera")
 AGENTS = [

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from heterobandits import Problem, Results
-from heterobandits.engine import tally
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.runs import run_all
-from heterobandits.results import binary_places
-from heterobandits.sweeps.points import squared, whole
-from heterobandits.sweeps.store import Store
+from heterobandits.simulation.engine import tally
+from heterobandits.simulation.pool.pieces import squared, whole
+from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.results import binary_places
 from reference import PAPER
 
 SMALL = Experiment("small", "a small one", Problem([0.1, 0.5], [0.1, 0.9]), 40, 20, "no figure")

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from heterobandits.campaigns import plans
+from heterobandits.campaigns import plan_events
 from heterobandits.campaigns.events import NOTHING, Draft, sealed
-from heterobandits.campaigns.folding import fold, given_from, policy_body
-from heterobandits.campaigns.inputs import policy_from
+from heterobandits.campaigns.reducer import fold, given_from, policy_body
 from heterobandits.campaigns.state import id_of
+from heterobandits.campaigns.validation import policy_from
 
 TIME = "2026-03-01T09:30:00.000000Z"
 CAMPAIGN = "0123456789ab"
@@ -43,7 +43,7 @@ def after(state, *drafts):
 def planned(state, **circumstances):
     """The same with one more round planned."""
     given = given_from(state, **circumstances)
-    body = plans.body_of(state, given, plans.plan_of(state, given))
+    body = plan_events.body_of(state, given, plan_events.plan_of(state, given))
     return after(state, ("round planned", body))
 
 

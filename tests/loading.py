@@ -18,9 +18,9 @@ from collections import defaultdict
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-from heterobandits.campaigns.log import Log
-from heterobandits.campaigns.store import Store
-from heterobandits.campaigns.verifying import replayed
+from heterobandits.campaigns.audit.verification import replayed
+from heterobandits.campaigns.storage.repository import Log
+from heterobandits.campaigns.storage.store import Store
 
 TOKEN = "owner-" + "0123456789abcdef" * 4
 PATIENCE = 120  # seconds until a server answers, kernels compiled

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import httpx
 from starlette.requests import Request
 
-from heterobandits.campaigns.log import Log
 from heterobandits.campaigns.service import token_hash
-from heterobandits.campaigns.store import Store
+from heterobandits.campaigns.storage.repository import Log
+from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.app import create_app
 
 OWNER = "hb_owner_" + "o" * 43

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from heterobandits import Problem
-from heterobandits.policies import CATALOGUE
+from heterobandits.policies.policy import CATALOGUE
+from paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = [
     pytest.param(code, id=f"{page.stem}-{number}")
@@ -115,8 +115,8 @@ def test_problem_files_are_shown_with_every_field() -> None:
     ],
 )  # fmt: skip
 def test_answers_are_shown_with_every_field(shape: str) -> None:
-    from heterobandits.web import shapes
+    from heterobandits.web.api import responses_schema
 
     page = (ROOT / "docs" / "http-api.md").read_text("utf-8")
     (row,) = re.findall(rf"^\| `{shape}` \| (.*) \|$", page, re.M)
-    assert set(re.findall(r"`(\w+)`", row)) == set(getattr(shapes, shape).__annotations__)
+    assert set(re.findall(r"`(\w+)`", row)) == set(getattr(responses_schema, shape).__annotations__)

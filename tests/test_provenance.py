@@ -9,7 +9,7 @@ import pytest
 
 import heterobandits
 from heterobandits import provenance
-from heterobandits.campaigns import auditing
+from heterobandits.campaigns.audit import report
 from heterobandits.provenance import PACKAGE, is_installed, sources_digest
 
 HERE = Path(heterobandits.__file__).parent
@@ -75,5 +75,5 @@ def test_any_source_however_deep_changes_the_digest(tmp_path, file):
 
 
 def test_an_audit_bears_the_digest_of_all_sources():
-    assert auditing.maker().endswith(f", sources {sources_digest()}")
+    assert report.maker().endswith(f", sources {sources_digest()}")
     assert sources_digest() == sources_digest(HERE)

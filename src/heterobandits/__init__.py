@@ -8,31 +8,33 @@ TYPE_CHECKING = False  # what type checkers take for true; importing typing woul
 if TYPE_CHECKING:
     from typing import Any
 
-    from heterobandits.bounds import ln_G, lower_bound, regret_bound, widths
-    from heterobandits.drift import Changes, Walk, Wave
     from heterobandits.errors import InvalidInput, UnsupportedVersion
-    from heterobandits.history import Round
-    from heterobandits.planner import Planner
-    from heterobandits.plans import Explanation, Plan, Reason
-    from heterobandits.policies import CATALOGUE, PAPER, Policy, policy
-    from heterobandits.problem import Problem
-    from heterobandits.promises import Coverage, coverage
-    from heterobandits.results import Results
-    from heterobandits.simulation import simulate
+    from heterobandits.inference.bounds import ln_G, lower_bound, regret_bound, widths
+    from heterobandits.model.drift import Changes, Walk, Wave
+    from heterobandits.model.problem import Problem
+    from heterobandits.planner.history import Round
+    from heterobandits.planner.planner import Planner
+    from heterobandits.planner.plans import Explanation, Plan, Reason
+    from heterobandits.policies.catalogue import PAPER
+    from heterobandits.policies.policy import CATALOGUE, Policy, policy
+    from heterobandits.simulation.coverage import Coverage, coverage
+    from heterobandits.simulation.results import Results
+    from heterobandits.simulation.simulation import simulate
     from heterobandits.sweeps.reading import read_sweep
 
 _HOME = {
-    "bounds": ("ln_G", "lower_bound", "regret_bound", "widths"),
-    "drift": ("Changes", "Walk", "Wave"),
+    "inference.bounds": ("ln_G", "lower_bound", "regret_bound", "widths"),
+    "model.drift": ("Changes", "Walk", "Wave"),
     "errors": ("InvalidInput", "UnsupportedVersion"),
-    "history": ("Round",),
-    "planner": ("Planner",),
-    "plans": ("Explanation", "Plan", "Reason"),
-    "policies": ("CATALOGUE", "PAPER", "Policy", "policy"),
-    "problem": ("Problem",),
-    "results": ("Results",),
-    "promises": ("Coverage", "coverage"),
-    "simulation": ("simulate",),
+    "planner.history": ("Round",),
+    "planner.planner": ("Planner",),
+    "planner.plans": ("Explanation", "Plan", "Reason"),
+    "policies.catalogue": ("PAPER",),
+    "policies.policy": ("CATALOGUE", "Policy", "policy"),
+    "model.problem": ("Problem",),
+    "simulation.results": ("Results",),
+    "simulation.coverage": ("Coverage", "coverage"),
+    "simulation.simulation": ("simulate",),
     "sweeps.reading": ("read_sweep",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.ranges import LEAST_DELTA, LEAST_SENSITIVITY, MOST, MOST_TESTS
+from heterobandits.limits import LEAST_DELTA, LEAST_SENSITIVITY, MOST, MOST_TESTS
 
 Counts = npt.NDArray[np.int32]
 

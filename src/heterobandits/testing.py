@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.core.randomness import round_words
-from heterobandits.engine import Learning, World
-from heterobandits.planner import Planner
-from heterobandits.policies import Policy
-from heterobandits.policies import policy as catalogued
-from heterobandits.problem import Problem
-from heterobandits.simulation import simulate
-from heterobandits.team import Team
+from heterobandits.model.problem import Problem
+from heterobandits.model.team import Team
+from heterobandits.planner.planner import Planner
+from heterobandits.policies.policy import Policy
+from heterobandits.policies.policy import policy as catalogued
+from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.simulation import simulate
 
 Counts = npt.NDArray[np.int32]
 

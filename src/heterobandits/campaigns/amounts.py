@@ -3,11 +3,11 @@
 The rule is for what is written from now on, and not in the fold: a log keeps what it has.
 """
 
-from heterobandits.campaigns.inputs import Wrong
 from heterobandits.campaigns.rounds import Pair, Round
 from heterobandits.campaigns.state import State
-from heterobandits.history import Outcome
-from heterobandits.ranges import MOST_REPORTED
+from heterobandits.campaigns.validation import Wrong
+from heterobandits.limits import MOST_REPORTED
+from heterobandits.planner.history import Outcome
 
 TIMES_PLANNED = 10  # the tests of a visit that a reporter may report, by those planned
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from heterobandits.errors import InvalidInput, shown
-from heterobandits.plans import SENTENCES, Reason
+from heterobandits.planner.plans import SENTENCES, Reason
 
 INFINITE = "infinite"  # in place of a number that JSON does not have
 

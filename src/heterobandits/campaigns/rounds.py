@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-from heterobandits.history import Outcome
+from heterobandits.planner.history import Outcome
 
 Pair = tuple[int, int]  # an agent and an arm, by number
 TOLD = 5  # numbers of a packed visit: agent, arm, successes, tests, event

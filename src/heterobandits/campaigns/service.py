@@ -10,8 +10,9 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from heterobandits.campaigns import plans
+from heterobandits.campaigns import plan_events
 from heterobandits.campaigns.amounts import check_amount
+from heterobandits.campaigns.audit.recovery import Found, all_found
 from heterobandits.campaigns.events import (
     OWNER,
     SERVER,
@@ -24,9 +25,18 @@ from heterobandits.campaigns.events import (
     now,
     timestamp,
 )
-from heterobandits.campaigns.finding import Found, all_found
-from heterobandits.campaigns.folding import LinkEnded, fold, given_from, policy_body
-from heterobandits.campaigns.inputs import (
+from heterobandits.campaigns.reducer import LinkEnded, fold, given_from, policy_body
+from heterobandits.campaigns.rounds import Given, Round
+from heterobandits.campaigns.state import ROLES, State, id_of, moment
+from heterobandits.campaigns.storage.repository import (
+    ELSEWHERE,
+    Done,
+    Log,
+    Request,
+    following,
+    next_time,
+)
+from heterobandits.campaigns.validation import (
     Collected,
     agents_from,
     arms_from,
@@ -40,11 +50,8 @@ from heterobandits.campaigns.inputs import (
     seed_from,
     text_from,
 )
-from heterobandits.campaigns.log import ELSEWHERE, Done, Log, Request, following, next_time
-from heterobandits.campaigns.rounds import Given, Round
-from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.errors import InvalidInput, choice, delta_from, listed, shown
-from heterobandits.plans import Explanation, Plan
+from heterobandits.planner.plans import Explanation, Plan
 
 CALIBRATED = (
     ("sensitivity", "calibration"),
@@ -224,13 +231,13 @@ def set_season(log: Log, campaign: str, request: Request, season: int | None) ->
 def preview(state: State, **circumstances: Any) -> tuple[Given, Plan]:
     """The plan of the next round, which changes nothing; absent, closed, forbidden and forced by names or ids."""
     given = given_from(state, **circumstances)
-    return given, plans.plan_of(state, given)
+    return given, plan_events.plan_of(state, given)
 
 
 def preview_body(state: State, **circumstances: Any) -> dict[str, Any]:
     """The same as it would stand in the event."""
     given, plan = preview(state, **circumstances)
-    return plans.body_of(state, given, plan)
+    return plan_events.body_of(state, given, plan)
 
 
 def plan_round(
@@ -539,7 +546,7 @@ def explain(log: Log, campaign: str, round: int | None = None) -> dict[int, Expl
     """Why a round sent each agent where it was planned to go, from what was known then; of the last round if none is named."""
     state = log.state(campaign)
     at = state.round(len(state.rounds) if round is None else round)
-    return plans.explanations(log.at(campaign, at.event - 1), at.given)
+    return plan_events.explanations(log.at(campaign, at.event - 1), at.given)
 
 
 def export(log: Log, campaign: str) -> str:

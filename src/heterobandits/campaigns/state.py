@@ -17,13 +17,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.campaigns.inputs import ID, Reports
 from heterobandits.campaigns.rounds import Given, Pair, Round, Rounds
+from heterobandits.campaigns.validation import ID, Reports
 from heterobandits.errors import InvalidInput, composed, shown, unknown, whole_number
-from heterobandits.knowledge import Knowledge, Visit, recalled
-from heterobandits.matching import Circumstances
-from heterobandits.policies import Policy
-from heterobandits.team import Team
+from heterobandits.model.team import Team
+from heterobandits.planner.knowledge import Knowledge, Visit, recalled
+from heterobandits.planner.matching import Circumstances
+from heterobandits.policies.policy import Policy
 
 Table = npt.NDArray[np.int64]
 Kind = Literal["agent", "arm"]

@@ -38,11 +38,11 @@ def bench(
     A round is one assignment of all agents in one trial. Wall-clock time of all threads
     together, after a first run to compile, load and warm up.
     """
-    from heterobandits import engine, simulation
     from heterobandits.errors import InvalidInput, real_number, whole_number
-    from heterobandits.policies import CATALOGUE
-    from heterobandits.policies import policy as catalogued
+    from heterobandits.policies.policy import CATALOGUE
+    from heterobandits.policies.policy import policy as catalogued
     from heterobandits.provenance import machine
+    from heterobandits.simulation import engine, simulation
 
     allowed = f"a positive number, at most {MOST_SECONDS:,}"
     if not 0 < real_number(seconds, "--seconds", allowed) <= MOST_SECONDS:
@@ -94,8 +94,8 @@ def bench(
 
 def instances(threads: int) -> list[tuple[str, Any, int, int, int]]:
     """What is measured: (name, problem, horizon, threads, checkpoints) of three of the paper's problems and a larger one."""
-    from heterobandits.domains import DOMAINS
-    from heterobandits.problem import Problem
+    from heterobandits.model.domains import DOMAINS
+    from heterobandits.model.problem import Problem
 
     large = Problem([(n + 1) / 51 for n in range(50)], [(a + 5) / 25 for a in range(20)])
     chosen = [
@@ -106,7 +106,7 @@ def instances(threads: int) -> list[tuple[str, Any, int, int, int]]:
 
 def scaled(threads: int) -> list[tuple[str, Any, int, int, int]]:
     """The same for the scaling: threads doubled up to all of them, few and many checkpoints."""
-    from heterobandits.domains import DOMAINS
+    from heterobandits.model.domains import DOMAINS
 
     domain = DOMAINS["covid"]
     crews = sorted({threads, *(2**i for i in range(threads.bit_length()))})
@@ -123,7 +123,7 @@ def measure(
     """Rounds per second, from the fastest of some runs of about `seconds`; also its trials and its time."""
     import time
 
-    from heterobandits.simulation import simulate
+    from heterobandits.simulation.simulation import simulate
 
     def run(trials: int) -> float:
         start = time.perf_counter()

@@ -23,7 +23,7 @@ from heterobandits.cli.options import (
     TestsOption,
     stated_problem,
 )
-from heterobandits.ranges import DEFAULT_DELTA
+from heterobandits.limits import DEFAULT_DELTA
 
 
 def bounds(
@@ -49,9 +49,9 @@ def bounds(
     """Print the optimum, the log terms and widths, and the theorem's bound on Min-Width's regret."""
     import numpy as np
 
-    from heterobandits import bounds as theory
-    from heterobandits import promises
     from heterobandits.errors import whole_number
+    from heterobandits.inference import bounds as theory
+    from heterobandits.simulation import coverage as measured
 
     stated, rounds, title = stated_problem(
         problem,
@@ -93,7 +93,7 @@ def bounds(
         "lower_bound": theory.lower_bound(stated) if stated.drift is None else None,
     }
     if coverage:
-        study = promises.coverage(stated, rounds, coverage, seed, delta=delta)
+        study = measured.coverage(stated, rounds, coverage, seed, delta=delta)
         found["coverage"] = {**study._asdict(), "regret_bound": found["regret_bound"]}
     if format == "json":
         print(json.dumps(found))
@@ -106,8 +106,8 @@ def print_report(found: dict[str, Any], title: str) -> None:
     from rich.table import Table
 
     from heterobandits.cli.terminal import show
-    from heterobandits.policies import NEEDS
-    from heterobandits.problem import Problem
+    from heterobandits.model.problem import Problem
+    from heterobandits.policies.policy import NEEDS
 
     stated = Problem.from_dict(found["problem"])
     table = Table(title=title or None, title_justify="left", show_header=False, box=None)

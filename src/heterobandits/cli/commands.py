@@ -6,7 +6,7 @@ import typer
 
 from heterobandits.cli.bench import bench
 from heterobandits.cli.bounds import bounds
-from heterobandits.cli.campaign import app as campaign
+from heterobandits.cli.campaign.app import app as campaign
 from heterobandits.cli.compare import compare
 from heterobandits.cli.db import app as db
 from heterobandits.cli.policies import policies

@@ -56,7 +56,7 @@ def compare(
     Example: heterobandits compare --policy posterior-sorted --only domains
     """
     from heterobandits.experiments import comparison
-    from heterobandits.policies import BEYOND, PAPER
+    from heterobandits.policies.catalogue import BEYOND, PAPER
 
     chosen = tuple(dict.fromkeys(policy or BEYOND))
     run = partial(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from heterobandits.cli.campaign_options import (
+from heterobandits.cli.campaign.options import (
     DATABASE_HELP,
     WhoOption,
     by,
@@ -54,9 +54,9 @@ def backup(
 
     Example: heterobandits db backup --database rangers.db backups/monday.db
     """
-    from heterobandits.campaigns import upkeep
+    from heterobandits.campaigns.storage import maintenance
 
-    print(f"{upkeep.backup(stated(database), target)} is a backup of all campaigns")
+    print(f"{maintenance.backup(stated(database), target)} is a backup of all campaigns")
 
 
 @app.command()
@@ -78,11 +78,11 @@ def restore(
 
     Example: heterobandits db restore backups/monday.db --database rangers.db --revoke-links
     """
-    from heterobandits.campaigns import upkeep
-    from heterobandits.campaigns.databases import name_of
+    from heterobandits.campaigns.storage import maintenance
+    from heterobandits.campaigns.storage.database import name_of
 
     request = by(who) if revoke_links else None
-    upkeep.restore(file, stated(database))
+    maintenance.restore(file, stated(database))
     print(f"{name_of(stated(database))} has all campaigns of {file}")
     if request is None:
         note(
@@ -111,8 +111,8 @@ def new_owner(database: DatabaseOption = None) -> None:
 
     Example: heterobandits db new-owner --database rangers.db
     """
-    from heterobandits.campaigns.store import Store
-    from heterobandits.web.access import VARIABLE, renew_owner
+    from heterobandits.campaigns.storage.store import Store
+    from heterobandits.web.auth import VARIABLE, renew_owner
 
     with Store(stated(database), create=False) as store:
         token = renew_owner(store)
@@ -130,9 +130,9 @@ def upgrade(database: DatabaseOption = None) -> None:
 
     Example: heterobandits db upgrade --database rangers.db
     """
-    from heterobandits.campaigns import upkeep
+    from heterobandits.campaigns.storage import maintenance
 
-    before, after = upkeep.upgraded(stated(database))
+    before, after = maintenance.upgraded(stated(database))
     print(f"schema {after} already" if before == after else f"from schema {before} to {after}")
 
 
@@ -144,10 +144,10 @@ def check(database: DatabaseOption = None, format: TableOrJson = "table") -> int
 
     Example: heterobandits db check --database rangers.db
     """
-    from heterobandits.campaigns import upkeep
+    from heterobandits.campaigns.storage import maintenance
 
     wrong = False
-    for finding in upkeep.check(stated(database)):
+    for finding in maintenance.check(stated(database)):
         wrong |= not finding.fine
         line = f"{finding.what}: {finding.says}"
         print(json.dumps(finding._asdict()) if format == "json" else line)

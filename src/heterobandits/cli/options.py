@@ -8,7 +8,7 @@ import typer
 from heterobandits.errors import InvalidInput, path_from, shown
 
 if TYPE_CHECKING:
-    from heterobandits.problem import Problem
+    from heterobandits.model.problem import Problem
 
 ProblemOption = Annotated[
     str | None,
@@ -182,8 +182,8 @@ def stated_problem(
 
     Beside a problem that has a name or a file, they stand in place of what it says.
     """
-    from heterobandits.domains import domain
-    from heterobandits.problem import Problem
+    from heterobandits.model.domains import domain
+    from heterobandits.model.problem import Problem
 
     title = ""
     given: dict[str, Any] = {

@@ -20,13 +20,8 @@ def policies(
     ] = "table",
 ) -> None:
     """List the policies: equation, who picks first, guarantee and cost of a round."""
-    from heterobandits.policies import (
-        CATALOGUE,
-        NEEDS,
-        PAPER,
-        RECOMMENDED,
-        RECOMMENDED_FOR_HORIZON,
-    )
+    from heterobandits.policies.catalogue import PAPER, RECOMMENDED, RECOMMENDED_FOR_HORIZON
+    from heterobandits.policies.policy import CATALOGUE, NEEDS
 
     fields = ("summary", "equation", "index_per", "first", "guarantee", "cost", "source")
     if format == "json":

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from heterobandits.cli import interrupts, terminal
 
 if TYPE_CHECKING:
-    from heterobandits.policies import Policy
+    from heterobandits.policies.policy import Policy
 
 
 @contextmanager
@@ -68,8 +68,8 @@ def _bar(policies: "Iterable[str | Policy]", quiet: bool) -> Iterator[Progress |
 
 def compile_visibly(policies: "Iterable[str | Policy]", console: Console) -> None:
     """Compile what these policies need under a note, if this machine has not done so yet."""
-    from heterobandits.engine import compile_kernels, kernels_cached
-    from heterobandits.policies import checked_policies
+    from heterobandits.policies.policy import checked_policies
+    from heterobandits.simulation.engine import compile_kernels, kernels_cached
 
     entries = checked_policies(policies)
     if not kernels_cached(entries):

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heterobandits.cli import interrupts
-from heterobandits.cli.campaign_options import DATABASE_HELP, warn_of_password
+from heterobandits.cli.campaign.options import DATABASE_HELP, warn_of_password
 from heterobandits.cli.workers import supervised
 from heterobandits.errors import InvalidInput
 from heterobandits.web import COUNTED
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.store import Store
+    from heterobandits.campaigns.storage.store import Store
 
 DATABASE = "campaigns.db"
 PORT = 8765
@@ -74,10 +74,10 @@ def serve(
             database = str(Path(folder) / "demo.db")
         if workers > 1:  # which count their requests together, in files
             os.environ[COUNTED] = end.enter_context(TemporaryDirectory(prefix="heterobandits-"))
-        from heterobandits.campaigns.databases import name_of
-        from heterobandits.campaigns.store import Store
-        from heterobandits.web.access import VARIABLE, is_loopback, owner_of
-        from heterobandits.web.warming import load_kernels
+        from heterobandits.campaigns.storage.database import name_of
+        from heterobandits.campaigns.storage.store import Store
+        from heterobandits.web.auth import VARIABLE, is_loopback, owner_of
+        from heterobandits.web.warmup import load_kernels
 
         with Store(database) as store:  # and no connection crosses a fork
             note(
@@ -118,8 +118,8 @@ def serve(
 def demo_links(store: "Store") -> list[tuple[str, str]]:
     """A made-up half season in the database, and who else may look at it: whose a link is, and its token."""
     from heterobandits.campaigns import service
-    from heterobandits.campaigns.demo import PLANNER, begin_demo
-    from heterobandits.campaigns.log import Log, Request
+    from heterobandits.campaigns.files.demo import PLANNER, begin_demo
+    from heterobandits.campaigns.storage.repository import Log, Request
 
     log = Log(store)
     campaign = begin_demo(log)
@@ -136,8 +136,8 @@ def answer(place: socket.socket, database: str, owner_hash: str | None, demo: bo
     """Answer requests until a signal comes; those that have begun come to their end."""
     import uvicorn
 
-    from heterobandits.campaigns.log import Log
-    from heterobandits.campaigns.store import Store
+    from heterobandits.campaigns.storage.repository import Log
+    from heterobandits.campaigns.storage.store import Store
     from heterobandits.web.app import create_app
     from heterobandits.web.connections import Bounded, Limits
 

@@ -27,10 +27,10 @@ from heterobandits.cli.options import (
     stated_problem,
 )
 from heterobandits.errors import InvalidInput, shown
-from heterobandits.ranges import DEFAULT_DELTA
+from heterobandits.limits import DEFAULT_DELTA
 
 if TYPE_CHECKING:
-    from heterobandits.results import Results
+    from heterobandits.simulation.results import Results
 
 
 def simulate(
@@ -91,12 +91,13 @@ def simulate(
 
     Example: heterobandits simulate --problem covid --policy all --trials 500 --seed 7
     """
-    from heterobandits import simulation
-    from heterobandits.bounds import lower_bound
     from heterobandits.cli.progress import shown_progress
-    from heterobandits.files import writable
-    from heterobandits.policies import PAPER, forgetting
-    from heterobandits.policies import policy as catalogued
+    from heterobandits.inference.bounds import lower_bound
+    from heterobandits.output.files import writable
+    from heterobandits.policies.catalogue import PAPER
+    from heterobandits.policies.policy import forgetting
+    from heterobandits.policies.policy import policy as catalogued
+    from heterobandits.simulation import simulation
 
     stated, rounds, title = stated_problem(
         problem,
@@ -170,7 +171,7 @@ def rounds_or_anytime(text: str) -> int | Literal["anytime"]:
 
 def summary(results: "Results") -> dict[str, object]:
     """What `--format json` prints."""
-    from heterobandits.files import without_nan
+    from heterobandits.output.files import without_nan
 
     return {
         "problem": results.problem.to_dict(),

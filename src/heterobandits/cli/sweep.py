@@ -13,11 +13,11 @@ import typer
 from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption, a_folder
 
 if TYPE_CHECKING:
-    from heterobandits.sweeps.engines import Engine
+    from heterobandits.simulation.pool.runner import Progress
+    from heterobandits.simulation.pool.threads import Engine
     from heterobandits.sweeps.estimate import Estimate
-    from heterobandits.sweeps.runner import Progress
-    from heterobandits.sweeps.running import Swept
     from heterobandits.sweeps.spec import Spec
+    from heterobandits.sweeps.sweep import Swept
 
 FAILED = 1
 LINE_SECONDS = 60  # between lines of progress where there is no terminal
@@ -81,7 +81,7 @@ def sweep(
     Example: heterobandits sweep closing-question --output closing
     """
     from heterobandits.errors import InvalidInput, whole_number
-    from heterobandits.sweeps.running import sweep as run
+    from heterobandits.sweeps.sweep import sweep as run
 
     places = {
         "--threads": threads,
@@ -144,12 +144,12 @@ def engine_of(
     tls: "tuple[Path, Path, Path] | None",
 ) -> "Engine":
     """What the options ask to run on."""
-    from heterobandits.simulation import available_threads
-    from heterobandits.sweeps.engines import Threads
+    from heterobandits.simulation.pool.threads import Threads
+    from heterobandits.simulation.simulation import available_threads
 
     if scheduler is None and scheduler_file is None and local_workers is None:
         return Threads(available_threads() if threads is None else threads)
-    from heterobandits.sweeps.cluster import connect
+    from heterobandits.simulation.pool.dask_cluster import connect
 
     return connect(scheduler, scheduler_file, local_workers, note=note, tls=tls)
 
@@ -228,7 +228,7 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
     """What a sweep would come to."""
     from dataclasses import asdict
 
-    from heterobandits.simulation import available_threads
+    from heterobandits.simulation.simulation import available_threads
     from heterobandits.sweeps.estimate import estimate
 
     cores = threads or available_threads()
@@ -255,7 +255,7 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
 
 def estimate_lines(found: "Estimate", cores: int) -> Iterator[str]:
     """An estimate in words."""
-    from heterobandits.simulation import in_words
+    from heterobandits.simulation.simulation import in_words
 
     def span(values: tuple[Any, ...], shown: Callable[[float], str]) -> str:
         least, most = (shown(value) for value in values)
@@ -272,10 +272,10 @@ def estimate_lines(found: "Estimate", cores: int) -> Iterator[str]:
 
 def standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Of every policy, at how many points it is ahead or not, at the horizon; and how many trials points took."""
-    from heterobandits.results import geometric_mean
-    from heterobandits.sweeps.looks import VERDICTS
+    from heterobandits.simulation.results import geometric_mean
     from heterobandits.sweeps.reading import read_sweep
-    from heterobandits.sweeps.words import finite
+    from heterobandits.sweeps.report.text import finite
+    from heterobandits.sweeps.stopping import VERDICTS
 
     counted = ["sure", "failed", "played"]
     columns = ["point", "policy", "round", "horizon", "verdict", "ratio", "trials", *counted]
@@ -321,7 +321,7 @@ def print_standings(made: "Swept") -> None:
     from rich.table import Table
 
     from heterobandits.cli.terminal import show
-    from heterobandits.sweeps.words import times
+    from heterobandits.sweeps.report.text import times
 
     rows, trials = standings(made)
     table = Table(

@@ -10,7 +10,7 @@ import typer
 from heterobandits.cli.options import QuietOption, TableOrJson, a_folder
 
 if TYPE_CHECKING:
-    from heterobandits.sweeps.report import Report
+    from heterobandits.sweeps.report.page import Report
 
 
 def sweep_report(
@@ -41,7 +41,7 @@ def sweep_report(
 
     Example: heterobandits sweep-report plane --x sensitivities.spread --y arms_per_agent
     """
-    from heterobandits.sweeps.report import report
+    from heterobandits.sweeps.report.page import report
 
     def note(text: str) -> None:
         if not quiet:
@@ -62,7 +62,7 @@ def print_standings(made: "Report") -> None:
     from rich.text import Text
 
     from heterobandits.cli.terminal import show
-    from heterobandits.sweeps.words import times
+    from heterobandits.sweeps.report.text import times
 
     told = made.data
     table = Table(

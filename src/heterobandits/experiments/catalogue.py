@@ -6,9 +6,10 @@ table:robustness and table:robustness-regret, rankings its table:synthetic-resul
 
 from dataclasses import dataclass
 
-from heterobandits.domains import DOMAINS
-from heterobandits.policies import PAPER, Policy
-from heterobandits.problem import Problem
+from heterobandits.model.domains import DOMAINS
+from heterobandits.model.problem import Problem
+from heterobandits.policies.catalogue import PAPER
+from heterobandits.policies.policy import Policy
 
 FIGURE_TRIALS = 2000
 RANKING_HORIZON = 100_000

@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.bounds import log_term
 from heterobandits.experiments.catalogue import CASES, SYNTHETIC, Experiment
 from heterobandits.experiments.tables import (
     LEVEL,
@@ -24,10 +23,11 @@ from heterobandits.experiments.tables import (
     ratio_percent,
 )
 from heterobandits.experiments.theory import Theory
-from heterobandits.moments import reach
-from heterobandits.policies import PAPER
-from heterobandits.ranges import DEFAULT_DELTA
-from heterobandits.results import Results
+from heterobandits.inference.bounds import log_term
+from heterobandits.limits import DEFAULT_DELTA
+from heterobandits.policies.catalogue import PAPER
+from heterobandits.simulation.moments import reach
+from heterobandits.simulation.results import Results
 
 Verdict = Literal["pass", "fail", "unclear"]
 Finding = tuple[Verdict, str]

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from heterobandits.bounds import lower_bound
 from heterobandits.errors import InvalidInput, choice, listed, path_from, whole_number
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
@@ -28,13 +27,15 @@ from heterobandits.experiments.runs import (
     with_trials,
     write_table,
 )
-from heterobandits.experiments.tiny import QUICK_WORLDS, WORLDS, Distance, distances
-from heterobandits.files import writable, write_aside, writing_to
-from heterobandits.plots import is_long
-from heterobandits.policies import BEYOND, CATALOGUE, PAPER, Policy, checked_policies, policy
-from heterobandits.problem import Problem
+from heterobandits.experiments.tiny_worlds import QUICK_WORLDS, WORLDS, Distance, distances
+from heterobandits.inference.bounds import lower_bound
+from heterobandits.model.problem import Problem
+from heterobandits.output.files import writable, write_aside, writing_to
+from heterobandits.output.plots import is_long
+from heterobandits.policies.catalogue import BEYOND, PAPER
+from heterobandits.policies.policy import CATALOGUE, Policy, checked_policies, policy
 from heterobandits.provenance import machine, versions
-from heterobandits.results import Ratio, Results, failed_trials, geometric_mean
+from heterobandits.simulation.results import Ratio, Results, failed_trials, geometric_mean
 
 Group = Literal["settings", "domains", "random"]
 Verdict = Literal["ahead", "unclear", "behind"]

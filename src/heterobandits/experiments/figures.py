@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heterobandits import files
-from heterobandits.bounds import lower_bound, regret_bound
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.experiments.tiny import Distance, by_policy
-from heterobandits.plots import (
+from heterobandits.experiments.tiny_worlds import Distance, by_policy
+from heterobandits.inference.bounds import lower_bound, regret_bound
+from heterobandits.limits import DEFAULT_DELTA
+from heterobandits.output import files
+from heterobandits.output.plots import (
     LIMIT_STYLE,
     OTHER_COLOURS,
     add_legend,
@@ -18,8 +19,7 @@ from heterobandits.plots import (
     limit_label,
     style_of,
 )
-from heterobandits.ranges import DEFAULT_DELTA
-from heterobandits.results import Results
+from heterobandits.simulation.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from heterobandits.errors import (
     shown,
     whole_number,
 )
-from heterobandits.ranges import MOST
+from heterobandits.limits import MOST
 
 HOTEL, LOCATION, CLEANLINESS = 0, 3, 8
 CLEAN = 4.0

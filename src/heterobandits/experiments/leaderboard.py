@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from heterobandits.experiments.tiny import Distance, by_policy
-from heterobandits.pages import rendered
-from heterobandits.plots import style_of
-from heterobandits.policies import PAPER, RECOMMENDED, RECOMMENDED_FOR_HORIZON
-from heterobandits.results import geometric_mean
+from heterobandits.experiments.tiny_worlds import Distance, by_policy
+from heterobandits.output.pages import rendered
+from heterobandits.output.plots import style_of
+from heterobandits.policies.catalogue import PAPER, RECOMMENDED, RECOMMENDED_FOR_HORIZON
+from heterobandits.simulation.results import geometric_mean
 
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison, Row

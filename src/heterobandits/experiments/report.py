@@ -7,12 +7,12 @@ ours, and ends with what made it. What is our own alone stands under a heading t
 from collections.abc import Sequence
 from typing import Any
 
-from heterobandits.experiments import calibrating
+from heterobandits.experiments import calibration_study
 from heterobandits.experiments.claims import Judged
 from heterobandits.experiments.tables import Cell, Percent, Ranking
-from heterobandits.pages import rendered
-from heterobandits.plots import style_of
-from heterobandits.ranges import DEFAULT_DELTA
+from heterobandits.limits import DEFAULT_DELTA
+from heterobandits.output.pages import rendered
+from heterobandits.output.plots import style_of
 
 SENSITIVITIES = {
     "covid-over": "overestimated",
@@ -44,7 +44,7 @@ def render(
     figures: Sequence[tuple[str, str, str]],
     provenance: str,
     quick: bool,
-    calibrated: Sequence[calibrating.Row] = (),
+    calibrated: Sequence[calibration_study.Row] = (),
 ) -> str:
     """The whole page. `figures` are (title, caption, SVG text)."""
     return rendered(
@@ -114,7 +114,7 @@ def ranked(row: Ranking) -> dict[str, str]:
     }
 
 
-def calibration(rows: Sequence[calibrating.Row]) -> dict[str, Any]:
+def calibration(rows: Sequence[calibration_study.Row]) -> dict[str, Any]:
     """Our own table, as texts: a line for each planner, with a cell that spans all tests if it knows of none."""
     cells: dict[str, list[dict[str, str]]] = {}
     for row in rows:
@@ -132,18 +132,18 @@ def calibration(rows: Sequence[calibrating.Row]) -> dict[str, Any]:
             {"planner": planner, "cells": line, "span": len(sizes) // len(line)}
             for planner, line in cells.items()
         ],
-        "horizon": calibrating.COVID.horizon,
-        "every": calibrating.EVERY,
+        "horizon": calibration_study.COVID.horizon,
+        "every": calibration_study.EVERY,
         "allowed": f"{100 * DEFAULT_DELTA:g} %",
         "draws": rows[0].draws,
         "trials": rows[0].trials,
     }
 
 
-def calibration_line(rows: Sequence[calibrating.Row]) -> str:
+def calibration_line(rows: Sequence[calibration_study.Row]) -> str:
     """The same in a sentence: who plugs in what few and many tests say, beside who allows for what they do not."""
     regrets = {(row.planner, row.tests): row.regret for row in rows}
-    few, many = min(calibrating.SIZES), max(calibrating.SIZES)
+    few, many = min(calibration_study.SIZES), max(calibration_study.SIZES)
     parts = [
         f"{words}: {regrets['plugged in', tests]:.1f} plugged in, {regrets['calibrated', tests]:.1f} calibrated"
         for tests, words in ((few, f"with {few} tests of each agent"), (many, f"with {many}"))

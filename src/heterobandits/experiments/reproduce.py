@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from heterobandits.errors import listed, path_from, unknown, whole_number
-from heterobandits.experiments import calibrating, figures, report
+from heterobandits.experiments import calibration_study, figures, report
 from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
 from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
 from heterobandits.experiments.runs import Report, run_all, store_in, with_trials, write_table
@@ -25,17 +25,17 @@ from heterobandits.experiments.tables import (
     robustness_regret,
 )
 from heterobandits.experiments.theory import COVERAGE_TRIALS, Theory, check_theory
-from heterobandits.files import FIGURE_FORMATS, writable, write_aside, writing_to
-from heterobandits.policies import PAPER
+from heterobandits.output.files import FIGURE_FORMATS, writable, write_aside, writing_to
+from heterobandits.policies.catalogue import PAPER
 from heterobandits.provenance import machine, versions
-from heterobandits.results import Results
+from heterobandits.simulation.results import Results
 
 QUICK_TRIALS = 64
 QUICK_SHARE = 5  # of the long horizon of the rankings, a quick run plays one in so many rounds
 QUICK_COVERAGE = 500
 
 TABLES = ("robustness_regret", "robustness_percent", "synthetic_rankings")
-BEYOND = (calibrating.NAME,)  # tables of our own, with which nothing published is compared
+BEYOND = (calibration_study.NAME,)  # tables of our own, with which nothing published is compared
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "covid": ("covid",),
@@ -60,7 +60,7 @@ class Reproduction:
     seconds: float
     quick: bool
     folder: Path
-    calibrated: list[calibrating.Row] = field(default_factory=list)
+    calibrated: list[calibration_study.Row] = field(default_factory=list)
 
     @property
     def contradicted(self) -> bool:
@@ -114,7 +114,7 @@ def has_robustness(experiments: Sequence[Experiment]) -> bool:
 def chosen_policies(only: Sequence[str], long: bool) -> tuple[str, ...]:
     """The policies that these groups or names need."""
     robust = has_robustness(chosen_experiments(only, long))
-    return (*PAPER, *calibrating.POLICIES) if robust else PAPER
+    return (*PAPER, *calibration_study.POLICIES) if robust else PAPER
 
 
 def reproduce(
@@ -159,10 +159,10 @@ def reproduce(
         ]
     writable(folder)
     store = store_in(folder, resume, note)
-    study = calibrating.Study.of(trials, seed) if has_robustness(experiments) else None
-    others = [] if study is None else [calibrating.work(study)]
+    study = calibration_study.Study.of(trials, seed) if has_robustness(experiments) else None
+    others = [] if study is None else [calibration_study.work(study)]
     results, _, rest = run_all(experiments, seed, store, show, others)
-    calibrated = [] if study is None else calibrating.rows_of(study, rest[0])
+    calibrated = [] if study is None else calibration_study.rows_of(study, rest[0])
     show("checking the theory", 1.0)
     theory = {
         e.name: check_theory(

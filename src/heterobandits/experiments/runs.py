@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heterobandits.engine import compile_kernels
 from heterobandits.errors import InvalidInput, whole_number
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.files import write_aside
-from heterobandits.policies import checked_policies
-from heterobandits.ranges import MOST_ADDRESS
-from heterobandits.results import Results
-from heterobandits.simulation import available_threads, check_memory
-from heterobandits.sweeps.engines import Failure, Threads
-from heterobandits.sweeps.looks import Parts, count, doubled, parts, wanted
-from heterobandits.sweeps.points import Piece, Point, Row, Trials
-from heterobandits.sweeps.runner import Fixed, Job, Progress, Runner
-from heterobandits.sweeps.store import Store
+from heterobandits.limits import MOST_ADDRESS
+from heterobandits.output.files import write_aside
+from heterobandits.policies.policy import checked_policies
+from heterobandits.simulation.engine import compile_kernels
+from heterobandits.simulation.pool.pieces import Piece, Point, Row, Trials
+from heterobandits.simulation.pool.runner import Fixed, Job, Progress, Runner
+from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.threads import Failure, Threads
+from heterobandits.simulation.results import Results
+from heterobandits.simulation.simulation import available_threads, check_memory
+from heterobandits.sweeps.stopping import Parts, count, doubled, parts, wanted
 
 EVEN_CHECKPOINTS = 50
 EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axis too

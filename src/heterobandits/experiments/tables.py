@@ -20,7 +20,7 @@ from heterobandits.experiments.catalogue import (
     SYNTHETIC,
     Experiment,
 )
-from heterobandits.results import Results
+from heterobandits.simulation.results import Results
 
 Floats = npt.NDArray[np.float64]
 

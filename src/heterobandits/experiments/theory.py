@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from heterobandits.bounds import ln_G
-from heterobandits.engine import Learning, World
-from heterobandits.policies import policy
-from heterobandits.problem import Problem
-from heterobandits.promises import BANDS, Coverage, coverage
+from heterobandits.inference.bounds import ln_G
+from heterobandits.model.problem import Problem
+from heterobandits.policies.policy import policy
+from heterobandits.simulation.coverage import BANDS, Coverage, coverage
+from heterobandits.simulation.engine import Learning, World
 
 COVERAGE_TRIALS = 10_000
 COVERAGE_HORIZON = 300

@@ -1,1 +1,1 @@
-"""Many points at once: problems, policies and horizons, kept shard by shard, on threads or a cluster."""
+"""Studies of many points: what a file asks for, how many trials are enough, the tables that come out."""

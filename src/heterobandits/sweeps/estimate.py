@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from heterobandits import engine
-from heterobandits.engine import compile_kernels
-from heterobandits.sweeps.looks import Looked, least_and_most
-from heterobandits.sweeps.points import Trials
-from heterobandits.sweeps.running import SHARDS, known_of, point_of
+from heterobandits.simulation import engine
+from heterobandits.simulation.engine import compile_kernels
+from heterobandits.simulation.pool.pieces import Trials
+from heterobandits.simulation.pool.shards import Store
 from heterobandits.sweeps.spec import Spec, Stopping
-from heterobandits.sweeps.store import Store
+from heterobandits.sweeps.stopping import Looked, least_and_most
+from heterobandits.sweeps.sweep import SHARDS, known_of, point_of
 from heterobandits.sweeps.tables import Tables
 
 SAMPLED = 24  # points at most

@@ -13,16 +13,16 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from heterobandits.domains import domain
-from heterobandits.drift import KINDS
 from heterobandits.errors import (
     InvalidInput,
     real_number,
     shown,
     whole_number,
 )
-from heterobandits.problem import Problem
-from heterobandits.ranges import MOST, MOST_ADDRESS, MOST_TESTS
+from heterobandits.limits import MOST, MOST_ADDRESS, MOST_TESTS
+from heterobandits.model.domains import domain
+from heterobandits.model.drift import KINDS
+from heterobandits.model.problem import Problem
 
 Scalar = int | float | str
 Check = Callable[[Any, str], Any]  # a value and its place -> the value, if it is allowed there

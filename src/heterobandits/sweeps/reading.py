@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from heterobandits.errors import InvalidInput, choice, listed, path_from, unknown
-from heterobandits.sweeps.parquet import Parquet
+from heterobandits.output.parquet import Parquet
 from heterobandits.sweeps.tables import FORMAT, MARK
 
 if TYPE_CHECKING:

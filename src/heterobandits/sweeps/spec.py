@@ -22,24 +22,24 @@ from typing import Any, Self
 import numpy as np
 
 from heterobandits.core.randomness import WORD_SIZE, round_words
-from heterobandits.domains import domain
 from heterobandits.errors import (
     InvalidInput,
     path_from,
     shown,
 )
-from heterobandits.policies import Policy
-from heterobandits.problem import Problem
-from heterobandits.ranges import MOST_ADDRESS
-from heterobandits.simulation import checkpoint_rounds, horizon_from
-from heterobandits.sweeps.laws import Scalar, problem_of
-from heterobandits.sweeps.parsing import (
+from heterobandits.limits import MOST_ADDRESS
+from heterobandits.model.domains import domain
+from heterobandits.model.problem import Problem
+from heterobandits.policies.policy import Policy
+from heterobandits.simulation.simulation import checkpoint_rounds, horizon_from
+from heterobandits.sweeps.grammar import (
     Interval,
     Stopping,
     Values,
     searched_first,
     specified,
 )
+from heterobandits.sweeps.laws import Scalar, problem_of
 
 MOST_MADE = 20_000  # points that are all tried before a run: a second or two
 MOST_CHECKED = 1000  # values of an axis that are tried before a run

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from heterobandits import moments
-from heterobandits.files import write_aside
-from heterobandits.sweeps.looks import VERDICTS, Stopped, Totals, levels, log_widths, verdicts
-from heterobandits.sweeps.parquet import Parquet
-from heterobandits.sweeps.parsing import Interval
-from heterobandits.sweeps.points import canonical, digest, made_with
+from heterobandits.output.files import write_aside
+from heterobandits.output.parquet import Parquet
+from heterobandits.simulation import moments
+from heterobandits.simulation.pool.pieces import canonical, digest, made_with
+from heterobandits.sweeps.grammar import Interval
 from heterobandits.sweeps.spec import Chosen, Spec
+from heterobandits.sweeps.stopping import VERDICTS, Stopped, Totals, levels, log_widths, verdicts
 
 FORMAT = 2
 MARK = b"heterobandits_sweep"

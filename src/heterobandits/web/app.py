@@ -14,34 +14,19 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 
-from heterobandits.campaigns.log import Log
+from heterobandits.campaigns.storage.repository import Log
 from heterobandits.provenance import version
-from heterobandits.web import (
-    routes_campaigns,
-    routes_knowledge,
-    routes_links,
-    routes_rounds,
-    routes_server,
-)
-from heterobandits.web.access import ALLOWED, ANYONE, Gate, Slowing
+from heterobandits.web.api import campaigns, knowledge, links, rounds, server
+from heterobandits.web.auth import ALLOWED, ANYONE, Gate, Slowing
 from heterobandits.web.budgets import Budgets
-from heterobandits.web.computing import QUICK, Places
+from heterobandits.web.errors import KINDS, MEDIA, ProblemDetails
 from heterobandits.web.metrics import Counted, Metrics
-from heterobandits.web.problems import KINDS, MEDIA, ProblemDetails
-from heterobandits.web.site import (
-    ahead,
-    entering,
-    knowing,
-    making,
-    managing,
-    planning,
-    proving,
-    reporting,
-)
-from heterobandits.web.site.paging import handle_errors
+from heterobandits.web.pages import ahead, history, home, known, new_campaign, plan, report, team
+from heterobandits.web.pages.base import handle_errors
+from heterobandits.web.turns import QUICK, Places
 
-ROUTERS = (routes_server, routes_campaigns, routes_rounds, routes_knowledge, routes_links)
-PAGES = (entering, making, knowing, planning, reporting, ahead, proving, managing)
+ROUTERS = (server, campaigns, rounds, knowledge, links)
+PAGES = (home, new_campaign, known, plan, report, ahead, history, team)
 THREADS = 2 * QUICK  # that answer requests: so many compute, and so many look meanwhile who asks
 SWITCH = (
     0.0002  # seconds after which a thread gives way to another: a request changes threads often
@@ -144,8 +129,8 @@ def describe(method: str, path: str, operation: dict[str, Any]) -> None:
     operation["security"] = [{"link": []}]
     responses, parameters = operation["responses"], operation.setdefault("parameters", [])
     for kind in KINDS:
-        known = {"description": kind.title, "content": PROBLEM}
-        responses.setdefault(str(kind.status), known)
+        described = {"description": kind.title, "content": PROBLEM}
+        responses.setdefault(str(kind.status), described)
     if "{campaign}" in path:  # the guard reads it, before the route does its work
         parameters.insert(0, CAMPAIGN)
     if method != "GET":

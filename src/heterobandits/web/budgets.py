@@ -11,7 +11,7 @@ from fastapi import Request
 
 from heterobandits.campaigns.events import SERVER
 from heterobandits.campaigns.state import State
-from heterobandits.web.problems import TooMany
+from heterobandits.web.errors import TooMany
 
 HOUR = 3600.0  # seconds
 LEAST = 600  # writes of a reporter's link in an hour

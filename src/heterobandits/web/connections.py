@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from heterobandits.web.access import BODIES
+from heterobandits.web.auth import BODIES
 
 HELD = 65_536  # bytes of an answer that the system takes at once
 

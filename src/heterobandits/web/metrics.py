@@ -9,8 +9,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from heterobandits.web import COUNTED
-from heterobandits.web.guard import ROUTE
-from heterobandits.web.problems import NOT_GUESSED
+from heterobandits.web.errors import NOT_GUESSED
+from heterobandits.web.requests import ROUTE
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")

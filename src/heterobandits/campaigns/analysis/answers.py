@@ -1,0 +1,509 @@
+"""What a campaign can say of its arms: estimates with intervals and ranks, and answers in words with their confidence.
+
+All numbers are of the tables that the policy looks at   docs/campaigns-answers.md
+"""
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.campaigns.rounds import Round
+from heterobandits.campaigns.state import State
+from heterobandits.inference.change_points import Change, change, team_threshold
+from heterobandits.inference.intervals import (
+    MOST_RANKED,
+    Posteriors,
+    Ranking,
+    exactly_known,
+    order_of,
+    order_threshold,
+    posterior_intervals,
+)
+from heterobandits.model.team import Team
+from heterobandits.planner import knowledge
+from heterobandits.planner.plans import change_text, counted
+from heterobandits.policies.policy import NEEDS
+
+Counts = npt.NDArray[np.int32]
+
+MOST_VISITS = 1_000_000  # to come, that are looked ahead to
+MOST_TOLD = 8  # arms in a sentence
+SAME_FIND = (
+    "if they may find the same thing, their outcomes are not independent, and what is certain of it fails more often "
+    "than is said"
+)
+# Of states, which do not change: many people look at the same one.
+RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()
+CHANGES: dict[object, Change] = {}  # by all that they follow from
+MOST_CHANGES = 10_000
+CHANGED: "WeakKeyDictionary[State, list[Changed]]" = WeakKeyDictionary()
+ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is known of an arm.
+
+    Attributes
+    ----------
+    estimate, lower, upper
+        The posterior mean, and an interval that holds with the policy's confidence.
+    best_rank, worst_rank
+        The best and the worst rank it can have among all arms, counted from 1.
+    pulls, successes, visits
+        All that was ever reported of it, whatever the policy has forgotten.
+    by_agent
+        The pulls by number of the agent, of those who made any.
+    changed
+        Whether it has changed, and the policy recalls what was seen before: then its interval and its rank are open.
+    """
+
+    arm: int
+    name: str
+    retired: bool
+    estimate: float
+    lower: float
+    upper: float
+    best_rank: int
+    worst_rank: int
+    pulls: int
+    successes: int
+    visits: int
+    by_agent: dict[int, int]
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Changed:
+    """An arm that has changed: the last round before that, most likely, and the posterior means before and since."""
+
+    arm: int
+    after: int
+    before: float
+    since: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What is certain of the arms that are not retired, and what is not known yet.
+
+    Arms that are left out, as `left_out` has them, are in `changed` alone.
+
+    Attributes
+    ----------
+    confidence
+        All that is said of the order is right with this probability, and so is all that is said of changes, and of intervals.
+    best
+        The arm that certainly is the best, if it is known.
+    above
+        Arms that are certainly above others, without what follows from two of these.
+    candidates
+        The arms that may still be the best.
+    visits_needed
+        About how many further visits it takes to know the best, as `visits_needed` counts them; None if it is known,
+        if that is more than `MOST_VISITS`, if some of them were never visited, or if the policy forgets.
+    changed
+        The arms that have changed.
+    sentences
+        All of it in words, the most important first.
+    """
+
+    confidence: float
+    best: int | None
+    above: list[tuple[int, int]]
+    candidates: list[int]
+    visits_needed: int | None
+    changed: list[Changed]
+    sentences: list[str]
+
+
+def estimates(state: State) -> list[Estimate]:
+    """What is known of every arm, in the order of the arms."""
+    means = Posteriors.of(state.team, *state.knowledge.tables).mean
+    known = posterior_intervals(state.team, *compared_tables(state), state.policy.delta)
+    order, left = ranked(state), left_out(state)
+    arms = len(state.arms)
+    first = np.ones(arms, int) if order is None else order.best
+    last = np.full(arms, arms) if order is None else order.worst
+    by_agent = np.zeros((len(state.agents), arms), np.int64)
+    np.add.at(by_agent, [row.agent for row in state.rows], state.pulls)
+    visits = visits_of(state)
+    return [
+        Estimate(
+            arm=n,
+            name=arm.name,
+            retired=arm.retired,
+            estimate=float(means[n]),
+            lower=float(known.lower[n]),
+            upper=float(known.upper[n]),
+            best_rank=int(first[n]),
+            worst_rank=int(last[n]),
+            pulls=int(by_agent[:, n].sum()),
+            successes=int(state.successes[:, n].sum()),
+            visits=visits[n],
+            by_agent={int(a): int(by_agent[a, n]) for a in by_agent[:, n].nonzero()[0]},
+            changed=n in left,
+        )
+        for n, arm in enumerate(state.arms)
+    ]
+
+
+def ranked(state: State) -> Ranking | None:
+    """What is certain of the order of all arms; None if they are too many for a table of pairs."""
+    if len(state.arms) > MOST_RANKED:
+        return None
+    if state not in RANKED:  # a table of pairs takes seconds if there are hundreds of arms
+        RANKED[state] = order_of(state.team, *compared_tables(state), state.policy.delta)
+    return RANKED[state]
+
+
+def compared_tables(state: State) -> tuple[knowledge.Table, knowledge.Table]:
+    """The tables that intervals and the order are of: what is left out counts as never seen."""
+    return knowledge.unseen(state.knowledge.tables, left_out(state))
+
+
+def left_out(state: State) -> list[int]:
+    """The arms that have changed, most likely, since the first visit to them that the policy recalls.
+
+    What a policy with a window has seen since it began may be of one mean again, unless its visits say otherwise; others recall
+    something of every visit.
+    """
+    begun = len(state.rounds) - state.policy.window if state.policy.window else -1
+    left = [one.arm for one in changed(state) if one.after > begun]
+    again = [one.arm for one in changed(state) if one.after <= begun]
+    needed = team_threshold(state.team, len(state.arms), state.policy.delta)
+    for arm, (numbers, *tables) in tables_of_visits(state, again).items() if again else ():
+        pulls, successes = (table[:, np.array(numbers) > begun] for table in tables)
+        if change_of(state.team, pulls, successes, state.policy.delta).evidence >= needed:
+            left.append(arm)
+    return sorted(left)
+
+
+def mixed_text(state: State) -> str:
+    """That plans and projections go by arms that have changed as if they had not, in words; nothing if there are none."""
+    left = [n for n in left_out(state) if not state.arms[n].retired]
+    if not left:
+        return ""
+    has, it = ("has", "it") if len(left) == 1 else ("have", "them")
+    return (
+        f"{listing(state, left, 'and')} {has} changed: here, as in plans, what was seen of {it} before and since counts as of "
+        "one mean."
+    )
+
+
+def visits_of(state: State) -> list[int]:
+    """How many visits to each arm have an outcome."""
+    counts = [0] * len(state.arms)
+    for round in state.rounds:
+        for (_, arm), told in round.told.items():
+            counts[arm] += told.counts is not None
+    return counts
+
+
+def answers(state: State) -> Answers:
+    """What can be said of the arms that are not retired."""
+    if state not in ANSWERED:
+        ANSWERED[state] = answered(state)
+    return ANSWERED[state]
+
+
+def answered(state: State) -> Answers:
+    """The same, worked out."""
+    left = left_out(state)
+    here = [n for n, arm in enumerate(state.arms) if not arm.retired and n not in left]
+    order = ranked(state)
+    candidates, pairs = here, []
+    if order is not None:
+        above = order.above[np.ix_(here, here)]
+        candidates = [n for n, higher in zip(here, above.T, strict=True) if not higher.any()]
+        through = above.astype(np.float32)  # products of floats are fast, and these are counts
+        steps = above & ~(through @ through > 0)
+        pairs = [(here[i], here[j]) for i, j in zip(*steps.nonzero(), strict=True)]
+    others_left = any(not state.arms[n].retired for n in left)
+    alone = len(here) == 1 and others_left  # of those that are left out nothing is known
+    best = candidates[0] if len(candidates) == 1 and not alone else None
+    needed = None
+    if len(candidates) > 1 and order is not None and not state.policy.forgets:
+        needed = None if unseen(state, candidates) else visits_needed(state, candidates)
+    alarms = [one for one in changed(state) if not state.arms[one.arm].retired]
+    known = Answers(confidence(state), best, pairs, candidates, needed, alarms, [])
+    known.sentences.extend(in_words(state, known))
+    return known
+
+
+def confidence(state: State) -> float:
+    """With which probability, at least, all that was ever said of intervals, of the order or of changes is right.
+
+    1 - delta, less what those who came later may fail with: delta is shared among the pairs of arms, and its half among the agents
+    that are calibrated, that there are at a time   docs/campaigns-answers.md
+    """
+    delta, spent = state.policy.delta, 0.0
+    calibrated = [
+        row.since
+        for row in state.rows
+        for trial in (row.reports.calibration, row.reports.false_positive_calibration)
+        if trial is not None
+    ]
+    arms = [arm.since for arm in state.arms]
+    pairs = had = 0
+    for number in sorted({*arms, *calibrated}):
+        count = max(1, math.comb(sum(since <= number for since in arms), 2))
+        known = sum(since <= number for since in calibrated)
+        spent += (0.5 * delta if known else delta) * (1.0 - pairs / count)
+        spent += 0.5 * delta * (1.0 - had / known) if known else 0.0
+        pairs, had = count, known
+    return max(0.0, 1.0 - spent)
+
+
+def unseen(state: State, arms: Sequence[int]) -> list[int]:
+    """Those of which no outcome was ever reported."""
+    return [n for n in arms if not state.pulls[:, n].any()]
+
+
+def visits_needed(state: State, contested: Sequence[int]) -> int | None:
+    """About how many further visits it takes until the best of these arms is known; None if over `MOST_VISITS`.
+
+    The least number n of visits, dealt evenly to the contested arms, after which the arm with the highest estimate has enough
+    evidence to be above each of the others; if each agent that is not retired makes the same share of the visits to every
+    arm, with the tests it makes in a visit, and what they find is what the estimates expect, fractions of a success included.
+    It is found by doubling and bisection, which is right as long as the evidence grows with the visits.
+    """
+    team, delta = state.team, state.policy.delta
+    pulls, successes = (t[:, list(contested)].astype(np.float64) for t in state.knowledge.tables)
+    mean = Posteriors.of(team, pulls, successes).mean
+    going = [agent.row for agent in state.agents if not agent.retired]
+    tests = np.zeros((len(team), 1))
+    tests[going, 0] = np.array(team.tests)[going] / len(going)
+    found = tests * (team.offset[:, None] + team.slope[:, None] * mean)
+    others = np.delete(np.arange(len(contested)), mean.argmax())
+    first = np.full(len(others), mean.argmax())
+
+    def is_known(visits: int) -> bool:
+        each = visits / len(contested)
+        tables = (pulls + each * tests, successes + each * found)
+        known, share = exactly_known(team, *tables, delta)
+        needed = order_threshold(len(state.arms), share)
+        return bool((known.evidence(first, others) >= needed).all())
+
+    if not is_known(MOST_VISITS):
+        return None
+    enough = 1
+    while not is_known(enough):
+        enough = min(2 * enough, MOST_VISITS)
+    few = enough // 2
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if is_known(middle) else (middle, enough)
+    return enough
+
+
+def changed(state: State) -> list[Changed]:
+    """The arms that have changed, each from its visits in the order of the rounds."""
+    if state not in CHANGED:
+        seen = [n for n in range(len(state.arms)) if state.pulls[:, n].any()]
+        needed = team_threshold(state.team, len(state.arms), state.policy.delta)
+        made = []
+        for arm, (numbers, pulls, successes) in tables_of_visits(state, seen).items():
+            found = change_of(state.team, pulls, successes, state.policy.delta)
+            if found.evidence >= needed:
+                made.append(Changed(arm, numbers[found.visits], found.before, found.since))
+        CHANGED[state] = made
+    return CHANGED[state]
+
+
+def change_of(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
+    """What is known of a change of one arm; a report changes one of them, and so the others are not worked out again."""
+    told = hashlib.blake2b(pulls.tobytes())
+    told.update(successes.tobytes())
+    key = (team, pulls.shape, told.digest(), delta)
+    found = CHANGES.get(key)
+    if found is None:
+        found = CHANGES[key] = change(team, pulls, successes, delta)
+        while len(CHANGES) > MOST_CHANGES:
+            CHANGES.pop(next(iter(CHANGES)), None)
+    return found
+
+
+def tables_of_visits(
+    state: State, arms: Sequence[int]
+) -> dict[int, tuple[list[int], Counts, Counts]]:
+    """By arm the rounds in which it was visited, after a 0 for the beginning, and their tables: rows of the team by rounds.
+
+    A visit without an outcome is of zeros.
+    """
+    numbers: dict[int, list[int]] = {arm: [0] for arm in arms}
+    cells: dict[int, list[tuple[int, int, int, int]]] = {arm: [] for arm in arms}
+    for round in state.rounds:
+        for arm in {arm for _, arm in round.sent} & numbers.keys():
+            numbers[arm].append(round.number)
+        for visit in state.visits(round):
+            if visit.arm in cells:
+                column = len(numbers[visit.arm]) - 1
+                cells[visit.arm].append((visit.agent, column, visit.tests, visit.successes))
+    made = {}
+    for arm in arms:
+        tables = np.zeros((2, len(state.rows), len(numbers[arm])), np.int32)
+        rows, columns, tests, found = np.array(cells[arm], np.int32).reshape(-1, 4).T
+        for table, counts in zip(tables, (tests, found), strict=True):
+            np.add.at(table, (rows, columns), counts)
+        made[arm] = (numbers[arm], tables[0], tables[1])
+    return made
+
+
+def in_words(state: State, known: Answers) -> list[str]:
+    """Sentences that say it, the most important first."""
+    sure = f"with {percent(known.confidence)} % confidence"
+    sentences = [
+        f"{change_text(state.arms[one.arm].name, one.after, one.before, one.since)} ({sure})."
+        for one in known.changed
+    ]
+    left = [n for n in left_out(state) if not state.arms[n].retired]
+    if left:
+        sentences.append(
+            f"What follows leaves out {listing(state, left, 'and')}: what was seen of {'it' if len(left) == 1 else 'them'} "
+            "before and since is not of one mean."
+        )
+    if not state.pulls.any():
+        return [*sentences, "Nothing is known yet: no outcome has been reported."]
+    sentences += [*of_the_best(state, known, sure), *of_the_order(state, known, sure)]
+    never = unseen(state, known.candidates)
+    if never:
+        sentences.append(f"Nothing is known of {listing(state, never, 'and')} yet.")
+    for arm, numbers in shared(state).items():
+        if not state.arms[arm].retired:
+            sentences.append(
+                f"Agents were together at {state.arms[arm].name} in {rounds_text(numbers)}: {SAME_FIND}."
+            )
+    if any(sure in sentence for sentence in sentences):
+        sentences.append(what_it_needs(state))
+    return sentences
+
+
+def shared(state: State) -> dict[int, list[int]]:
+    """By arm the rounds in which outcomes of several agents count."""
+    found: dict[int, list[int]] = {}
+    for round in state.rounds:
+        arms = Counter(arm for (_, arm), told in round.told.items() if told.counts is not None)
+        for arm in sorted(arm for arm, agents in arms.items() if agents > 1):
+            found.setdefault(arm, []).append(round.number)
+    return found
+
+
+def together(state: State, round: Round) -> list[str]:
+    """A warning for each arm that a round sends several agents to."""
+    arms: dict[int, list[str]] = {}
+    for agent, arm in round.sent:
+        arms.setdefault(arm, []).append(state.agents[agent].name)
+    return [
+        f"{', '.join(names[:-1])} and {names[-1]} are {'both' if len(names) == 2 else 'all'} sent to "
+        f"{state.arms[arm].name} in round {round.number}: {SAME_FIND}."
+        for arm, names in arms.items()
+        if len(names) > 1
+    ]
+
+
+def rounds_text(numbers: Sequence[int]) -> str:
+    """Rounds by their numbers, as people list them.
+
+    >>> rounds_text([3]), rounds_text([3, 5]), rounds_text(range(1, 12))
+    ('round 3', 'rounds 3 and 5', 'rounds 1, 2, 3, 4, 5, 6, 7, 8 and 3 more')
+    """
+    names = [f"{number}" for number in numbers[:MOST_TOLD]]
+    if len(numbers) == 1:
+        return f"round {names[0]}"
+    if len(numbers) > MOST_TOLD:
+        names.append(f"{len(numbers) - MOST_TOLD:,} more")
+    return f"rounds {', '.join(names[:-1])} and {names[-1]}"
+
+
+def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
+    """Which arm is the best, or which may be and how many visits would tell."""
+    left = left_out(state)
+    arms = sum(not arm.retired and n not in left for n, arm in enumerate(state.arms))
+    other = "other " if left else ""
+    if not arms:
+        return []
+    if arms == 1:
+        return [f"{state.arms[known.candidates[0]].name} is the only {other}arm."]
+    if known.best is not None:
+        name = state.arms[known.best].name
+        return [f"{name} is certainly the best of the {arms} {other}arms ({sure})."]
+    if len(state.arms) > MOST_RANKED:
+        return [f"The order of {arms:,} arms is not worked out: of up to {MOST_RANKED:,} it is."]
+    places = listing(state, known.candidates, "or")
+    if len(known.candidates) == arms:
+        sentences = [
+            f"The best {other}arm is not known yet: it may be any of the {arms}, {places}."
+        ]
+    else:
+        sentences = [
+            f"The best {other}arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
+        ]
+    if known.visits_needed is not None:
+        visits = counted(known.visits_needed, "more visit")
+        sentences.append(
+            f"About {visits} would tell, dealt evenly to these arms, if the estimates are right."
+        )
+    elif unseen(state, known.candidates):
+        pass  # what is not known of them says nothing of how many visits it takes
+    elif state.policy.forgets:
+        sentences.append(
+            f"How many visits would tell is not said: {state.policy.name} forgets while they are made."
+        )
+    else:
+        sentences.append(
+            f"Even {MOST_VISITS:,} more visits would not tell, if the estimates are right: the highest are too close"
+            f"{' for agents that are only calibrated' if state.team.is_calibrated else ''}."
+        )
+    return sentences
+
+
+def of_the_order(state: State, known: Answers, sure: str) -> list[str]:
+    """Which arms are above which, a sentence for each that is above some."""
+    below: dict[int, list[int]] = {}
+    for high, low in known.above:
+        below.setdefault(high, []).append(low)
+    return [
+        f"{state.arms[high].name} is certainly above {listing(state, lower, 'and')} ({sure})."
+        for high, lower in below.items()
+    ]
+
+
+def what_it_needs(state: State) -> str:
+    """What all that is certain assumes."""
+    return (
+        f"What is certain holds {when_it_holds(state)}; it needs that {NEEDS}, and that outcomes of different arms in one "
+        "round are independent given the past."
+    )
+
+
+def when_it_holds(state: State) -> str:
+    """In which rounds what is certain holds together."""
+    if state.policy.forgets:
+        return f"for this round, not for all at once, as {state.policy.name} forgets"
+    return "in all rounds at once"
+
+
+def percent(confidence: float) -> str:
+    """A probability in percent, never more than it is.
+
+    >>> percent(0.95), percent(1 - 0.05 * (1 + 2 / 3)), percent(0.9999)
+    ('95', '91.6', '99.99')
+    """
+    digits = 1 if confidence < 0.999 else 4
+    return f"{math.floor(100 * confidence * 10**digits + 1e-6) / 10**digits:g}"
+
+
+def listing(state: State, arms: Sequence[int], word: str) -> str:
+    """The names of arms as people list them."""
+    names = [state.arms[n].name for n in arms[:MOST_TOLD]]
+    more = len(arms) - len(names)
+    if more:
+        names.append(f"{more:,} more")
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"

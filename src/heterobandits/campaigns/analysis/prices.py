@@ -1,0 +1,154 @@
+"""What the constraints of a round cost, in expected detections   docs/campaigns-answers.md
+
+    weight[a, n]   tests_a s_a mean_n: the detections expected of agent a on arm n, with the posterior mean of the arm
+    expected(C)    the sum of weights of the plan under the circumstances C
+    best(C)        the greatest sum of weights of an assignment under C; somebody may stay home
+    lost(c)        expected(C without c) - expected(C), for a constraint c of C
+
+A detection is a true one: false alarms do not count. A plan explores, too: where it would explore more with a constraint less,
+what is lost is negative.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.campaigns.plan_events import arguments, plan_of
+from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.state import State
+from heterobandits.inference.intervals import Posteriors
+from heterobandits.planner import planning
+from heterobandits.planner.matching import allowed_pairs
+
+Floats = npt.NDArray[np.float64]
+Kind = Literal["absent", "closed", "forbidden", "forced"]
+
+LEAST_SAID = 0.001  # detections that are said as a number
+ROUNDING = 1e-12  # of what is expected at best: sums that differ by less are equal
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a constraint costs: the agent, the arm or both that it is about, and the detections that the plan loses by it.
+
+    They are below 0 where the plan without it would make fewer, and 0 where there would be none.
+    """
+
+    kind: Kind
+    agent: int | None
+    arm: int | None
+    lost: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The detections expected of a round.
+
+    Attributes
+    ----------
+    expected
+        Those of the plan, which explores, too.
+    best
+        The most that any assignment under the circumstances is expected to make.
+    constraints
+        What each costs, the dearest first. What two cost together may be more or less than the sum.
+    """
+
+    expected: float
+    best: float
+    constraints: list[Price]
+
+
+def prices(state: State, given: Given) -> Prices:
+    """What the next round is expected to detect under these circumstances, and what each of them costs."""
+    weights = weights_of(state)
+    some = constraints(state, given)
+    expected = expectation(weights, enumerate(plan_of(state, given).assignment))
+    best = most(state, given, weights)
+    others = (state.circumstances(without) for *_, without in some)
+    found = []
+    for (kind, agent, arm, _), sent in zip(
+        some, planning.assignments(*arguments(state), others), strict=True
+    ):
+        more = 0.0 if sent is None else expectation(weights, sent.items()) - expected
+        lost = more if abs(more) > ROUNDING * best else 0.0
+        found.append(Price(kind, agent, arm, lost, text_of(state, kind, agent, arm, lost)))
+    found.sort(key=lambda price: -price.lost)
+    return Prices(expected, best, found)
+
+
+def expectation(weights: Floats, pairs: Iterable[tuple[int, int | None]]) -> float:
+    """The detections expected of these visits."""
+    return float(sum(weights[row, arm] for row, arm in pairs if arm is not None))
+
+
+def weights_of(state: State) -> Floats:
+    """The detections expected of a visit, rows of the team by arms."""
+    mean = Posteriors.of(state.team, *state.knowledge.tables).mean
+    return np.asarray(state.team.worth[:, None] * mean)
+
+
+def most(state: State, given: Given, weights: Floats) -> float:
+    """The greatest sum of weights of an assignment under these circumstances."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, arms = weights.shape
+    allowed = allowed_pairs(rows, arms, state.circumstances(given))
+    value = np.where(allowed, weights, 0.0)  # a pair that is not allowed: the agent stays home
+    return float(value[linear_sum_assignment(value, maximize=True)].sum())
+
+
+def constraints(state: State, given: Given) -> list[tuple[Kind, int | None, int | None, Given]]:
+    """The constraints of a round, each with the circumstances without it; who or what is retired has none."""
+
+    def here(agent: int | None, arm: int | None) -> bool:
+        gone = agent is not None and state.agents[agent].retired
+        return not gone and not (arm is not None and state.arms[arm].retired)
+
+    made: list[tuple[Kind, int | None, int | None, Given]] = [
+        ("absent", a, None, replace(given, absent=given.absent - {a})) for a in sorted(given.absent)
+    ]
+    made += [
+        ("closed", None, n, replace(given, closed=given.closed - {n})) for n in sorted(given.closed)
+    ]
+    made += [
+        ("forbidden", *pair, replace(given, forbidden=given.forbidden - {pair}))
+        for pair in sorted(given.forbidden)
+    ]
+    made += [
+        ("forced", *pair, replace(given, forced=given.forced - {pair}))
+        for pair in sorted(given.forced)
+    ]
+    return [item for item in made if here(item[1], item[2])]
+
+
+def text_of(state: State, kind: Kind, agent: int | None, arm: int | None, lost: float) -> str:
+    """What it costs, in words."""
+    who = "" if agent is None else state.agents[agent].name
+    place = "" if arm is None else state.arms[arm].name
+    what = {
+        "absent": f"{who} is absent",
+        "closed": f"{place} is closed",
+        "forbidden": f"{who} may not go to {place}",
+        "forced": f"{who} must go to {place}",
+    }
+    more = f": the plan without it is worth {amount_of(-lost)} less" if lost < 0 else ""
+    return f"That {what[kind]} costs {amount_of(max(lost, 0.0))}{more}."
+
+
+def amount_of(lost: float) -> str:
+    """So many detections, in words.
+
+    >>> amount_of(0.375), amount_of(1.0), amount_of(1234.4), amount_of(1e-5)
+    ('0.38 expected detections', '1 expected detection', '1,234 expected detections', 'less than 0.001 expected detections')
+    """
+    if not lost:
+        return "nothing"
+    if lost < LEAST_SAID:
+        return f"less than {LEAST_SAID} expected detections"
+    number = f"{lost:.2g}" if lost < 10 else f"{lost:,.0f}"
+    return f"{number} expected detection{'s' * (number != '1')}"

@@ -1,0 +1,49 @@
+"""How a season stands: what was found so far, what is to come, and what it would be in turn.
+
+found            the tests that reported a find, false alarms among them
+in turn          sum over the reported tests of offset_a + slope_a m, with m the mean of the posterior means of all arms:
+                 what they would have reported, by what is known now, if agents had gone round the arms evenly
+ahead            the detections that are expected of the plan of the next round, as `prices` has them, times the rounds left:
+                 what is learned on the way makes it more
+ahead in turn    the same of a round in which everybody goes round the arms in turn
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from heterobandits.campaigns.analysis.prices import prices
+from heterobandits.campaigns.analysis.projection import in_turn
+from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.state import State
+from heterobandits.inference.intervals import Posteriors
+
+
+class Standing(NamedTuple):
+    """What a campaign has come to: visits with an outcome, tests made in them, finds, and finds expected in turn.
+
+    `ahead` and `ahead_in_turn` are the detections expected of the rounds left, at the rate of the next; None if the season has no
+    end, or is over.
+    """
+
+    visits: int
+    tests: int
+    found: int
+    in_turn: float
+    ahead: float | None
+    ahead_in_turn: float | None
+
+
+def standing(state: State) -> Standing:
+    """How a campaign stands."""
+    means = Posteriors.of(state.team, *state.knowledge.tables).mean
+    tests = state.pulls.sum(axis=1)
+    visits = sum(told.counts is not None for round in state.rounds for told in round.told.values())
+    expected = float(np.dot(tests, state.team.offset + state.team.slope * means.mean()))
+    ahead = turned = None
+    if state.rounds_left:
+        going = [agent.row for agent in state.agents if not agent.retired]
+        ahead = state.rounds_left * prices(state, Given()).expected
+        here = [n for n, arm in enumerate(state.arms) if not arm.retired]
+        turned = state.rounds_left * float(in_turn(means[here], state.team.worth[going]))
+    return Standing(visits, int(tests.sum()), int(state.successes.sum()), expected, ahead, turned)

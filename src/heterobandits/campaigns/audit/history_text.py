@@ -1,0 +1,354 @@
+"""Events in words: with names for ids, and what a change changed."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from heterobandits.errors import TURNING, UNPRINTABLE, shown
+
+if TYPE_CHECKING:
+    from heterobandits.campaigns.events import Event
+    from heterobandits.campaigns.state import Kind, State
+
+MOST_NAMED = 12  # of those whom a round sends, in a sentence
+
+
+def printable(text: str) -> str:
+    """The text as a terminal may have it: an event from elsewhere may say anything."""
+    if text.isprintable():  # nearly every text; it is asked of thousands
+        return text
+    return "".join(
+        c.encode("unicode_escape").decode()
+        if c in TURNING or unicodedata.category(c) in UNPRINTABLE
+        else c
+        for c in text
+    )
+
+
+def counts_text(body: Mapping[str, Any], planned: int | None = None) -> str:
+    """What came of a visit, as a body has it; with the tests that were planned, if it had more, or not half as many.
+
+    >>> counts_text({"successes": 3, "tests": 12}, 12), counts_text({"successes": 3, "tests": 5}, 12)
+    ('3 of 12', '3 of 5 (12 planned)')
+    """
+    if body.get("missing"):
+        return "not done"
+    text = f"{body['successes']} of {body['tests']}"
+    return f"{text} ({planned} planned)" if is_far(body["tests"], planned) else text
+
+
+def is_far(tests: int | None, planned: int | None) -> bool:
+    """Whether a visit had more tests than planned, or not half as many.
+
+    >>> is_far(12, 12), is_far(6, 12), is_far(5, 12), is_far(13, 12), is_far(None, 12)
+    (False, False, True, True, False)
+    """
+    return tests is not None and planned is not None and (tests > planned or 2 * tests < planned)
+
+
+def reports_text(body: Mapping[str, Any]) -> str:
+    """How an agent reports, as a body has it; one from elsewhere may leave out what is usual."""
+    parts = []
+    if body.get("sensitivity") is not None:
+        parts.append(f"sensitivity {body['sensitivity']:.3g}")
+    if body.get("false_positive_rate"):
+        parts.append(f"false positive rate {body['false_positive_rate']:.3g}")
+    if (body.get("tests") or 1) != 1:
+        parts.append(f"{body['tests']} tests a visit")
+    for name in ("calibration", "false_positive_calibration"):
+        if body.get(name):
+            parts.append(f"{name.replace('_', ' ')} {body[name][0]}/{body[name][1]}")
+    return ", ".join(parts)
+
+
+def policy_text(body: Mapping[str, Any]) -> str:
+    """A policy, as a body has it."""
+    text = body.get("name") or "as recommended"
+    if body.get("delta") is not None:
+        text += f", delta {body['delta']:g}"
+    return text if body.get("memory") is None else f"{text}, memory {body['memory']}"
+
+
+def season_text(season: int | None) -> str:
+    """The length of a season."""
+    return "without an end" if season is None else f"of {season:,} round{'s' * (season != 1)}"
+
+
+def names_of(given: Sequence[Any]) -> list[str]:
+    """The names of new agents or arms, as a body has them."""
+    return [one if isinstance(one, str) else one["name"] for one in given]
+
+
+def author(event: "Event") -> str:
+    """Who wrote an event, with the id of the link that it was written with: names may be alike, ids never are."""
+    return event.who if event.link is None else f"{event.who} ({event.link})"
+
+
+def tests_in(given: Any) -> int:
+    """The tests of an agent in a visit, as a body has it; one from elsewhere may leave that out."""
+    return 1 if isinstance(given, str) else given.get("tests") or 1
+
+
+class Story:
+    """Events told one after the other, from the first or from a state on; it remembers what changes are told with."""
+
+    def __init__(self, state: "State | None" = None) -> None:
+        self.names: dict[str, str] = {}
+        self._told: dict[tuple[int, str], dict[str, str]] = {}
+        self._plans: dict[int, dict[str, str | None]] = {}
+        self._tests: dict[str, int] = {}  # of a visit, by agent
+        self._tests_then: dict[int, dict[str, int]] = {}  # the same when a round was planned
+        self._state = state
+        if state is not None:
+            self.names = {"campaign": state.name}
+            self._meet("agent", state.agent_names)
+            self._meet("arm", state.arm_names)
+
+    def tell(self, event: "Event") -> str:
+        """What happened, in a sentence; an event that is damaged or of a newer version is shown as it is."""
+        from heterobandits.campaigns.events import KINDS, VERSION
+
+        if event.kind in KINDS and event.version <= VERSION:
+            tell = getattr(self, f"_{event.kind.replace(' ', '_')}")
+            with suppress(LookupError, TypeError, ValueError, AttributeError):
+                return printable(tell(event.body))
+        return printable(f"{event.kind}, which cannot be read: {shown(event.body)}")
+
+    @property
+    def agents(self) -> list[str]:
+        """The names of all agents so far."""
+        return [name for key, name in self.names.items() if key.startswith("agent-")]
+
+    def _meet(self, kind: str, names: Sequence[str]) -> None:
+        """Remember the names of agents or arms that are new."""
+        there = sum(key.startswith(f"{kind}-") for key in self.names)
+        for number, name in enumerate(names, there + 1):
+            self.names[f"{kind}-{number}"] = name
+
+    def _join(self, agents: Sequence[Any]) -> None:
+        """Remember agents that are new, and their tests."""
+        first = len(self.agents) + 1
+        self._meet("agent", names_of(agents))
+        new = {f"agent-{n}": tests_in(one) for n, one in enumerate(agents, first)}
+        self._tests = self._tests | new
+
+    def _counts(self, body: Mapping[str, Any]) -> str:
+        """What came of a visit, with what was planned if it is far from that."""
+        agent, round = self._id("agent", body["agent"]), body["round"]
+        if self._state is None:
+            then = self._tests_then.get(round, {})
+            return counts_text(body, then.get(agent, self._tests.get(agent)))
+        from heterobandits.campaigns.amounts import tests_planned
+
+        number, at = self._state.agent(agent), self._state.round(round)
+        return counts_text(body, tests_planned(self._state, number, at))
+
+    def _id(self, kind: "Kind", key: str) -> str:
+        """The id of an agent or arm; one from elsewhere may stand there by name."""
+        if key in self.names:
+            return key
+        same = (i for i, name in self.names.items() if name == key and i.startswith(f"{kind}-"))
+        return next(same, key)
+
+    def _reports(self, body: Mapping[str, Any]) -> dict[str, str]:
+        """What is told of an agent's visits in a round, by arm: kept as events come, begun with what the state knows."""
+        round, agent = body["round"], self._id("agent", body["agent"])
+        if (round, agent) not in self._told:
+            self._told[round, agent] = self._known(round, agent)
+        return self._told[round, agent]
+
+    def _known(self, round: int, agent: str) -> dict[str, str]:
+        """What the state knows of an agent's visits in a round, by arm."""
+        if self._state is None:
+            return {}
+        from heterobandits.campaigns.service import counts_body
+        from heterobandits.campaigns.state import id_of
+
+        number = self._state.agent(agent)
+        visits = self._state.round(round).told.items()
+        which = {"round": round, "agent": agent}
+        return {
+            id_of("arm", n): self._counts(which | counts_body(told.counts))
+            for (a, n), told in visits
+            if a == number
+        }
+
+    def _planned(self, body: Mapping[str, Any]) -> str | None:
+        """Where the plan of a round sends an agent."""
+        from heterobandits.campaigns.state import id_of
+
+        round, agent = body["round"], self._id("agent", body["agent"])
+        if self._state is None:
+            return self._plans[round].get(agent)
+        arms = dict(enumerate(self._state.round(round).assignment))
+        arm = arms.get(self._state.agent(agent))
+        return None if arm is None else id_of("arm", arm)
+
+    def _name(self, key: str) -> str:
+        """The name of an agent or arm; one from elsewhere may stand there by name."""
+        return self.names.get(key, key)
+
+    def _who(self, body: Mapping[str, Any]) -> str:
+        return self._name(body["agent"])
+
+    def _created(self, body: Mapping[str, Any]) -> str:
+        self.names["campaign"] = body["name"]
+        self._join(body["agents"])
+        self._meet("arm", names_of(body["arms"]))
+        from heterobandits.planner.plans import counted
+
+        agents, arms = counted(len(body["agents"]), "agent"), counted(len(body["arms"]), "arm")
+        return (
+            f"created {body['name']}: {agents}, {arms}, policy "
+            f"{policy_text(body['policy'])}, a season {season_text(body['season'])}"
+        )
+
+    def _agents_added(self, body: Mapping[str, Any]) -> str:
+        self._join(body["agents"])
+        each = (f"{one['name']} ({reports_text(one)})" for one in body["agents"])
+        return f"added {', '.join(each)}"
+
+    def _arms_added(self, body: Mapping[str, Any]) -> str:
+        names = names_of(body["arms"])
+        self._meet("arm", names)
+        return f"added the arm{'s' * (len(names) != 1)} {', '.join(names)}"
+
+    def _renamed(self, body: Mapping[str, Any]) -> str:
+        key = body.get("id") or "campaign"
+        old = self._name(key)
+        self.names[self._id(body["what"], key)] = body["name"]
+        return f"renamed the {body['what']} {old} to {body['name']}"
+
+    def _retired(self, body: Mapping[str, Any]) -> str:
+        return f"retired {self._name(body['id'])}"
+
+    def _returned(self, body: Mapping[str, Any]) -> str:
+        return f"brought back {self._name(body['id'])}"
+
+    def _agent_revised(self, body: Mapping[str, Any]) -> str:
+        self._tests = self._tests | {self._id("agent", body["id"]): tests_in(body["reports"])}
+        since = "from the next round on" if body["since"] == "now" else "from the beginning"
+        return f"revised {self._name(body['id'])}, {since}: {reports_text(body['reports'])}"
+
+    def _policy_changed(self, body: Mapping[str, Any]) -> str:
+        return f"changed the policy to {policy_text(body['policy'])}"
+
+    def _season_changed(self, body: Mapping[str, Any]) -> str:
+        return f"changed the season to one {season_text(body['season'])}"
+
+    def _round_planned(self, body: Mapping[str, Any]) -> str:
+        self._tests_then[body["round"]] = self._tests
+        sent = [one for one in body["assignments"] if one["arm"] is not None]
+        self._plans[body["round"]] = {
+            self._id("agent", one["agent"]): self._id("arm", one["arm"]) for one in sent
+        }
+        text = f"planned round {body['round']}"
+        if len(sent) > MOST_NAMED:
+            text += f" for {len(sent)} agents"
+        elif sent:
+            each = (f"{self._who(one)} to {self._name(one['arm'])}" for one in sent)
+            text += f": {', '.join(each)}"
+        return "; ".join([text, *self._given(body)])
+
+    def _given(self, body: Mapping[str, Any]) -> Iterator[str]:
+        """The circumstances of a round."""
+        for name in ("absent", "closed"):
+            if body[name]:
+                yield f"{name} {', '.join(self._name(key) for key in body[name])}"
+        for name in ("forbidden", "forced"):
+            pairs = (f"{self._name(a)} to {self._name(n)}" for a, n in body[name])
+            if body[name]:
+                yield f"{name} {', '.join(pairs)}"
+
+    def _overridden(self, body: Mapping[str, Any]) -> str:
+        arms = [self._id("arm", arm) for arm in body["arms"]]
+        places = [self._name(arm) for arm in arms]
+        went = f"went to {' and '.join(places)}" if places else "stayed home"
+        planned = self._planned(body)
+        same = arms == ([] if planned is None else [planned])
+        text = (
+            f"round {body['round']}: {self._who(body)} {went}, {'as' if same else 'not as'} planned"
+        )
+        reports = self._reports(body)
+        for arm in [arm for arm in reports if arm not in arms]:  # what was told of the one visit
+            reports[arms[0]] = reports.pop(arm)
+            text += f"; its report of {reports[arms[0]]} goes with it"
+        return text
+
+    def _at(self, body: Mapping[str, Any]) -> str:
+        return f"round {body['round']}: {self._who(body)} at {self._name(body['arm'])}"
+
+    def _reported(self, body: Mapping[str, Any]) -> str:
+        text = self._reports(body)[self._id("arm", body["arm"])] = self._counts(body)
+        return f"{self._at(body)}: {text}"
+
+    def _corrected(self, body: Mapping[str, Any]) -> str:
+        arm, reports = self._id("arm", body["arm"]), self._reports(body)
+        before, reports[arm] = reports.get(arm, "nothing"), self._counts(body)
+        return f"{self._at(body)}: corrected to {reports[arm]}, before it was {before}"
+
+    def _withdrawn(self, body: Mapping[str, Any]) -> str:
+        before = self._reports(body).pop(self._id("arm", body["arm"]), "nothing")
+        return f"{self._at(body)}: withdrawn, before it was {before}"
+
+    def _round_closed(self, body: Mapping[str, Any]) -> str:
+        return f"closed round {body['round']}"
+
+    def _note(self, body: Mapping[str, Any]) -> str:
+        text = " / ".join(body["text"].splitlines())
+        return text if body["round"] is None else f"round {body['round']}: {text}"
+
+    def _link_issued(self, body: Mapping[str, Any]) -> str:
+        of = "" if body["agent"] is None else f" of {self._who(body)}"
+        until = "" if body["expires"] is None else f", until {body['expires']}"
+        return f"issued a link to {body['name']}, {body['role']}{of}{until}"
+
+    def _link_revoked(self, body: Mapping[str, Any]) -> str:
+        return f"revoked the link {body['link']}"
+
+
+class Told(NamedTuple):
+    """An event in words, and the ids of the agents and arms that it brought."""
+
+    event: "Event"
+    text: str
+    new: Sequence[str]
+
+
+def told(events: "Iterable[Event]", story: Story) -> Iterator[Told]:
+    """Events, each with its words, as they come in a story."""
+    for event in events:
+        before = len(story.names)
+        text = story.tell(event)
+        brought = list(story.names)[before:] if len(story.names) > before else ()
+        yield Told(event, text, brought)
+
+
+def about(one: Told, round: int | None, agent: str | None) -> bool:
+    """Whether an event is about this round and this agent, by id; None is any."""
+    body: Any = one.event.body
+    if not isinstance(body, dict):  # a damaged event is about anything
+        return True
+    if round is not None and body.get("round") != round:
+        return False
+    if agent is None or agent in one.new or agent in (body.get("agent"), body.get("id")):
+        return True
+    sent = body.get("assignments")
+    each = (
+        (one.get("agent") for one in sent if isinstance(one, dict))
+        if isinstance(sent, list)
+        else ()
+    )
+    return agent in each
+
+
+def waits(state: "State", number: int) -> str:
+    """For whom a round waits, in words."""
+    round = state.round(number)
+    who = (
+        state.agents[agent].name
+        + (f" at {state.arms[arm].name}" if len(round.arms_of(agent)) > 1 else "")
+        for agent, arm in round.missing
+    )
+    return f"round {number} waits for {', '.join(who)}"

@@ -1,0 +1,283 @@
+"""A store with the states of its campaigns at hand: reading what stands now, and writing what follows from it.
+
+Whoever writes reads the state, makes the events that are to follow on it, lets the fold check them, and appends them. If
+somebody else was faster, it reads on and tries again; what is no longer possible then is refused as such.
+"""
+
+import random
+import threading
+import time
+import zlib
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import repeat
+from typing import Any, NamedTuple
+
+from heterobandits.campaigns.events import (
+    NOTHING,
+    OWNER,
+    Draft,
+    Event,
+    checked,
+    is_ahead,
+    now,
+    sealed,
+)
+from heterobandits.campaigns.reducer import LinkEnded, check_link, fold
+from heterobandits.campaigns.state import State
+from heterobandits.campaigns.storage import snapshots
+from heterobandits.campaigns.storage.past_states import Past, stop_after
+from heterobandits.campaigns.storage.store import (
+    Conflict,
+    Replaced,
+    Snapshot,
+    Store,
+    StoreUnavailable,
+    UnknownCampaign,
+)
+from heterobandits.campaigns.validation import called, plain
+from heterobandits.errors import InvalidInput, shown
+
+TRIES = 20
+PATIENCE = 0.02  # seconds before the second try, at most
+MOST_STATES = 256  # that are at hand
+ELSEWHERE = "*"  # the scope of keys of requests that make a campaign
+NOTHING_TO_DO = InvalidInput("there is nothing to do")  # which is no mistake
+
+
+class KeyReused(InvalidInput):
+    """An idempotency key of another request."""
+
+
+class Request(NamedTuple):
+    """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice; by which link.
+
+    With the token of the server's owner that the store knows also its hash: once another one is there, nothing is written.
+    """
+
+    who: str
+    key: str | None = None
+    digest: str = ""
+    link: str | None = None  # as in an event
+    owner: str | None = None
+
+    def scope(self, of: str) -> str:
+        """Where its key is known: nobody's keys are in the way of others."""
+        return of if self.link is None else f"{of} {self.link}"
+
+
+class Done(NamedTuple):
+    """What was written: the state after it, its events, and whether they had been written for this key before."""
+
+    state: State
+    events: list[Event]
+    repeated: bool = False
+
+
+def following(drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
+    """The events that these drafts become after a state."""
+    return sealed(
+        drafts,
+        state.campaign,
+        after=state.number,
+        previous=state.hash,
+        time=next_time(state),
+        who=called(request.who, "who"),
+        key=request.key,
+        link=request.link,
+    )
+
+
+def next_time(state: State) -> str:
+    """The time of an event that is written now: not before the last one, unless the clock of that was wrong."""
+    return now() if is_ahead(state.changed) else max(now(), state.changed)
+
+
+class Log:
+    """The campaigns of a store. Any number of threads may use it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._states: OrderedDict[str, State] = OrderedDict()
+        self.past = Past()
+        self._kept: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def state(self, campaign: str) -> State:
+        """What stands now."""
+        known = self._states.get(campaign) or self._snapshot(campaign)
+        events = self.store.read(campaign, 0 if known is None else known.number)
+        if known is None and not events:
+            raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
+        if not events:
+            return self._remember(known)  # type: ignore[arg-type]
+        after = (0, NOTHING) if known is None else (known.number, known.hash)
+        return self._remember(fold(checked(events, *after), known))
+
+    def may_open(self, campaign: str, token_hash: str) -> bool:
+        """Whether a campaign may have a link with this hash: one that is not at hand is folded for nobody who has none."""
+        return campaign in self._states or self.store.issued(campaign, token_hash)
+
+    def at(self, campaign: str, number: int) -> State:
+        """What stood after event `number`; states on the way are at hand for the next who looks back."""
+        known = self.past.before(campaign, number) or self._snapshot(campaign, number)
+        while known is None or known.number < number:
+            begin = 0 if known is None else known.number
+            events = self.store.read(campaign, begin, stop_after(begin, number))
+            if not events:
+                break
+            known = fold(events, known)
+            self.past.keep(known)
+        if known is None:
+            raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
+        return known
+
+    def write(
+        self,
+        campaign: str,
+        request: Request,
+        make: Callable[[State], Iterable[Draft]],
+        *,
+        gives_way: bool = True,
+    ) -> Done:
+        """Append what `make` drafts for the state as it is when it is written; nothing if it drafts nothing.
+
+        It is tried on the state at hand first, which mostly is the newest: the store says if it is not. A refusal holds
+        only if the state is the newest and the request was not carried out before. What gives no way to others is tried until it
+        is written.
+        """
+        if request.key is not None:
+            plain(request.key, "Idempotency-Key")
+        for attempt in range(TRIES) if gives_way else repeat(0):
+            with self._turn(campaign):  # those of this process need not be in each other's way
+                state = self._states.get(campaign) or self.state(campaign)
+                try:
+                    events = following(make(state), state, request)
+                    if events:
+                        after = fold(events, state)
+                        self.append(events, campaign, request)
+                        return Done(self._remember(after), events)
+                except Conflict:
+                    refused = None
+                except InvalidInput as error:
+                    refused = error
+                else:
+                    refused = NOTHING_TO_DO
+                newest = self.state(campaign)
+                check_link(newest, request.link, now())
+                again = self.repeated(campaign, request)
+                if again is not None:
+                    return again
+                if refused is not None and newest.number == state.number:
+                    if refused is NOTHING_TO_DO:
+                        return Done(state, [])
+                    raise refused
+            if refused is None:
+                time.sleep(random.random() * PATIENCE * attempt)  # the more others there seem to be
+        raise Conflict(
+            f"campaign {shown(campaign)} is being changed by others without a pause: try again"
+        )
+
+    def begin(self, campaign: str, request: Request, drafts: Iterable[Draft]) -> Done:
+        """A new campaign of this id, with these first events."""
+        events = sealed(
+            drafts,
+            campaign,
+            after=0,
+            previous=NOTHING,
+            time=now(),
+            who=called(request.who, "who"),
+            key=request.key,
+            link=request.link,
+        )
+        return self.begin_with(events, request)
+
+    def begin_with(self, events: list[Event], request: Request) -> Done:
+        """A new campaign with events that are sealed already."""
+        again = self.repeated(ELSEWHERE, request)
+        if again is not None:
+            return again
+        state = fold(checked(events))
+        try:
+            self.append(events, ELSEWHERE, request)
+        except Conflict:
+            again = self.repeated(ELSEWHERE, request)
+            if again is None:
+                raise
+            return again
+        return Done(self._remember(state), events)
+
+    def append(self, events: list[Event], scope: str, request: Request) -> None:
+        """Write events that were folded, and under the request's key that they are what it wrote."""
+        given = None if request.owner is None else (OWNER, request.owner)
+        try:
+            self.store.append(
+                events,
+                scope=request.scope(scope),
+                key=request.key,
+                digest=request.digest,
+                given=given,
+            )
+        except Replaced:
+            raise LinkEnded(
+                "the token of the server's owner was replaced: nothing was written"
+            ) from None
+
+    def repeated(self, scope: str, request: Request) -> Done | None:
+        """What a request with this key has written before."""
+        if request.key is None:
+            return None
+        found = self.store.keyed(request.scope(scope), plain(request.key, "Idempotency-Key"))
+        if found is None:
+            return None
+        if found.digest != request.digest:
+            raise KeyReused(f"the key {shown(request.key)} was used for another request")
+        events = self.store.read(found.campaign, found.first - 1, found.last)
+        return Done(self.state(found.campaign), events, repeated=True)
+
+    def _turn(self, campaign: str) -> threading.Lock:
+        with self._lock:
+            return self._turns[campaign]
+
+    def _remember(self, state: State) -> State:
+        """The state, at hand for the next; every now and then it is kept in the store."""
+        with self._lock:
+            had = self._states.get(state.campaign)
+            if had is None or had.number <= state.number:
+                self._states[state.campaign] = state
+            self._states.move_to_end(state.campaign)
+            if len(self._states) > MOST_STATES:
+                self._states.popitem(last=False)
+            kept = self._kept.get(state.campaign, 0)
+            due = state.number >= kept + max(snapshots.FIRST, state.number // 10)
+            if due:
+                self._kept[state.campaign] = state.number
+        if due:
+            self.keep(state)
+        return state
+
+    def keep(self, state: State) -> None:
+        """Put a snapshot of a state into the store, if that can be."""
+        data: Any = snapshots.written(state)
+        with suppress(StoreUnavailable):
+            self.store.keep_snapshot(state.campaign, Snapshot(state.number, snapshots.FORMAT, data))
+
+    def _snapshot(self, campaign: str, most: int | None = None) -> State | None:
+        """The state that was kept, if one was, of an event up to `most`, and this version can read it."""
+        found = self.store.snapshot(campaign)
+        if found is None or found.made_with != snapshots.FORMAT:
+            return None
+        if most is not None and found.number > most:
+            return None
+        try:
+            state = snapshots.read(found.data)
+        except (ValueError, KeyError, TypeError, zlib.error, InvalidInput):
+            return None  # it may be thrown away at any time
+        there = self.store.read(campaign, state.number - 1, state.number)
+        if [event.hash for event in there] != [state.hash]:
+            return None
+        with self._lock:
+            self._kept[campaign] = max(self._kept.get(campaign, 0), state.number)
+        return state

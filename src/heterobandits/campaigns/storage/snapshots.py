@@ -1,0 +1,109 @@
+"""A state as bytes, so that it need not be folded again: for speed alone, and thrown away at any time.
+
+Rounds stay packed until somebody looks at them: who plans the next round looks at none.
+"""
+
+import base64
+import hashlib
+import json
+import zlib
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from heterobandits.campaigns.reducer import policy_body
+from heterobandits.campaigns.rounds import Rounds
+from heterobandits.campaigns.state import Agent, Arm, Link, Row, State, Table
+from heterobandits.campaigns.validation import Reports, policy_from
+from heterobandits.errors import InvalidInput
+from heterobandits.provenance import PACKAGE
+
+MAKERS = (  # of what is in a snapshot
+    "events.py", "reducer.py", "validation.py", "rounds.py", "storage/snapshots.py", "state.py"
+)  # fmt: skip
+DIGEST = 32  # bytes of a hash, before the rest
+FIRST = 500  # events from which on a snapshot is worth it
+
+
+def sources_digest() -> str:
+    """A digest of the sources that make a snapshot: one that others have made is not used."""
+    sources = ((PACKAGE / "campaigns" / name).read_bytes() for name in MAKERS)
+    return hashlib.sha256(b"".join(sources)).hexdigest()[:16]
+
+
+FORMAT = sources_digest()
+
+
+def written(state: State) -> bytes:
+    """A state as bytes."""
+    fields = {
+        "campaign": state.campaign,
+        "number": state.number,
+        "hash": state.hash,
+        "created": state.created,
+        "changed": state.changed,
+        "name": state.name,
+        "agents": [[agent.name, agent.row, agent.retired] for agent in state.agents],
+        "rows": [[row.agent, row.since, asdict(row.reports)] for row in state.rows],
+        "arms": [[arm.name, arm.retired, arm.since] for arm in state.arms],
+        "policy": policy_body(state.policy),
+        "seed": state.seed,
+        "season": state.season,
+        "rounds": state.rounds.packed,
+        "links": [asdict(link) for link in state.links.values()],
+        "pulls": _table(state.pulls),
+        "successes": _table(state.successes),
+        "waiting": sorted(state.waiting),
+    }
+    data = json.dumps(fields, separators=(",", ":")).encode()
+    return hashlib.sha256(data).digest() + zlib.compress(data, 1)
+
+
+def read(data: bytes) -> State:
+    """The state that was written."""
+    text = zlib.decompress(data[DIGEST:])
+    if hashlib.sha256(text).digest() != data[:DIGEST]:
+        raise InvalidInput("a snapshot that is damaged")
+    fields = json.loads(text)
+    shape = (len(fields["rows"]), len(fields["arms"]))
+    return State(
+        **{
+            name: fields[name]
+            for name in (
+                "campaign",
+                "number",
+                "hash",
+                "created",
+                "changed",
+                "name",
+                "seed",
+                "season",
+            )
+        },
+        agents=[Agent(*item) for item in fields["agents"]],
+        rows=[Row(agent, since, _reports(given)) for agent, since, given in fields["rows"]],
+        arms=[Arm(*item) for item in fields["arms"]],
+        policy=policy_from(**fields["policy"], season=fields["season"]),
+        rounds=Rounds(fields["rounds"]),
+        links={item["id"]: Link(**item) for item in fields["links"]},
+        pulls=_read_table(fields["pulls"], shape),
+        successes=_read_table(fields["successes"], shape),
+        waiting=frozenset(fields["waiting"]),
+    )
+
+
+def _reports(given: dict[str, Any]) -> Reports:
+    pairs = {
+        name: None if given[name] is None else tuple(given[name])
+        for name in ("calibration", "false_positive_calibration")
+    }
+    return Reports(**(given | pairs))
+
+
+def _table(table: Table) -> str:
+    return base64.b64encode(table.astype("<i4").tobytes()).decode()
+
+
+def _read_table(text: str, shape: tuple[int, int]) -> Table:
+    return np.frombuffer(base64.b64decode(text), "<i4").reshape(shape).astype(np.int64)

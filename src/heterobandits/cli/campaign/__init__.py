@@ -1,0 +1,1 @@
+"""`heterobandits campaign`: its commands, their options, and what they print."""

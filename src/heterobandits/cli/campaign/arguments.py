@@ -1,0 +1,147 @@
+"""How people write agents, arms and outcomes on the command line: Ana=river, Chi=3/12, Ana@ford=1.
+
+Names may have these marks themselves: what counts is which parts are names that are known.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from heterobandits.campaigns.audit.history_text import waits
+from heterobandits.errors import InvalidInput, shown
+
+if TYPE_CHECKING:
+    from heterobandits.campaigns.rounds import Round
+    from heterobandits.campaigns.state import State
+
+Entry = tuple[str, str | tuple[str, str], str]  # where it stands, whose visit, the outcome as text
+
+
+def known(find: Callable[[str], int], text: str) -> bool:
+    """Whether a text is the name or id of an agent or arm."""
+    try:
+        find(text)
+    except InvalidInput:
+        return False
+    return True
+
+
+def parted(
+    text: str, mark: str, left: Callable[[str], int], right: Callable[[str], bool]
+) -> tuple[str, str]:
+    """The two names that a mark parts, wherever these names have marks themselves; if none fit, at the last mark."""
+    places = [i for i, letter in enumerate(text) if letter == mark]
+    for i in reversed(places):
+        if known(left, text[:i]) and right(text[i + 1 :]):
+            return text[:i], text[i + 1 :]
+    first, _, last = text.rpartition(mark)
+    return first, last
+
+
+def pairs_of(state: "State", texts: Sequence[str], option: str) -> list[tuple[str, str]]:
+    """Agents and arms written as Ana=river."""
+    made = []
+    for text in texts:
+        if "=" not in text:
+            raise InvalidInput(f"{option} is {shown(text)}: an agent and an arm, such as Ana=river")
+        made.append(parted(text, "=", state.agent, lambda arm: known(state.arm, arm)))
+    return made
+
+
+def visit_of(state: "State", text: str) -> str | tuple[str, str]:
+    """A visit written as Ana, or as Ana@ford if she went to several arms."""
+    if known(state.agent, text) or "@" not in text:
+        return text
+    return parted(text, "@", state.agent, lambda arm: known(state.arm, arm))
+
+
+def outcomes_of(state: "State", texts: Sequence[str]) -> Iterator[Entry]:
+    """Outcomes written as Ana=1 Chi=3/12 Dan=-."""
+    for text in texts:
+        name, mark, outcome = text.rpartition("=")
+        if not mark:
+            raise InvalidInput(f"{shown(text)} has no outcome: such as Ana=1 or Chi=3/12")
+        yield text, visit_of(state, name), outcome
+
+
+def gathered(
+    state: "State", round: "Round", entries: Iterable[Entry], kind: Literal["reported", "corrected"]
+) -> dict[Any, Any]:
+    """Outcomes of a round by agent and arm, as the service takes them; all that is wrong is named at once.
+
+    That is also what the log would refuse as events of this kind.
+    """
+    from heterobandits.campaigns.amounts import check_amount
+    from heterobandits.campaigns.files.csv_tables import outcome_of
+    from heterobandits.campaigns.service import counts_body, visit, visit_body
+    from heterobandits.campaigns.state import id_of
+    from heterobandits.campaigns.validation import Collected, outcome_from
+
+    errors, made = Collected(), dict[Any, Any]()
+
+    def read(key: Any, text: str, place: str) -> None:
+        try:
+            agent, arm = visit(state, round, key)
+            outcome = outcome_of(text)
+            counts = outcome_from(outcome, state.agents[agent].name)
+            told = round.told.get((agent, arm))
+            if told is None or told.counts != counts:  # the same again is no mistake
+                check_amount(state, round, (agent, arm), counts)
+                try_out(state, kind, visit_body(round, (agent, arm)) | counts_body(counts))
+        except InvalidInput as error:
+            raise InvalidInput(f"{place}: {error}") from None
+        pair = (id_of("agent", agent), id_of("arm", arm))
+        if pair in made:
+            raise InvalidInput(f"{place}: that visit is there twice: once is enough")
+        made[pair] = outcome
+
+    for place, key, text in entries:
+        errors.of(place, read, key, text)
+    errors.end()
+    return made
+
+
+def try_out(state: "State", kind: str, body: dict[str, Any]) -> None:
+    """Refuse an event that could not follow on this state; nothing is written."""
+    from heterobandits.campaigns.events import Draft, sealed
+    from heterobandits.campaigns.reducer import fold
+
+    number, hash_, time = state.number, state.hash, state.changed
+    draft = Draft(kind, body)
+    fold(sealed([draft], state.campaign, after=number, previous=hash_, time=time, who="-"), state)
+
+
+def the_round(state: "State", number: int | None) -> "Round":
+    """The round of this number, or the only one that waits."""
+    if number is not None:
+        return state.round(number)
+    if len(state.waiting) == 1:
+        return state.round(min(state.waiting))
+    if not state.waiting:
+        raise InvalidInput("no round waits for an outcome: plan one, or say which with --round")
+    waiting = "; ".join(waits(state, n) for n in sorted(state.waiting))
+    raise InvalidInput(f"several rounds wait: {waiting}: say which with --round")
+
+
+def places_of(state: "State", text: str) -> tuple[str, list[str]]:
+    """Where an agent went, written as Ana=ford+gate; names may have these marks themselves."""
+    if "=" not in text:
+        raise InvalidInput(f"{shown(text)} says no arm: such as Ana=ford, or Ana=- for none")
+
+    def arms(right: str) -> list[str]:
+        return [] if right == "-" else arms_of(state, right.split("+"))
+
+    agent, right = parted(
+        text, "=", state.agent, lambda end: all(known(state.arm, arm) for arm in arms(end))
+    )
+    return agent, arms(right)
+
+
+def arms_of(state: "State", parts: Sequence[str]) -> list[str]:
+    """The arms that parts with a plus between them name, each the longest that is known; the parts, where none is."""
+    made, begin = list[str](), 0
+    while begin < len(parts):
+        ends = range(len(parts), begin + 1, -1)
+        end = next((e for e in ends if known(state.arm, "+".join(parts[begin:e]))), begin + 1)
+        made.append("+".join(parts[begin:end]))
+        begin = end
+    return made

@@ -1,0 +1,252 @@
+"""What the commands of a campaign share: their options, and how the log is opened that they work on."""
+
+import getpass
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qs, urlsplit
+
+import typer
+
+from heterobandits.errors import MOST_NAMED, InvalidInput, composed, shown
+
+if TYPE_CHECKING:
+    from heterobandits.campaigns.audit.recovery import Found
+    from heterobandits.campaigns.state import State
+    from heterobandits.campaigns.storage.repository import Log, Request
+
+DAMAGED = 1  # the exit code of what shows a log that is not whole
+DATABASE_HELP = (
+    "The file with the campaigns, or postgresql://user@host/database; a password is better kept in PGPASSWORD or ~/.pgpass, or "
+    "with all of the URL in the variable."
+)
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal, beside the result."""
+    print(f"heterobandits: {text}", file=sys.stderr)
+
+
+def has_password(database: str) -> bool:
+    """Whether a URL has a password in it."""
+    try:
+        url = urlsplit(database)
+    except ValueError:  # which is refused elsewhere
+        return False
+    return bool(url.scheme and (url.password or parse_qs(url.query).get("password")))
+
+
+def warn_of_password(
+    context: typer.Context, option: typer.CallbackParam, database: str | None
+) -> str | None:
+    """The database; whoever names it with a password on the command line is told who sees that."""
+    source = context.get_parameter_source(option.name or "")
+    if source is not None and source.name == "COMMANDLINE" and has_password(database or ""):
+        note(
+            "warning: everybody on this machine can read a password on the command line; keep it in PGPASSWORD or ~/.pgpass, or for "
+            "serve and db the whole URL in HETEROBANDITS_DATABASE"
+        )
+    return database
+
+
+FileArgument = Annotated[
+    str,
+    typer.Argument(
+        help="Where campaigns are kept: an SQLite file, or postgresql://user@host/database; its password is kept in PGPASSWORD or "
+        "~/.pgpass.",
+        callback=warn_of_password,
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+CampaignOption = Annotated[
+    str | None,
+    typer.Option(
+        "--campaign", help="Which one, if FILE holds several: its name or id.", metavar="NAME|ID"
+    ),
+]
+WhoOption = Annotated[
+    str | None,
+    typer.Option(
+        "--who",
+        help="Who does this, for the history; your login name by default.",
+        metavar="NAME",
+        envvar="HETEROBANDITS_WHO",
+        show_envvar=False,
+    ),
+]
+RoundOption = Annotated[
+    int | None, typer.Option("--round", help="The number of the round.", metavar="N")
+]
+ThisRoundOption = Annotated[int, typer.Option("--round", help="The number of the round.", metavar="N")]  # fmt: skip
+SeasonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--season", help="How many rounds there will be; none if it has no end.", metavar="N|none"
+    ),
+]
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy", help="Who is sent where by what rule; see heterobandits policies.", metavar="P"
+    ),
+]
+LevelOption = Annotated[
+    float | None,
+    typer.Option(
+        "--delta", help="Probability with which intervals and answers may fail.", metavar="D"
+    ),
+]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option("--memory", help="How many rounds a policy that forgets looks back.", metavar="N"),
+]
+SensitivityOption = Annotated[
+    float | None,
+    typer.Option("--sensitivity", help="The chance to find what is there.", metavar="S"),
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option(
+        "--false-positive-rate", help="The chance to report what is not there.", metavar="R"
+    ),
+]
+TestsOfOne = Annotated[
+    int | None, typer.Option("--tests", help="How many tests it makes in a visit.", metavar="N")
+]
+FoundOption = Annotated[
+    str | None,
+    typer.Option("--calibration", help="What it found of what was planted.", metavar="17/20"),
+]
+AlarmsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--false-positive-calibration", help="Its alarms in empty places.", metavar="0/20"
+    ),
+]
+OutcomesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Ana=1 Ben=0 Chi=3/12 Dan=- (not done); Ana@ford=1 of one who went to several.",
+        metavar="AGENT=OUTCOME...",
+        show_default=False,
+    ),
+]
+
+
+def installed() -> None:
+    """Refuse to begin where the extra is not installed."""
+    if any(find_spec(name) is None for name in ("sqlalchemy", "alembic")):
+        raise InvalidInput("campaigns need a database: pip install 'heterobandits[campaigns]'")
+
+
+@contextmanager
+def log_of(file: str, *, create: bool = False) -> Iterator["Log"]:
+    """The log of the campaigns in a file or database."""
+    from heterobandits.campaigns.storage.database import located
+    from heterobandits.campaigns.storage.repository import Log
+    from heterobandits.campaigns.storage.store import Store
+
+    where = located(file)
+    if isinstance(where, Path) and where.is_dir():
+        raise InvalidInput(
+            f"{file} is a folder: campaigns are kept in a file, such as {where / 'park.db'}"
+        )
+    with Store(file, create=create) as store:
+        yield Log(store)
+
+
+@contextmanager
+def opened(file: str, campaign: str | None) -> Iterator[tuple["Log", "State"]]:
+    """The log, and what stands in the campaign that is meant."""
+    with log_of(file) as log:
+        yield log, chosen(log, campaign, file).whole
+
+
+def chosen(log: "Log", campaign: str | None, file: str) -> "Found":
+    """The campaign of this name or id, or the only one that is there."""
+    from heterobandits.campaigns.audit.recovery import all_found, found
+
+    ids = [head.campaign for head in log.store.heads()]
+    if not ids:
+        raise InvalidInput(f"{file} has no campaign yet: make one with heterobandits campaign new")
+    if campaign in ids:
+        return found(log, str(campaign))
+    if campaign is None and len(ids) == 1:
+        return found(log, ids[0])
+    there = list(all_found(log))
+    fitting = [one for one in there if campaign is None or one.name == composed(campaign)]
+    if len(fitting) == 1:
+        return fitting[0]
+    some = [f"{one.name!r} ({one.campaign})" for one in fitting or there]
+    named = ", ".join(some[:MOST_NAMED]) + (", ..." if len(some) > MOST_NAMED else "")
+    if not fitting:
+        raise InvalidInput(f"no campaign in {file} is called {shown(campaign)}: there are {named}")
+    raise InvalidInput(f"{file} has {named}: say which with --campaign")
+
+
+def by(who: str | None) -> "Request":
+    """Who asks: as said, or by login name."""
+    from heterobandits.campaigns.storage.repository import Request
+
+    if who is not None:
+        return Request(who)
+    try:
+        return Request(getpass.getuser())
+    except (OSError, KeyError):  # a user without a name
+        raise InvalidInput("who is not known: say it with --who") from None
+
+
+def season_of(text: str | None) -> int | None:
+    """The number of rounds that an option says; None for none."""
+    if text is None or text.strip().lower() == "none":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(f"season is {shown(text)}: a number of rounds, or none") from None
+
+
+def reports_given(
+    sensitivity: float | None,
+    false_positive_rate: float | None,
+    tests: int | None,
+    calibration: str | None,
+    false_positive_calibration: str | None,
+) -> dict[str, Any]:
+    """What the options say of how an agent reports."""
+    from heterobandits.campaigns.files.csv_tables import trial
+
+    given: dict[str, Any] = {
+        "sensitivity": sensitivity,
+        "false_positive_rate": false_positive_rate,
+        "tests": tests,
+        "calibration": None if calibration is None else trial(calibration),
+        "false_positive_calibration": (
+            None if false_positive_calibration is None else trial(false_positive_calibration)
+        ),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+@contextmanager
+def shown_work(title: str, quiet: bool) -> Iterator[Callable[[float], None]]:
+    """A callback with the share that is done, which moves a bar on a terminal and sees to interrupts."""
+    from rich.progress import Progress
+
+    from heterobandits.cli import interrupts
+    from heterobandits.cli.terminal import console
+
+    check = interrupts.raised()
+    hidden = quiet or not sys.stderr.isatty()
+    with Progress(console=console(to_stderr=True), transient=True, disable=hidden) as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def tell(share: float) -> None:
+            check()
+            bar.update(task, completed=share)
+
+        yield tell

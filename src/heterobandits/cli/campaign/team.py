@@ -1,0 +1,193 @@
+"""`heterobandits campaign add`, `retire`, `return`, `rename`, `revise` and `set`: what changes between rounds."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from heterobandits.cli.campaign.options import (
+    AlarmsOption,
+    CampaignOption,
+    FileArgument,
+    FoundOption,
+    LevelOption,
+    MemoryOption,
+    PolicyOption,
+    RateOption,
+    SeasonOption,
+    SensitivityOption,
+    TestsOfOne,
+    WhoOption,
+    by,
+    opened,
+    reports_given,
+    season_of,
+)
+from heterobandits.cli.campaign.text import (
+    print_change,
+)
+from heterobandits.cli.options import TableOrJson
+
+KindArgument = Annotated[
+    Literal["agent", "arm"], typer.Argument(help="What it is.", show_default=False)
+]
+NameArgument = Annotated[str, typer.Argument(help="Its name.", metavar="NAME", show_default=False)]
+
+
+def add(
+    file: FileArgument,
+    kind: KindArgument,
+    name: NameArgument,
+    sensitivity: Annotated[
+        float | None,
+        typer.Argument(
+            help="Of an agent: the chance to find what is there.",
+            metavar="SENSITIVITY",
+            show_default=False,
+        ),
+    ] = None,
+    tests: TestsOfOne = None,
+    false_positive_rate: RateOption = None,
+    calibration: FoundOption = None,
+    false_positive_calibration: AlarmsOption = None,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Add an agent or an arm, from the next round on.
+
+    Example: heterobandits campaign add park.db agent Gus 0.8
+    """
+    from heterobandits.campaigns import service
+    from heterobandits.campaigns.validation import agents_from, arms_from
+    from heterobandits.errors import InvalidInput
+
+    given = reports_given(
+        sensitivity, false_positive_rate, tests, calibration, false_positive_calibration
+    )
+    if kind == "arm" and given:
+        raise InvalidInput(f"{', '.join(given)}: an arm has only a name")
+    with opened(file, campaign) as (log, state):
+        request = by(who)
+        if kind == "agent":
+            new = [{"name": name, **given}]
+            agents_from(new, state.agent_names, of=argument)
+            done = service.add_agents(log, state.campaign, request, new)
+        else:
+            arms_from([name], state.arm_names, of=argument)
+            done = service.add_arms(log, state.campaign, request, [name])
+        print_change(log, state, done, format)
+
+
+def argument(where: str, field: str) -> str:
+    """What a mistake is said of on the command line, where there is no list of agents or arms."""
+    return field
+
+
+def retire(
+    file: FileArgument,
+    kind: KindArgument,
+    name: NameArgument,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Plan no more with an agent or an arm; what was found there counts."""
+    from heterobandits.campaigns import service
+
+    with opened(file, campaign) as (log, state):
+        done = service.retire(log, state.campaign, by(who), kind, name)
+        print_change(log, state, done, format)
+
+
+def bring_back(
+    file: FileArgument,
+    kind: KindArgument,
+    name: NameArgument,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Plan again with an agent or an arm that was retired."""
+    from heterobandits.campaigns import service
+
+    with opened(file, campaign) as (log, state):
+        done = service.bring_back(log, state.campaign, by(who), kind, name)
+        print_change(log, state, done, format)
+
+
+def rename(
+    file: FileArgument,
+    kind: Annotated[
+        Literal["agent", "arm", "campaign"], typer.Argument(help="What it is.", show_default=False)
+    ],
+    old: Annotated[str, typer.Argument(help="Its name now.", metavar="OLD", show_default=False)],
+    new: Annotated[str, typer.Argument(help="Its new name.", metavar="NEW", show_default=False)],
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Give an agent, an arm or the campaign another name, which holds for all that was."""
+    from heterobandits.campaigns import service
+
+    with opened(file, old if kind == "campaign" else campaign) as (log, state):
+        done = service.rename(log, state.campaign, by(who), kind, old, new)
+        print_change(log, state, done, format)
+
+
+def revise(
+    file: FileArgument,
+    agent: Annotated[str, typer.Argument(help="Who.", metavar="AGENT", show_default=False)],
+    since: Annotated[
+        Literal["now", "always"],
+        typer.Option(help="now if it has changed, always if it was stated wrongly."),
+    ],
+    sensitivity: SensitivityOption = None,
+    tests: TestsOfOne = None,
+    false_positive_rate: RateOption = None,
+    calibration: FoundOption = None,
+    false_positive_calibration: AlarmsOption = None,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Say anew how an agent reports.
+
+    Example: heterobandits campaign revise park.db Ben --sensitivity 0.8 --since now
+    """
+    from heterobandits.campaigns import service
+    from heterobandits.errors import InvalidInput
+
+    given = reports_given(
+        sensitivity, false_positive_rate, tests, calibration, false_positive_calibration
+    )
+    if not given:
+        raise InvalidInput("nothing to revise: say what changes, such as --sensitivity 0.8")
+    with opened(file, campaign) as (log, state):
+        done = service.revise(log, state.campaign, by(who), agent, given, since)
+        print_change(log, state, done, format)
+
+
+def change(
+    file: FileArgument,
+    season: SeasonOption = None,
+    policy: PolicyOption = None,
+    delta: LevelOption = None,
+    memory: MemoryOption = None,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Change the season or the policy, from the next round on."""
+    from heterobandits.campaigns import service
+    from heterobandits.errors import InvalidInput
+
+    other = any(given is not None for given in (policy, delta, memory))
+    if other == (season is not None):
+        raise InvalidInput("--season, or --policy, --delta and --memory: one change at a time")
+    with opened(file, campaign) as (log, state):
+        request = by(who)
+        if other:
+            done = service.set_policy(log, state.campaign, request, policy, delta, memory)
+        else:
+            done = service.set_season(log, state.campaign, request, season_of(season))
+        print_change(log, state, done, format)

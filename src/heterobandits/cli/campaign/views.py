@@ -1,0 +1,367 @@
+"""`heterobandits campaign status`, `explain`, `history`, `shadow` and `project`: what is known, and what may come."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from heterobandits.campaigns.audit.history_text import waits
+from heterobandits.campaigns.audit.recovery import readable
+from heterobandits.cli.campaign.arguments import (
+    parted,
+)
+from heterobandits.cli.campaign.options import (
+    DAMAGED,
+    CampaignOption,
+    FileArgument,
+    LevelOption,
+    RoundOption,
+    chosen,
+    log_of,
+    note,
+    opened,
+    shown_work,
+)
+from heterobandits.cli.campaign.text import (
+    arm_entries,
+    pair_entries,
+    print_json,
+)
+from heterobandits.cli.options import QuietOption, TableOrJson
+from heterobandits.errors import InvalidInput, shown
+
+if TYPE_CHECKING:
+    from heterobandits.campaigns.analysis.answers import Answers, Estimate
+    from heterobandits.campaigns.analysis.projection import Projection
+    from heterobandits.campaigns.rounds import Round
+    from heterobandits.campaigns.state import State
+    from heterobandits.campaigns.validation import Reports
+    from heterobandits.planner.plans import Explanation
+
+LAST = 20  # events that are shown
+
+
+def status(
+    file: FileArgument,
+    every: Annotated[
+        bool, typer.Option("--all", help="All arms, however many, and those that were retired.")
+    ] = False,
+    campaign: CampaignOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Show where a campaign stands: what waits, what is known in words, and a chart of the intervals."""
+    from heterobandits.campaigns.analysis.answers import answers, estimates
+    from heterobandits.campaigns.audit.verification import SHORT
+    from heterobandits.cli.campaign.tables import print_chart
+
+    with opened(file, campaign) as (_, state):
+        found, said = estimates(state), answers(state)
+    if format == "json":
+        print_json(state, **status_entries(state, found, said))
+        return
+    season = "" if state.season is None else f" of {state.season:,}"
+    planned = "no round planned yet" if not state.rounds else f"round {len(state.rounds):,}{season}"
+    print(f"{state.name} ({state.campaign}): {planned}, policy {state.policy.label}")
+    for number in sorted(state.waiting):
+        print(waits(state, number))
+    for sentence in said.sentences:
+        print(sentence)
+    print()
+    print_chart([arm for arm in found if every or not arm.retired], every)
+    print(f"after event {state.number:,}, hash {state.hash[:SHORT]}")
+
+
+def status_entries(state: "State", found: "list[Estimate]", said: "Answers") -> dict[str, Any]:
+    """Where a campaign stands, for a program."""
+    from dataclasses import asdict
+
+    from heterobandits.campaigns.state import id_of
+
+    agents = [
+        {
+            "id": id_of("agent", number),
+            "name": agent.name,
+            "retired": agent.retired,
+            **state.rows[agent.row].reports.body,
+        }
+        for number, agent in enumerate(state.agents)
+    ]
+    arms = []
+    for one in found:
+        fields = asdict(one)
+        by_agent = {id_of("agent", agent): n for agent, n in fields.pop("by_agent").items()}
+        arms.append({"id": id_of("arm", fields.pop("arm")), **fields, "by_agent": by_agent})
+    waiting = [
+        {"round": n, "missing": [pair_entries(state, *pair) for pair in state.round(n).missing]}
+        for n in sorted(state.waiting)
+    ]
+    said_by_id = {
+        "confidence": said.confidence,
+        "best": None if said.best is None else id_of("arm", said.best),
+        "above": [[id_of("arm", a), id_of("arm", b)] for a, b in said.above],
+        "candidates": [id_of("arm", arm) for arm in said.candidates],
+        "visits_needed": said.visits_needed,
+        "changed": [asdict(one) | {"arm": id_of("arm", one.arm)} for one in said.changed],
+        "sentences": said.sentences,
+    }
+    return {
+        "number": state.number,
+        "hash": state.hash,
+        "rounds": len(state.rounds),
+        "season": state.season,
+        "policy": state.policy.name,
+        "delta": state.policy.delta,
+        "seed": state.seed,
+        "waiting": waiting,
+        "agents": agents,
+        "arms": arms,
+        "answers": said_by_id,
+    }
+
+
+def explain(
+    file: FileArgument,
+    agents: Annotated[
+        list[str] | None,
+        typer.Argument(help="Whom; all if nobody is named.", metavar="AGENT", show_default=False),
+    ] = None,
+    round: RoundOption = None,
+    campaign: CampaignOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Say why a round sent each agent where it did, from what was known then; the last round by default."""
+    from dataclasses import asdict
+
+    from heterobandits.campaigns import service
+    from heterobandits.campaigns.reasons import reason_of, to_json
+
+    with opened(file, campaign) as (log, state):
+        if round is None and not state.rounds:
+            raise InvalidInput("no round is planned yet: nothing to explain")
+        at = state.round(len(state.rounds) if round is None else round)
+        there = sorted({*range(len(at.assignment)), *(agent for agent, _ in at.sent)})
+        whom = [state.agent(one) for one in agents or []] or there
+        planned = service.planned(log, state.campaign, at)["assignments"]
+        reasons = {state.agent(one["agent"]): str(reason_of(one)) for one in planned}
+        found = service.explain(log, state.campaign, at.number)
+    entries, lines = [], []
+    for agent in whom:
+        reason, why = reasons.get(agent), found.get(agent)
+        text = why_text(state, at, agent, why, reason)
+        lines.append(text)
+        numbers = {} if why is None else asdict(why) | {"reason": reason}
+        entries.append(
+            pair_entries(state, agent, None if reason is None else at.assignment[agent])
+            | {key: to_json(value) if isinstance(value, float) else value
+               for key, value in numbers.items() if key not in ("agent", "arm")}
+            | {"went_to": [state.arms[arm].name for arm in at.arms_of(agent)], "text": text}
+        )  # fmt: skip
+    if format == "json":
+        print_json(state, round=at.number, explanations=entries)
+        return
+    print(f"{state.name}, round {at.number:,}")
+    for line in lines:
+        print(line)
+
+
+def why_text(
+    state: "State", round: "Round", agent: int, why: "Explanation | None", reason: str | None
+) -> str:
+    """Why an agent was sent where it was, and where it went instead; there is no reason for one who came later."""
+    name, arms = state.agents[agent].name, round.arms_of(agent)
+    went = f"went to {' and '.join(state.arms[arm].name for arm in arms)}"
+    if reason is None:
+        if not arms:
+            raise InvalidInput(
+                f"{name!r} came after round {round.number}: it was not sent anywhere"
+            )
+        return f"{name} came after round {round.number} was planned, and {went} by hand"
+    text = f"{name} stays home: {reason}" if why is None else str(why)
+    planned = round.assignment[agent]
+    if arms == (() if planned is None else (planned,)):
+        return text
+    return f"{text}; but {went if arms else 'stayed home'}"
+
+
+def history(
+    file: FileArgument,
+    round: RoundOption = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Only what is about this agent.", metavar="AGENT")
+    ] = None,
+    last: Annotated[int, typer.Option(help="How many events to show.", metavar="N")] = LAST,
+    campaign: CampaignOption = None,
+    format: TableOrJson = "table",
+) -> int:
+    """Show who did what, and when, the last events last.
+
+    Of a damaged log all events are shown that can be read; then the exit code is 1.
+    """
+    from heterobandits.campaigns.audit.history_text import Story, about, author, told
+    from heterobandits.campaigns.state import id_of, located
+    from heterobandits.cli.campaign.tables import print_table
+    from heterobandits.cli.campaign.text import entry
+    from heterobandits.errors import whole_number
+
+    whole_number(last, "--last", 1)
+    with log_of(file) as log:
+        found = chosen(log, campaign, file)
+        events = readable(log, found.campaign)
+    story, state = Story(), found.state
+    everything = list(told(events, story))
+    if round is not None and state is not None:
+        state.round(round)
+    agents = story.agents if state is None else state.agent_names
+    whom = None if agent is None else id_of("agent", located(agent, "agent", agents))
+    fitting = [one for one in everything if about(one, round, whom)]
+    if format == "json":
+        print_json(
+            found,
+            events=[entry(one.event, one.text) for one in fitting[-last:]],
+            earlier=max(0, len(fitting) - last),
+            wrong=found.wrong,
+        )
+    else:
+        rows = [
+            (f"{event.number}", event.time[:19].replace("T", " "), author(event), text)
+            for event, text, _ in fitting[-last:]
+        ]
+        print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,), whole=(3,))
+        if len(fitting) > last:
+            print(f"and {len(fitting) - last:,} before: --last {len(fitting)} shows them all")
+    if found.wrong is None:
+        return 0
+    note(found.damage)
+    return DAMAGED
+
+
+def shadow(
+    file: FileArgument,
+    policy: Annotated[str, typer.Option(help="The other policy.", metavar="P")],
+    delta: LevelOption = None,
+    campaign: CampaignOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Show what another policy would have planned, in each round from what was known then."""
+    from heterobandits.campaigns.analysis.shadows import shadow as follow
+    from heterobandits.cli.campaign.tables import print_table
+
+    with opened(file, campaign) as (log, state):
+        found = follow(log, state.campaign, policy, delta)
+    rounds: list[dict[str, Any]] = [
+        {
+            "round": one.round,
+            "tied": one.tied,
+            "assignments": [
+                pair_entries(state, agent, arm) | arm_entries(state, other, "other")
+                for agent, (arm, other) in enumerate(zip(one.planned, one.other, strict=True))
+            ],
+        }
+        for one in found.rounds
+    ]
+    if format == "json":
+        print_json(state, policy=found.policy, differ=found.differ, tied=found.tied, rounds=rounds, sentences=found.sentences)  # fmt: skip
+        return
+    for sentence in found.sentences:
+        print(sentence)
+    rows = [
+        (f"{one['round']}", each["agent_name"], each["arm_name"] or "-", each["other_name"] or "-")
+        for one in rounds
+        for each in one["assignments"]
+        if not one["tied"] and each["arm"] != each["other"]
+    ]
+    if rows:
+        print_table(("round", "agent", "planned", found.policy), rows, right=(0,))
+
+
+def project(
+    file: FileArgument,
+    rounds: Annotated[
+        int | None, typer.Option(help="How many; the rest of the season by default.", metavar="N")
+    ] = None,
+    add_agent: Annotated[
+        float | None,
+        typer.Option(help="And with one more agent of this sensitivity?", metavar="S"),
+    ] = None,
+    revise: Annotated[
+        str | None,
+        typer.Option(help="And if this agent had that sensitivity?", metavar="AGENT=S"),
+    ] = None,
+    draws: Annotated[int, typer.Option(help="How many worlds to play it in.", metavar="N")] = 200,
+    seed: Annotated[int, typer.Option(help="Determines all luck.", metavar="S")] = 0,
+    campaign: CampaignOption = None,
+    format: TableOrJson = "table",
+    quiet: QuietOption = False,
+) -> None:
+    """Play the rest of the season in worlds that fit what is known: what it is expected to yield.
+
+    Example: heterobandits campaign project park.db --rounds 20 --add-agent 0.8
+    """
+    from dataclasses import asdict
+
+    from heterobandits.campaigns.analysis import projection
+
+    if add_agent is not None and revise is not None:
+        raise InvalidInput("--add-agent and --revise: one or the other")
+    with opened(file, campaign) as (_, state), shown_work("projecting", quiet) as tell:
+        asked: dict[str, Any] = {"rounds": rounds, "draws": draws, "seed": seed, "tell": tell}
+        if add_agent is None and revise is None:
+            plain, worth = projection.project(state, **asked), None
+        else:
+            other = {"add": checked_reports({"sensitivity": add_agent})} if revise is None else {"revise": revised(state, revise)}  # fmt: skip
+            worth = projection.worth(state, **other, **asked)
+            plain = worth.plain
+    if format == "json":
+        entries = {"projection": asdict(plain)}
+        if worth is not None:
+            entries["other"] = asdict(worth.other) | {"more": worth.more, "more_se": worth.more_se}
+        print_json(state, **entries)
+        return
+    print(
+        f"{state.name}, the next {plain.rounds:,} rounds in {plain.draws:,} worlds that fit what is known:"
+    )
+    for line in projection_lines(plain):
+        print(line)
+    for line in plain.warnings:
+        note(line)
+    if worth is not None:
+        what = "with one more agent" if revise is None else f"with {revise}"
+        print(f"{what}:")
+        for line in projection_lines(worth.other):
+            print(line)
+        print(f"  more detections: {worth.more:.2f}, standard error {worth.more_se:.2f}")
+
+
+def projection_lines(found: "Projection") -> Iterator[str]:
+    """A projection in words."""
+    from heterobandits.campaigns.analysis.projection import chance
+
+    # of fewer than nine the least and the most hold less often
+    often = "8 times of 10" if found.draws >= 9 else f"in all of {found.draws} draws"
+    yield (
+        f"  expected detections: {found.detections:.2f}, standard error {found.detections_se:.2f}; "
+        f"from {found.low:g} to {found.high:g} {often}"
+    )
+    yield f"  if agents went round the arms in turn instead: {found.rotation:.2f}"
+    known = chance(found.best_known, found.draws)
+    yield f"  the chance that the best arm is known at the end is {known}"
+
+
+def checked_reports(given: dict[str, Any]) -> "Reports":
+    """How an agent would report."""
+    from heterobandits.campaigns.validation import agents_from
+
+    ((_, reports),) = agents_from([{"name": "-", **given}], place=lambda i: "agent")
+    return reports
+
+
+def revised(state: "State", text: str) -> tuple[int, "Reports"]:
+    """An agent and how it would report, written as Ben=0.9."""
+    from heterobandits.campaigns.files.csv_tables import number
+
+    name, value = parted(text, "=", state.agent, lambda end: isinstance(number(end), (int, float)))
+    if "=" not in text:
+        raise InvalidInput(f"--revise is {shown(text)}: an agent and a sensitivity, as Ben=0.9")
+    agent = state.agent(name)
+    had = state.rows[state.agents[agent].row].reports.body
+    return agent, checked_reports(had | {"calibration": None, "sensitivity": number(value)})

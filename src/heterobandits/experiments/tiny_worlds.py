@@ -1,0 +1,73 @@
+"""How far policies are from the best possible, exactly, in worlds so small that it can be computed   docs/limits.md (4), (5)"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from heterobandits.inference.bayes_optimum import is_computable
+from heterobandits.inference.bounds import bayes_optimal, bayes_regret
+from heterobandits.policies.policy import Policy
+
+
+class World(NamedTuple):
+    """Some agents, a few arms whose means may be anything, and a few rounds."""
+
+    sensitivities: tuple[float, ...]
+    arms: int
+    horizon: int
+
+    @property
+    def title(self) -> str:
+        """As a heading."""
+        agents = ", ".join(f"{s:g}" for s in self.sensitivities)
+        return f"agents {agents}; {self.arms} arms, T = {self.horizon}"
+
+
+WORLDS = (World((0.7,), 2, 25), World((0.7,), 3, 12), World((0.9, 0.4), 2, 8), World((0.9, 0.3), 3, 4))  # fmt: skip
+QUICK_WORLDS = (World((0.7,), 2, 10), World((0.9, 0.4), 2, 5))
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The Bayes regret of a policy in a tiny world, over the least that is possible there."""
+
+    world: str
+    policy: str
+    regret: float
+    optimum: float
+
+    @property
+    def ratio(self) -> float:
+        """1 for the best possible."""
+        return self.regret / self.optimum
+
+
+@cache
+def least_regret(world: World) -> float:
+    """That of the Bayes-optimal policy."""
+    return bayes_optimal(*world).regret
+
+
+@cache
+def regret(policy: Policy, world: World) -> float:
+    """That of a policy."""
+    return bayes_regret(policy, *world).regret
+
+
+def by_policy(found: Iterable[Distance]) -> dict[str, dict[str, float]]:
+    """The ratios of each policy by world, the least on the average first."""
+    ratios: dict[str, dict[str, float]] = {}
+    for one in found:
+        ratios.setdefault(one.policy, {})[one.world] = one.ratio
+    return dict(sorted(ratios.items(), key=lambda item: sum(item[1].values())))
+
+
+def distances(policies: Iterable[Policy], worlds: Iterable[World]) -> list[Distance]:
+    """Of all policies whose regret can be computed; the others draw means, or are not of the catalogue."""
+    computable = [policy for policy in policies if is_computable(policy)]
+    return [
+        Distance(world.title, policy.label, regret(policy, world), least_regret(world))
+        for world in worlds
+        for policy in computable
+    ]

@@ -1,0 +1,1 @@
+"""How results are drawn and written: plots, files, and pages with their templates."""

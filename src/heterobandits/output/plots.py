@@ -1,0 +1,95 @@
+"""How policies are drawn: regret over the rounds, and the least regret possible in the long run."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from heterobandits.errors import real_number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from heterobandits.simulation.results import Results
+
+OTHER_COLOURS = ("#9467bd", "#e377c2", "#bcbd22", "#17becf", "#aa3377")
+LIMIT_STYLE: dict[str, Any] = {"color": "#444444", "linestyle": (0, (1, 2)), "lw": 1}
+
+
+class Style(NamedTuple):
+    """How a policy is drawn."""
+
+    title: str
+    colour: str
+    dashes: str | tuple[int, tuple[int, ...]]
+
+
+def style_of(label: str, others: Iterator[str] | None = None) -> Style:
+    """How the policy of this label is drawn; one that is not in the catalogue takes the next colour."""
+    from heterobandits.policies.policy import (
+        CATALOGUE,  # with numba, which reading results can do without
+    )
+
+    known = CATALOGUE.get(label)
+    if known is None:
+        return Style(label, next(others or iter(OTHER_COLOURS)), "-")
+    return Style(known.title, known.colour, known.dashes)
+
+
+def draw_regret(
+    results: "Results", ax: "Axes | None" = None, title: str = "", limit: float | None = None
+) -> "Axes":
+    """Mean regret over the rounds with a band of two standard errors; the limit's curve if it is given."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
+    others = iter(OTHER_COLOURS * len(results.policies))
+    rounds = np.array((0, *results.rounds))
+    lines = []
+    for label in results.policies:
+        style = style_of(label, others)
+        mean = np.array((0.0, *results.mean(label)))
+        band = 2 * np.nan_to_num(np.array((0.0, *results.se(label))))
+        lines += ax.plot(
+            rounds, mean, color=style.colour, linestyle=style.dashes, label=style.title
+        )
+        ax.fill_between(rounds, mean - band, mean + band, color=style.colour, alpha=0.2, lw=0)
+    top = ax.get_ylim()[1]
+    if limit is not None:
+        lines += draw_limit(ax, real_number(limit, "limit", "regret per ln T"), results)
+    ax.set(xlabel="round", ylabel="cumulative regret", xlim=(0, results.horizon))
+    ax.set_title(title, parse_math=False)
+    ax.set_ylim(0, top)
+    ax.grid(alpha=0.25)
+    noted = "interrupted, " if results.partial else ""
+    add_legend(ax, lines, title=f"{noted}{results.trials:,} trials ± 2 SE", title_fontsize="small")
+    return ax
+
+
+def add_legend(ax: "Axes", lines: "Iterable[Line2D]", **options: Any) -> None:
+    """A legend in which a name is a name: none is read as mathematics, none hidden for its first letter."""
+    lines = list(lines)
+    legend = ax.legend(lines, [str(line.get_label()) for line in lines], **options)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def limit_label(limit: float) -> str:
+    """What a legend says of the least regret possible in the long run, limit times ln t."""
+    return "limit for t → ∞: " + (f"{limit:.3g} ln t" if limit > 0 else "bounded")
+
+
+def is_long(limit: float, results: "Results") -> bool:
+    """Whether limit times ln t is a law for this run: no policy ends below, or its curve would lie above those it is a limit of."""
+    least = min(results.mean(label)[-1] for label in results.policies)
+    return bool(limit * np.log(results.horizon) <= least)
+
+
+def draw_limit(ax: "Axes", limit: float, results: "Results") -> "list[Line2D]":
+    """The least regret possible in the long run, limit times ln t, if the run is long enough for that law."""
+    if not is_long(limit, results):
+        return []
+    rounds = np.unique(np.geomspace(1, max(2, results.horizon), 200))
+    return ax.plot(rounds, limit * np.log(rounds), label=limit_label(limit), **LIMIT_STYLE)

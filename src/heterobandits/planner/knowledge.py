@@ -1,0 +1,133 @@
+"""What has been learned: two tables, pulls and successes of every agent on every arm, folded from visits."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.errors import InvalidInput, checked_tables, whole_number
+from heterobandits.limits import MOST
+
+Counts = npt.NDArray[np.int32]
+Table = npt.NDArray[Any]
+Recalled = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+class Visit(NamedTuple):
+    """What one agent brought back from one arm in one round; agent and arm by number."""
+
+    round: int
+    agent: int
+    arm: int
+    successes: int
+    tests: int
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """The two tables, agents by arms, and the rounds behind them. Nobody can write into them.
+
+    `recalled` is what a policy that forgets looks at instead: tables of its own.
+
+    Examples
+    --------
+    >>> known = Knowledge.of(2, 3, [Visit(1, 0, 2, 3, 12), Visit(1, 1, 0, 1, 1)], rounds=1)
+    >>> known.pulls.tolist(), known.successes.tolist(), known.elapsed
+    ([[0, 0, 12], [1, 0, 0]], [[0, 0, 3], [1, 0, 0]], 12)
+    """
+
+    pulls: Counts
+    successes: Counts
+    rounds: int
+    recalled: Recalled | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("pulls", "successes"):
+            table = getattr(self, field).copy()
+            table.flags.writeable = False
+            object.__setattr__(self, field, table.view())  # which nobody can make writeable
+
+    @property
+    def tables(self) -> tuple[Table, Table]:
+        """The two tables that a policy looks at: of everything, or of what it recalls if it forgets."""
+        return (self.pulls, self.successes) if self.recalled is None else self.recalled
+
+    @classmethod
+    def of(
+        cls,
+        agents: int,
+        arms: int,
+        visits: Iterable[Visit] = (),
+        *,
+        pulls: Any = None,
+        successes: Any = None,
+        rounds: Any = 0,
+    ) -> "Knowledge":
+        """What these visits tell, on top of the tables given; `rounds` is the number of rounds in all."""
+        if (pulls is None) != (successes is None):
+            given, missing = ("successes", "pulls") if pulls is None else ("pulls", "successes")
+            raise InvalidInput(f"{given} without {missing}: give both tables or neither")
+        if pulls is None:
+            pulls = successes = np.zeros((agents, arms), np.int32)
+        tables = checked_tables(pulls, successes, agents, arms)
+        return cls(*tables, whole_number(rounds, "rounds", 0, MOST)).after(visits)
+
+    @property
+    def elapsed(self) -> int:
+        """t in the logarithms: the rounds or, where a visit yields many tests, the pulls of an arm.
+
+        The union bounds count the ways in which an arm can have been pulled up to t times.
+        """
+        return max(self.rounds, int(self.pulls.sum(axis=0, dtype=np.int64).max()))
+
+    def after(
+        self, visits: Iterable[Visit], *, instead_of: Iterable[Visit] = (), rounds: int = 0
+    ) -> "Knowledge":
+        """The same with these visits, without those they stand for, and `rounds` rounds later."""
+        pulls, successes = self.pulls.astype(np.int64), self.successes.astype(np.int64)
+        for sign, some in ((1, visits), (-1, instead_of)):
+            columns = np.array([visit[1:] for visit in some], np.int64).reshape(-1, 4)
+            agent, arm, succeeded, tested = columns.T
+            np.add.at(pulls, (agent, arm), sign * tested)
+            np.add.at(successes, (agent, arm), sign * succeeded)
+        if int(pulls.sum(axis=0).max()) > MOST:
+            raise InvalidInput(f"an arm would have over {MOST:,} pulls: more than can be counted")
+        return Knowledge(pulls.astype(np.int32), successes.astype(np.int32), self.rounds + rounds)
+
+    def without(self, arms: Iterable[int]) -> "Knowledge":
+        """The same as if nothing had been seen of these arms."""
+        return Knowledge(*unseen((self.pulls, self.successes), arms), self.rounds)
+
+    def widened(self, agents: int, arms: int) -> "Knowledge":
+        """The same for more agents and arms, of whom nothing is known yet."""
+        more = [(0, agents - len(self.pulls)), (0, arms - self.pulls.shape[1])]
+        return Knowledge(np.pad(self.pulls, more), np.pad(self.successes, more), self.rounds)
+
+
+def unseen(tables: tuple[Table, Table], arms: Iterable[int]) -> tuple[Table, Table]:
+    """Two tables as if nothing had been seen of these arms."""
+    pulls, successes = (table.copy() for table in tables)
+    some = list(arms)
+    pulls[:, some] = successes[:, some] = 0
+    return pulls, successes
+
+
+def recalled(
+    start: Knowledge, rounds: Sequence[Iterable[Visit]], *, window: int, fade: float
+) -> Recalled:
+    """What a policy that forgets looks at after these rounds: the last `window` of them, or all, faded   docs/model.md (17), (18)
+
+    What was known at the start counts as if it had been seen in the round before the first.
+    """
+    pulls, successes = start.pulls.astype(np.float64), start.successes.astype(np.float64)
+    if window and len(rounds) >= window:
+        pulls[:], successes[:] = 0.0, 0.0
+    for visits in rounds[-window:]:
+        pulls *= fade
+        successes *= fade
+        for visit in visits:
+            pulls[visit.agent, visit.arm] += visit.tests
+            successes[visit.agent, visit.arm] += visit.successes
+    return pulls, successes

@@ -1,0 +1,495 @@
+"""Who goes where in a real round: agents absent, arms closed, pairs forbidden or forced.
+
+Absence and closure leave the simulator's assignment as it is, on those who are left; it runs
+on the simulator's kernel. With forbidden or forced pairs the same is chosen among all that is
+allowed, in three steps, each the best by an order that does not know of the pairs:
+
+1. who goes, if there are more agents than arms: the first by turn;
+2. the set of arms: the highest index, then the next, as far as everybody can still be matched. Such
+   sets are the bases of a transversal matroid, so no other one has a higher first, second, ... index;
+3. who goes to which: the greatest sum of sensitivity times sorting value; of equals the one that is best
+   for the first by turn, then for the second, ...
+
+So whatever forbids only what was not chosen changes nothing. Sums are exact: what ties is tied.
+Agents are as listed, in tables, rows and answers.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW, assign, table
+from heterobandits.errors import InvalidInput, listed, located, located_pair
+from heterobandits.model.team import Team
+
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint32]
+Flags = npt.NDArray[np.bool_]
+Pair = tuple[int, int]
+Pairlike = (tuple, list)
+Exact = float | Fraction
+Row = Sequence[Exact]  # an index row, or what stands for one
+
+
+class Circumstances(NamedTuple):
+    """What is particular about a round; agents and arms by number."""
+
+    absent: frozenset[int] = frozenset()
+    closed: frozenset[int] = frozenset()
+    forbidden: frozenset[Pair] = frozenset()
+    forced: frozenset[Pair] = frozenset()
+    left: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        agents: Sequence[str],
+        arms: Sequence[str],
+        absent: Iterable[Any] = (),
+        closed: Iterable[Any] = (),
+        forbidden: Iterable[Any] = (),
+        forced: Iterable[Any] = (),
+        left: Iterable[Any] = (),
+    ) -> "Circumstances":
+        """The circumstances, given by names or numbers of these agents and arms; refuses contradictions."""
+
+        def pairs(given: Any, name: str) -> frozenset[Pair]:
+            one = (
+                isinstance(given, tuple) and len(given) == 2 and not isinstance(given[0], Pairlike)
+            )
+            items = [given] if one else listed(given, name, "pairs (agent, arm), or one of them")
+            return frozenset(located_pair(pair, name, agents, arms) for pair in items)
+
+        def some(given: Any, name: str, kind: str, known: Sequence[str]) -> frozenset[int]:
+            what = f"{kind}s, or one name"
+            items = [given] if isinstance(given, str) else listed(given, name, what)
+            return frozenset(located(key, kind, known) for key in items)
+
+        away, shut = some(absent, "absent", "agent", agents), some(closed, "closed", "arm", arms)
+        never, must = pairs(forbidden, "forbidden"), pairs(forced, "forced")
+        gone = some(left, "left", "agent", agents)
+        for a, n in sorted(must):
+            for wrong, why in (
+                (a in gone, "the agent left the team"),
+                (a in away, "the agent is absent"),
+                (n in shut, "the arm is closed"),
+                ((a, n) in never, "the pair is forbidden as well"),
+                (sum(b == a for b, _ in must) > 1, "the agent is forced to two arms"),
+                (sum(m == n for _, m in must) > 1, "two agents are forced to that arm"),
+            ):
+                if wrong:
+                    raise InvalidInput(f"forced pair ({agents[a]!r}, {arms[n]!r}): {why}")
+        return cls(away, shut, never, must, gone)
+
+    def check(
+        self, assignment: Sequence[int | None], agents: Sequence[str], arms: Sequence[str]
+    ) -> None:
+        """Refuse an assignment that goes against them."""
+        sent = {(a, n) for a, n in enumerate(assignment) if n is not None}
+        for a, n in sorted(sent):
+            for wrong, why in (
+                (a in self.left, "who left the team"),
+                (a in self.absent, "who is absent"),
+                (n in self.closed, "which is closed"),
+                ((a, n) in self.forbidden, "a pair that is forbidden"),
+            ):
+                if wrong:
+                    raise InvalidInput(
+                        f"the assignment sends {agents[a]!r} to {arms[n]!r}, {why} in this round"
+                    )
+        for a, n in sorted(self.forced - sent):
+            raise InvalidInput(
+                f"the assignment does not send {agents[a]!r} to {arms[n]!r}, a pair forced in this round"
+            )
+
+    @property
+    def away(self) -> frozenset[int]:
+        """Who is not there to be sent."""
+        return self.absent | self.left
+
+    @property
+    def paired(self) -> bool:
+        """Whether pairs are forbidden or forced, so that picking in turn is not enough."""
+        return bool(self.forbidden or self.forced)
+
+
+class Luck(NamedTuple):
+    """The random words of a round.
+
+    Attributes
+    ----------
+    arms
+        The tie-break of each arm, where all agents are offered the arms alike.
+    own
+        The same in each agent's own index row, (agents, arms), where each has one.
+    turns
+        The draw of each agent for its turn, where turns are random.
+    """
+
+    arms: Words
+    own: Words
+    turns: Words
+
+
+def match(
+    rows: Floats, dealt: int, team: Team, luck: Luck, circumstances: Circumstances
+) -> dict[int, int]:
+    """The arm of each agent that is sent somewhere.
+
+    `rows` are the index rows, (1 or agents, arms) or, where the arms are dealt by a second
+    row, (2, arms); `dealt` is how, as `core.assignment` numbers it.
+    """
+    if circumstances.paired:
+        return paired_match(rows, dealt, team, luck, circumstances)
+    turns = [a for a in team.order.tolist() if a not in circumstances.away]
+    free = [n for n in range(rows.shape[1]) if n not in circumstances.closed]
+    if len(turns) > len(free):  # the last ones stay home
+        by_turn = sorted(turns, key=lambda a: -int(luck.turns[a])) if dealt == BY_CHANCE else turns
+        turns = [a for a in turns if a in by_turn[: len(free)]]
+    if not turns:
+        return {}
+    own = each_its_own(rows, dealt)
+    index = rows[turns] if own else rows
+    ties = luck.own[turns] if own else luck.arms[None]
+    out = np.empty((len(turns), 1), np.int32)
+    assign(
+        np.ascontiguousarray(index[:, free, None]),
+        np.ascontiguousarray(ties[:, free].reshape(-1, 1)),
+        np.ascontiguousarray(luck.turns[turns, None]),
+        dealt,
+        np.arange(len(turns)),
+        table(len(turns), len(free), 1),
+        out,
+    )
+    return {a: free[int(n)] for a, n in zip(turns, out[:, 0], strict=True)}
+
+
+def favouring(dealt: int, team: Team, luck: Luck, assignment: dict[int, int]) -> Luck:
+    """Words that break every tie in favour of an assignment; the turns stay as they are drawn."""
+    arms, own = np.zeros_like(luck.arms), np.zeros_like(luck.own)
+    sent = [a for a in in_turn(dealt, team, luck) if a in assignment]
+    for later, agent in enumerate(reversed(sent)):
+        arms[assignment[agent]] = later + 1
+        own[agent : agent + 1, assignment[agent]] = 1  # nothing, where all share a row
+    return Luck(arms, own, luck.turns)
+
+
+def each_its_own(rows: Sequence[Row] | Floats, dealt: int) -> bool:
+    """Whether every agent has an index row of its own."""
+    return dealt != BY_SECOND_ROW and len(rows) > 1
+
+
+def paired_match(
+    rows: Sequence[Row] | Floats, dealt: int, team: Team, luck: Luck, circumstances: Circumstances
+) -> dict[int, int]:
+    """The same where pairs are forbidden or forced."""
+    arms = len(rows[0])
+    allowed = allowed_pairs(len(team), arms, circumstances)
+    going = who_goes(in_turn(dealt, team, luck), allowed, circumstances)
+    if each_its_own(rows, dealt):
+        own = {a: best_first(rows[a], luck.own[a]) for a in going}
+        return pick(going, allowed, own)
+    chosen = best_arms(best_first(rows[0], luck.arms), going, allowed)
+    return deal(going, chosen, allowed, weights(team, dealt), rows[-1], luck.arms)
+
+
+def allowed_pairs(agents: int, arms: int, circumstances: Circumstances) -> Flags:
+    """Which agent may go to which arm, shape (agents, arms)."""
+    allowed = np.ones((agents, arms), np.bool_)
+    allowed[list(circumstances.away)] = False
+    allowed[:, list(circumstances.closed)] = False
+    for a, n in circumstances.forbidden:
+        allowed[a, n] = False
+    for a, n in circumstances.forced:
+        allowed[a], allowed[:, n] = False, False
+        allowed[a, n] = True
+    return allowed
+
+
+def in_turn(dealt: int, team: Team, luck: Luck) -> list[int]:
+    """The agents in the order in which they pick."""
+    order: list[int] = team.order.tolist()
+    return sorted(order, key=lambda a: -int(luck.turns[a])) if dealt == BY_CHANCE else order
+
+
+def weights(team: Team, dealt: int) -> list[int]:
+    """What the value of an agent's arm counts: its worth or, in random turns, all the same; in whole numbers."""
+    return whole([Fraction(1 if dealt == BY_CHANCE else w) for w in team.worth.tolist()])
+
+
+def best_first(row: Row | Floats, ties: Words) -> list[int]:
+    """The arms by falling index, ties by the larger word."""
+    return sorted(range(len(row)), key=lambda n: (-row[n], -int(ties[n]), n))
+
+
+def place(one: int, allowed: Flags, partner: dict[int, int]) -> bool:
+    """Give this one, a row of `allowed`, a partner, moving others along where that helps; whether it could.
+
+    `partner` maps columns to rows, and stays as it is if it could not.
+    """
+    reached: dict[int, tuple[int, int | None]] = {}
+    queue: list[tuple[int, int | None]] = [(one, None)]
+    for row, held in queue:
+        for found in np.flatnonzero(allowed[row]).tolist():
+            if found in reached:
+                continue
+            reached[found] = (row, held)
+            if found in partner:
+                queue.append((partner[found], found))
+                continue
+            column: int | None = found
+            while column is not None:  # back along the path, everybody moves one on
+                partner[column], column = reached[column]
+            return True
+    return False
+
+
+def who_goes(turns: list[int], allowed: Flags, circumstances: Circumstances) -> list[int]:
+    """The agents that go, by turn: as many as there are arms for.
+
+    They are the first ones and all that are forced, whose arms are nobody else's.
+    """
+    partner: dict[int, int] = {}
+    going = [a for a in turns if place(a, allowed, partner)]
+    here = allowed.shape[0] - len(circumstances.away)
+    free = allowed.shape[1] - len(circumstances.closed)
+    if len(going) < min(here, free):
+        raise InvalidInput(
+            "no assignment is left: the forbidden pairs leave some agent without an arm; "
+            "name it as absent or allow a pair"
+            if here <= free
+            else "no assignment is left: the forbidden pairs leave some open arm without an agent; "
+            "close it or allow a pair"
+        )
+    return going
+
+
+def best_arms(arms: list[int], going: list[int], allowed: Flags) -> list[int]:
+    """The first of these arms that all who go can be matched to."""
+    may_have = allowed[going].T
+    partner: dict[int, int] = {}
+    return [n for n in arms if len(partner) < len(going) and place(n, may_have, partner)]
+
+
+def pick(turns: list[int], allowed: Flags, best: dict[int, list[int]]) -> dict[int, int]:
+    """The agents in turn take the first of their best arms that leaves an arm for everybody else."""
+    left, holder = allowed.copy(), dict[int, int]()
+    for a in turns:
+        place(a, left, holder)
+    for a in turns:
+        for n in best[a]:
+            if not left[a, n]:
+                continue
+            others, trial = left.copy(), {m: b for m, b in holder.items() if b != a}
+            others[:, n] = False
+            driven_out, trial[n] = trial.get(n), a
+            if driven_out is None or place(driven_out, others, trial):
+                break
+        left, holder = others, trial
+    return {a: n for n, a in holder.items()}
+
+
+def deal(
+    going: list[int],
+    chosen: list[int],
+    allowed: Flags,
+    weight: list[int],
+    values: Row | Floats,
+    ties: Words,
+) -> dict[int, int]:
+    """The best dealing of the arms chosen to those who go; of equals, that which is best by turn."""
+    best = np.zeros_like(allowed)
+    arms = sorted(chosen, key=lambda n: -values[n])
+    agents = sorted(going, key=lambda a: -weight[a])
+    best[np.ix_(agents, arms)] = without_loss(
+        [weight[a] for a in agents], [values[n] for n in arms], allowed[np.ix_(agents, arms)]
+    )
+    return pick(going, best, dict.fromkeys(going, best_first(values, ties)))
+
+
+def whole(numbers: list[Fraction]) -> list[int]:
+    """Whole numbers in the same proportions."""
+    unit = math.lcm(1, *(x.denominator for x in numbers))
+    return [int(x * unit) for x in numbers]
+
+
+def without_loss(s: list[int], values: Row, allowed: Flags) -> Flags:
+    """The pairs whose matchings are all those that have the greatest sum of weight s times value v.
+
+    Both lists fall, and are of one length. The Hungarian method in whole numbers: prices u of the agents
+    and w of the arms have u[i] + w[j] >= s[i] v[j] for every pair allowed, and a matching is
+    best if and only if its pairs have equality. The prices begin with those of the sorted matching, the best
+    one if nothing were forbidden; an infinite value outweighs all that are not.
+    """
+    finite = whole([Fraction(x) for x in values if not math.isinf(x)])
+    beyond = 1 + 2 * sum(s) * max((abs(x) for x in finite), default=0)
+    rest = iter(finite)
+    v = [int(math.copysign(1, x)) * beyond if math.isinf(x) else next(rest) for x in values]
+    size = len(s)
+    w = [0] * size
+    for j in range(size - 1):
+        w[j + 1] = w[j] - s[j] * (v[j] - v[j + 1])
+    u = [s[i] * v[i] - w[i] for i in range(size)]
+    may = [np.flatnonzero(row).tolist() for row in allowed]
+    holder = {i: i for i in range(size) if allowed[i, i]}
+    for root in range(size):
+        if allowed[root, root]:
+            continue
+        least: dict[int, int] = {}  # the gap of each arm seen to the tree that grows from the root
+        reached: dict[int, tuple[int, int | None]] = {}
+        tree: dict[int | None, int] = {None: root}  # by the arm held: the agents in the tree
+        held: int | None = None
+        while True:
+            i = tree[held]
+            for j in may[i]:
+                gap = u[i] + w[j] - s[i] * v[j]
+                if j not in tree and gap < least.get(j, gap + 1):
+                    least[j], reached[j] = gap, (i, held)
+            j = min(least, key=least.__getitem__)
+            step = least.pop(j)
+            for arm, agent in tree.items():
+                u[agent] -= step
+                if arm is not None:
+                    w[arm] += step
+            least = {other: gap - step for other, gap in least.items()}
+            if j not in holder:
+                break
+            held, tree[j] = j, holder[j]
+        held = j
+        while held is not None:
+            holder[held], held = reached[held]
+    tight = np.zeros_like(allowed)
+    for i, arms in enumerate(may):
+        tight[i, [j for j in arms if u[i] + w[j] == s[i] * v[j]]] = True
+    return tight
+
+
+def next_in_turn(
+    table: Floats,
+    dealt: int,
+    team: Team,
+    circumstances: Circumstances,
+    assignment: dict[int, int],
+    agent: int,
+) -> int | None:
+    """The best arm for this agent, of those still free at its turn, if its own were not to be had."""
+    index, mine = table[agent], assignment[agent]
+    if dealt == BY_CHANCE:  # turn by turn the arms go in the order of their index
+        before = {n for n in assignment.values() if index[n] > index[mine]}
+    else:
+        order = team.order.tolist()
+        before = {assignment[a] for a in order[: order.index(agent)] if a in assignment}
+    free = set(range(len(index))) - circumstances.closed - before - {mine}
+    return max(sorted(free), key=lambda n: index[n], default=None)
+
+
+def next_with_pairs(
+    rows: Floats,
+    dealt: int,
+    team: Team,
+    luck: Luck,
+    circumstances: Circumstances,
+    assignment: dict[int, int],
+    agent: int,
+) -> tuple[int | None, float | None]:
+    """Where the agent would go next with these pairs, and the index of its arm that does it.
+
+    The agent keeps its arm as long as the arm's index stays in an interval: below, the arm is not visited or
+    goes to somebody with less weight or a later turn, above to somebody with more or an earlier one. Its ends
+    are among the `thresholds`, between which nothing changes; which of them it is says the match itself, with
+    an index between two. The lower end comes first. Without any, the runner-up is where the agent would go
+    if it were forbidden to go where it goes.
+    """
+    arm = assignment[agent]
+    exact: list[list[Exact]] = [list(row) for row in rows.tolist()]
+    row = exact[agent if each_its_own(rows, dealt) else 0]
+    here = row[arm]
+
+    def goes(x: Exact) -> int:
+        row[arm] = x
+        try:
+            return paired_match(exact, dealt, team, luck, circumstances)[agent]
+        finally:
+            row[arm] = here
+
+    ends = thresholds(exact, dealt, team, luck, circumstances, assignment, agent)
+    below = sorted((x for x in ends if -math.inf < x <= here), reverse=True)
+    above = sorted(x for x in ends if here <= x < math.inf)
+    for some, last in ((below, -math.inf), (above, math.inf)):
+        beyond = [between(x, y) for x, y in pairwise([*some, last])]
+        first = bisect_left(beyond, True, key=lambda x: goes(x) != arm)
+        if first < len(some):
+            return goes(beyond[first]), float(some[first])
+    never = circumstances._replace(forbidden=circumstances.forbidden | {(agent, arm)})
+    try:
+        return paired_match(rows, dealt, team, luck, never).get(agent), None
+    except InvalidInput:  # nothing else is left
+        return None, None
+
+
+def thresholds(
+    rows: Sequence[Row],
+    dealt: int,
+    team: Team,
+    luck: Luck,
+    circumstances: Circumstances,
+    assignment: dict[int, int],
+    agent: int,
+) -> set[Exact]:
+    """The indices of the agent's arm at which its match can change.
+
+    They are the other indices that it is compared with and, where the arms are dealt by the index, those at
+    which a dealing that gives the arm to an heir is as good. As functions of the index both are lines,
+    with the weights of the agent and the heir for slopes.
+    """
+    arm = assignment[agent]
+    own = each_its_own(rows, dealt)
+    row = rows[agent if own else 0]
+    found = {x for n, x in enumerate(row) if n != arm and n not in circumstances.closed}
+    if dealt != BY_INDEX or own:
+        return found
+    weight = weights(team, dealt)
+    exact = [Fraction(0 if math.isinf(x) else x) for x in row]
+
+    def constant(dealing: dict[int, int]) -> tuple[int, Fraction]:
+        """What all the other arms are worth: how much of it is infinite, and the rest."""
+        others = [(weight[a], n) for a, n in dealing.items() if n != arm]
+        infinite = sum(s * int(math.copysign(1, row[n])) for s, n in others if math.isinf(row[n]))
+        return infinite, sum((s * exact[n] for s, n in others), Fraction())
+
+    allowed = allowed_pairs(len(team), len(row), circumstances)
+    going = [a for a in in_turn(dealt, team, luck) if a in assignment]
+    infinite, rest = constant(assignment)
+    for heir in going:
+        if weight[heir] == weight[agent] or not allowed[heir, arm]:
+            continue
+        left = allowed.copy()
+        left[heir], left[:, arm] = False, False
+        left[heir, arm] = True
+        partner: dict[int, int] = {}
+        arms = sorted(assignment.values())
+        inside = np.zeros_like(left)
+        inside[:, arms] = left[:, arms]
+        if not all(place(a, inside, partner) for a in going):
+            continue
+        other = constant(deal(going, arms, left, weight, row, luck.arms))
+        if other[0] == infinite:
+            found.add((other[1] - rest) / (weight[agent] - weight[heir]))
+    return found
+
+
+def between(x: Exact, y: Exact) -> Exact:
+    """A number between two, of which either may be infinite."""
+    if math.isinf(x) and math.isinf(y):
+        return Fraction(0)
+    if math.isinf(x):
+        x, y = y, x
+    if math.isinf(y):
+        return Fraction(x) + (1 if y > x else -1)
+    return (Fraction(x) + Fraction(y)) / 2

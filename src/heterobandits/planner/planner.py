@@ -1,0 +1,765 @@
+"""One round at a time: ask for a plan, fix it, tell what came of it, have it explained.
+
+A planner holds the team, the arms, the tables it began with and the rounds since. What is
+known is folded from them, and a plan is a function of that (`planning.plan`): asking changes
+nothing, and asking again gives the same plan.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from heterobandits.errors import (
+    InvalidInput,
+    choice,
+    listed,
+    located,
+    name_from,
+    names,
+    shown,
+    whole_number,
+)
+from heterobandits.inference.agent_sensitivity import agent_intervals
+from heterobandits.inference.change_points import Alarms, Found, change, team_threshold
+from heterobandits.inference.intervals import (
+    METHODS,
+    Method,
+    mean_intervals,
+    order_of,
+    posterior_intervals,
+)
+from heterobandits.limits import MOST_ADDRESS, MOST_REPORTED
+from heterobandits.model.team import Team
+from heterobandits.planner import file_format, planning
+from heterobandits.planner.history import Round, differences
+from heterobandits.planner.knowledge import Counts, Knowledge, recalled
+from heterobandits.planner.matching import Circumstances
+from heterobandits.planner.plans import (
+    Explanation,
+    NamedAgents,
+    NamedAlarms,
+    NamedIntervals,
+    NamedRanking,
+    Plan,
+    counted,
+    table,
+)
+from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
+from heterobandits.policies.policy import Policy
+from heterobandits.policies.policy import policy as catalogued
+
+OTHER = (
+    "the plan has other agents or arms: it was made by another planner, or before the team or the "
+    "arms changed; ask again"
+)
+
+ON_CHANGE = ("nothing", "forget")
+
+SINGULAR = {"sensitivities": "sensitivity", "false_positive_rates": "false positive rate"}
+
+
+class Planner:
+    """Plans rounds for agents of known sensitivity, and learns from what they report.
+
+    Parameters
+    ----------
+    sensitivities
+        Of each agent, as believed, in (0, 1]. None if all are calibrated.
+    arms
+        The number of arms, or their names.
+    policy
+        A name of the catalogue, or a policy made with `policy(...)` or `Policy(...)`; by default
+        the one that `heterobandits compare` recommends.
+    seed
+        Decides ties, random turns and what a policy draws.
+    agent_names
+        Names of the agents.
+    trial
+        The trial of a simulation with the same seed whose ties and turns to follow.
+    pulls, successes, rounds
+        What is known already: the two tables, agents by arms, and the rounds behind them.
+    left
+        Agents who left the team: what they found counts, and nobody sends them anywhere.
+    false_positive_rates
+        How often each agent is believed to report a success where there is nothing; never if not given.
+    tests
+        How many tests each agent makes in a visit: who finds most in a visit picks first. One if not given. What is told
+        may be of more or fewer tests.
+    calibration, false_positive_calibration
+        Of each agent how many of how many things it found that were known to be there, such as (17, 20), and how many false
+        alarms it gave in how many places known to be empty; None where the number is known exactly. Intervals and rank
+        statements then hold although it is not, and `agents()` compares calibration and visits.
+    on_change
+        What happens when `changes()` says that an arm has changed: "nothing", or "forget": what was seen of the arm
+        up to then no longer counts.
+
+    Examples
+    --------
+    >>> planner = Planner([0.95, 0.8], ["floor 1", "floor 2", "floor 3"], seed=1)
+    >>> plan = planner.ask(closed=["floor 2"])
+    >>> sorted(plan.assignment)
+    [0, 2]
+    >>> planner.accept(plan)
+    1
+    >>> planner.tell(1, {"agent 1": 1})
+    >>> [round.missing for round in planner.waiting]
+    [('agent 2',)]
+    >>> planner.tell(1, {"agent 2": (3, 12)})
+    >>> planner.rounds, int(planner.pulls.sum()), int(planner.successes.sum())
+    (1, 13, 4)
+    """
+
+    __slots__ = (
+        "_arms",
+        "_forgotten",
+        "_history",
+        "_knowledge",
+        "_left",
+        "_on_change",
+        "_policy",
+        "_seed",
+        "_start",
+        "_team",
+        "_trial",
+    )
+
+    def __init__(
+        self,
+        sensitivities: Any,
+        arms: Any,
+        policy: str | Policy = RECOMMENDED,
+        seed: int = 0,
+        *,
+        agent_names: Any = None,
+        trial: int = 0,
+        pulls: Any = None,
+        successes: Any = None,
+        rounds: int = 0,
+        left: Iterable[Any] = (),
+        false_positive_rates: Any = None,
+        tests: Any = None,
+        calibration: Any = None,
+        false_positive_calibration: Any = None,
+        on_change: Literal["nothing", "forget"] = "nothing",
+    ) -> None:
+        self._on_change = choice(on_change, "on_change", ON_CHANGE)
+        self._team = Team(
+            sensitivities,
+            agent_names,
+            false_positive_rates=false_positive_rates,
+            tests=tests,
+            calibration=calibration,
+            false_positive_calibration=false_positive_calibration,
+        )
+        if isinstance(arms, Iterable):
+            given = listed(arms, "arms", "names")
+            self._arms = names(given, "arms", len(given), "arm")
+        else:
+            self._arms = names(None, "arms", whole_number(arms, "arms", 1, 1_000_000), "arm")
+        self._left = frozenset(
+            located(a, "agent", self._team.names) for a in listed(left, "left", "agents")
+        )
+        check_size(len(self._team) - len(self._left), len(self._arms))
+        self._policy = planning.planned(catalogued(policy))
+        self._seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
+        self._trial = whole_number(trial, "trial", 0, MOST_ADDRESS)
+        self._start = Knowledge.of(
+            len(self._team), len(self._arms), pulls=pulls, successes=successes, rounds=rounds
+        )
+        self._knowledge = self._start
+        self._history: list[Round] = []
+        self._forgotten: list[tuple[int, int]] = []
+
+    def __repr__(self) -> str:
+        parts = [
+            counted(len(self.agent_names) - len(self._left), "agent"),
+            counted(len(self.arm_names), "arm"),
+            self.policy.label,
+            f"seed {self.seed}",
+            counted(self.rounds, "round"),
+        ]
+        waiting = [f"{len(self.waiting)} waiting"] if self.waiting else []
+        return f"<Planner: {', '.join(parts + waiting)}>"
+
+    def __str__(self) -> str:
+        """The agents and the arms with what is known of them, whose outcomes are missing, and which arms have changed."""
+
+        def sums(axis: int) -> list[tuple[str, str]]:
+            both = (self.pulls, self.successes)
+            pulls, successes = (t.sum(axis=axis, dtype=np.int64).tolist() for t in both)
+            return [(str(c), str(y)) for c, y in zip(pulls, successes, strict=True)]
+
+        agents = [name + " (left)" * (a in self._left) for a, name in enumerate(self.agent_names)]
+        how = {"sensitivity": self.sensitivities}
+        if any(self.false_positive_rates):
+            how["false positives"] = self.false_positive_rates
+        if max(self.tests) > 1:
+            how["tests"] = self.tests
+        reports = ([f"{rate:g}" for rate in rates] for rates in how.values())
+        by_agent = zip(agents, *reports, *zip(*sums(1), strict=True), strict=True)
+        by_arm = zip(self.arm_names, *zip(*sums(0), strict=True), strict=True)
+        waiting = [f"round {r.number} waits for {', '.join(r.missing)}" for r in self.waiting]
+        return "\n".join(
+            [
+                repr(self)[1:-1],
+                table(("agent", *how, "pulls", "successes"), by_agent),
+                table(("arm", "pulls", "successes"), by_arm),
+                *waiting,
+                *(f"{arm} was forgotten after round {last}" for arm, last in self.forgotten),
+                *self.changes().warnings,
+            ]
+        )
+
+    @property
+    def sensitivities(self) -> tuple[float, ...]:
+        """Of every agent, those who left included."""
+        return self._team.sensitivities
+
+    @property
+    def false_positive_rates(self) -> tuple[float, ...]:
+        """Of every agent, those who left included."""
+        return self._team.false_positive_rates
+
+    @property
+    def tests(self) -> tuple[int, ...]:
+        """How many tests each agent makes in a visit."""
+        return self._team.tests
+
+    @property
+    def calibration(self) -> tuple[tuple[int, int] | None, ...]:
+        """What each agent found of what was planted; None where its sensitivity is known."""
+        return self._team.calibration
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """Of every agent, those who left included."""
+        return self._team.names
+
+    @property
+    def arm_names(self) -> tuple[str, ...]:
+        """Of every arm."""
+        return self._arms
+
+    @property
+    def policy(self) -> Policy:
+        """The policy it plans with."""
+        return self._policy
+
+    @property
+    def seed(self) -> int:
+        """What decides ties and random turns."""
+        return self._seed
+
+    @property
+    def trial(self) -> int:
+        """The trial whose ties and turns it follows."""
+        return self._trial
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The agents who left the team."""
+        return tuple(self.agent_names[a] for a in sorted(self._left))
+
+    @property
+    def pulls(self) -> Counts:
+        """How often each agent (row) pulled each arm (column); read-only."""
+        return self._knowledge.pulls
+
+    @property
+    def successes(self) -> Counts:
+        """How often each agent (row) succeeded on each arm (column); read-only."""
+        return self._knowledge.successes
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds fixed, those before the planner began included."""
+        return self._knowledge.rounds
+
+    @property
+    def elapsed(self) -> int:
+        """t in the logarithms: the rounds or, where a visit yields many tests, the pulls of an arm."""
+        return self._knowledge.elapsed
+
+    @property
+    def on_change(self) -> str:
+        """What happens when an arm has changed."""
+        return self._on_change
+
+    @property
+    def forgotten(self) -> tuple[tuple[str, int], ...]:
+        """The arms that were forgotten, each with the last round that does not count."""
+        return tuple((self._arms[arm], number) for arm, number in self._forgotten)
+
+    @property
+    def history(self) -> tuple[Round, ...]:
+        """The rounds fixed since the planner began, with the outcomes told so far."""
+        return tuple(self._history)
+
+    @property
+    def waiting(self) -> tuple[Round, ...]:
+        """The rounds that still wait for outcomes; `round.missing` says of whom."""
+        return tuple(record for record in self._history if record.missing)
+
+    def intervals(self, method: Method = "posterior-ratio") -> NamedIntervals:
+        """An estimate and an interval for the mean of every arm, however the agents were sent.
+
+        All of them hold with the policy's probability 1 - delta: with "posterior-ratio" and
+        "mixture-width" in all rounds at once; with "min-width", the paper's, up to the policy's
+        horizon or, if it has none, in any one round. If the policy forgets, they are of what it recalls, and hold in any one
+        round, if no mean changed meanwhile; if an arm was forgotten, since then.
+        """
+        horizon = None
+        choice(method, "method", METHODS)
+        if self.policy.forgets:
+            if method != "posterior-ratio":
+                raise InvalidInput(
+                    f"{method}'s intervals need all that was seen, and {self.policy.name} forgets: use posterior-ratio's"
+                )
+            recalls = self._known(self.rounds + 1).tables
+            known = posterior_intervals(self._team, *recalls, self.policy.delta)
+            return NamedIntervals.of(known, self.arm_names)
+        if method == "min-width":
+            anytime = self.policy.horizon == "anytime"
+            horizon = max(1, self.rounds) if anytime else int(self.policy.horizon)
+        tables = (self.pulls, self.successes, self._team)
+        known = mean_intervals(*tables, method=method, delta=self.policy.delta, horizon=horizon)
+        return NamedIntervals.of(known, self.arm_names)
+
+    def ranking(self) -> NamedRanking:
+        """Which arms are certainly above which, in all rounds at once, with the policy's 1 - delta.
+
+        If the policy forgets, in any one round, as with `intervals`.
+        """
+        tables = self._known(self.rounds + 1).tables
+        return NamedRanking.of(order_of(self._team, *tables, self.policy.delta), self.arm_names)
+
+    def changes(self) -> NamedAlarms:
+        """Which arms have changed, and since when   docs/model.md (19), (20)
+
+        If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks. It is about
+        what is known now: an alarm may go when more is seen.
+        """
+        known = Alarms.of_all([self._change_of(arm) for arm in range(len(self._arms))])
+        return NamedAlarms.of(known, self.arm_names)
+
+    def lasts(self, rounds: int) -> None:
+        """Say how many rounds the season has in all, for a policy that goes by it; it may become longer or shorter."""
+        if not self.policy.in_season:
+            raise InvalidInput(
+                f"{self.policy.name} does not go by the length of the season: {RECOMMENDED_FOR_HORIZON} does"
+            )
+        self._policy = catalogued(self.policy, horizon=rounds)
+
+    def forget(self, arm: Any) -> None:
+        """What was seen of an arm up to the last round that was fixed no longer counts: it has changed.
+
+        Outcomes of those rounds may still be told and corrected; on this arm they do not count either.
+        """
+        entry = (located(arm, "arm", self._arms), self.rounds)
+        if entry not in self._forgotten:
+            self._forgotten.append(entry)
+        self._knowledge = self._folded(self.rounds + 1)
+
+    def remember(self, arm: Any) -> None:
+        """Take back that an arm was forgotten, the last time that it was."""
+        place = located(arm, "arm", self._arms)
+        entries = [entry for entry in self._forgotten if entry[0] == place]
+        if not entries:
+            raise InvalidInput(f"{self._arms[place]!r} was not forgotten")
+        self._forgotten.remove(entries[-1])
+        self._knowledge = self._folded(self.rounds + 1)
+
+    def agents(self) -> NamedAgents:
+        """How sensitive each agent is by the visits, beside the others, and whether that agrees with what was stated.
+
+        "agrees" means no more than that the visits do not contradict it. It needs places that stand still: one that changed
+        between the visits of two agents looks like a difference between them.
+        All of it holds in all rounds at once, with the policy's 1 - delta; see `agents.agent_intervals`.
+        """
+        tables = (self.pulls, self.successes, self._team)
+        known = agent_intervals(*tables, delta=self.policy.delta)
+        return NamedAgents.of(known, self.agent_names)
+
+    def ask(
+        self,
+        *,
+        absent: Iterable[Any] = (),
+        closed: Iterable[Any] = (),
+        forbidden: Iterable[Any] = (),
+        forced: Iterable[Any] = (),
+    ) -> Plan:
+        """The plan for the next round. Changes nothing.
+
+        Parameters
+        ----------
+        absent
+            Agents that stay home, by name or number; numbers count from 0, so 1 is "agent 2".
+        closed
+            Arms nobody may go to, likewise.
+        forbidden, forced
+            Pairs (agent, arm) that must not, or must, be assigned. The arms with the highest
+            indices to which everybody can be matched are then dealt for the greatest sum of
+            sensitivity times index (`matching`). Forbidding a pair that the plan does not use, or
+            forcing one that it uses, changes nothing.
+        """
+        known = (self.agent_names, self.arm_names)
+        how = Circumstances.of(*known, absent, closed, forbidden, forced, self._left)
+        return planning.plan(*self._given(self.rounds + 1), how)
+
+    def accept(self, plan: Plan) -> int:
+        """Fix a plan as the next round, which then waits for outcomes; its number.
+
+        Accepting the plan of a round once more changes nothing. A plan is known by its round and by the names of agents
+        and arms: give these names of their own if you keep several planners.
+        """
+        record = self._round_of(a_plan(plan))
+        if record.number > self.rounds:
+            self._keep(record)
+        return record.number
+
+    def tell(self, plan: Plan | Round | int, outcomes: Any) -> None:
+        """Learn outcomes of a round, at any time and in parts; all are checked before any is counted.
+
+        Parameters
+        ----------
+        plan
+            A plan, which is accepted if it was not yet, or a round that was fixed, or its number.
+        outcomes
+            A list with one outcome for each agent, or a mapping from agents, or from pairs
+            (agent, arm), to outcomes; or a column of a data frame, whose index has the agents' names. An
+            outcome is 0 or 1, a pair (successes, tests), or None or NaN if it is still missing;
+            who is not in the mapping is missing too. At most 1,000,000 tests of a visit, so that none fills what can be counted.
+        """
+        before = self._round_of(plan)
+        record = before.told(outcomes)
+        check_amounts(before, record)
+        self._keep(record)
+        self._heed(record)
+
+    def correct(self, plan: Plan | Round | int, outcomes: Any) -> None:
+        """Put these outcomes, given as to `tell`, in place of what was told; None withdraws one.
+
+        NaN, as a data frame has it where nothing is said, changes nothing.
+        """
+        before = self._fixed(self._round_of(plan).number)
+        record = before.corrected(outcomes)
+        check_amounts(before, record)
+        self._keep(record)
+        self._heed(record)
+
+    def explain(self, plan: Plan) -> tuple[Explanation, ...]:
+        """Why each agent is sent where it is; for the plan of the next round, or of one that was fixed.
+
+        A plan is explained by what it was made with: not after outcomes of earlier rounds came in.
+        """
+        number = self._round_of(a_plan(plan)).number
+        self._check_team(plan)
+        return planning.explain(*self._given(number), plan, self._mixed(number))
+
+    def join(
+        self,
+        name: str,
+        sensitivity: float,
+        false_positive_rate: float | None = None,
+        tests: int | None = None,
+        calibration: tuple[int, int] | None = None,
+    ) -> None:
+        """A new agent from the next round on, or one who left and returns.
+
+        Who returns reports as it did, and what it found counts so: with another sensitivity it needs another name.
+        """
+        name = name_from(name, "name")
+        if name in self.agent_names and name not in self.left:
+            raise InvalidInput(f"{name!r} is in the team already")
+        columns = self._team.columns
+        given = {
+            "sensitivities": sensitivity,
+            "agent_names": name,
+            "false_positive_rates": false_positive_rate,
+            "tests": tests,
+            "calibration": calibration,
+        }
+        if name not in self.left:
+            usual = {"false_positive_rates": 0.0, "tests": 1}
+            new = usual | {key: value for key, value in given.items() if value is not None}
+            new["sensitivities"] = sensitivity
+            team = Team(**{key: (*column, new.get(key)) for key, column in columns.items()})
+            left = self._left
+        else:
+            agent = self.agent_names.index(name)
+            had = {key: column[agent] for key, column in columns.items()}
+            now = had | {key: value for key, value in given.items() if value is not None}
+            if Team(**{key: [value] for key, value in now.items()}) != self._team.picked([agent]):
+                changed = [
+                    f"{SINGULAR.get(key, key)} {had[key]}" for key in now if now[key] != had[key]
+                ]
+                raise InvalidInput(
+                    f"{name!r} left with {', '.join(changed)}, with which all it found counts: "
+                    "let it return with that, or give it another name"
+                )
+            team, left = self._team, self._left - {agent}
+        check_size(len(team) - len(left), len(self._arms))
+        self._team, self._left = team, left
+        self._widen()
+
+    def leave(self, agent: Any) -> None:
+        """An agent leaves the team: from the next round on it stays home. What it found counts."""
+        place = located(agent, "agent", self.agent_names)
+        if place in self._left:
+            raise InvalidInput(f"{self.agent_names[place]!r} has left the team already")
+        self._left |= {place}
+
+    def add_arm(self, name: str) -> None:
+        """A new arm from the next round on."""
+        name = name_from(name, "name")
+        if name in self._arms:
+            raise InvalidInput(f"there is an arm {name!r} already")
+        self._arms = names((*self._arms, name), "arms", len(self._arms) + 1, "arm")
+        self._widen()
+
+    def to_json(self) -> str:
+        """The planner as JSON text: what it was made with, and the rounds since."""
+        return file_format.written(
+            {
+                "policy": self.policy.parameters,
+                "seed": self.seed,
+                "trial": self.trial,
+                "agent_names": self.agent_names,
+                "arm_names": self.arm_names,
+                "sensitivities": self.sensitivities,
+                "false_positive_rates": self.false_positive_rates,
+                "tests": self.tests,
+                "calibration": self.calibration,
+                "false_positive_calibration": self._team.false_positive_calibration,
+                "left": sorted(self._left),
+                "rounds": self._start.rounds,
+                "pulls": self._start.pulls.tolist(),
+                "successes": self._start.successes.tolist(),
+                "history": [file_format.round_state(record) for record in self._history],
+                "on_change": self.on_change,
+                "forgotten": self._forgotten,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str, policy: Policy | None = None) -> Self:
+        """The planner that `to_json` wrote; a policy of your own must be given again."""
+        state = file_format.read(text)
+        try:
+            planner = cls(
+                state["sensitivities"],
+                state["arm_names"],
+                file_format.saved_policy(state["policy"], policy),
+                state["seed"],
+                agent_names=state["agent_names"],
+                trial=state["trial"],
+                pulls=state["pulls"],
+                successes=state["successes"],
+                rounds=state["rounds"],
+                left=state["left"],
+                false_positive_rates=state["false_positive_rates"],
+                tests=state["tests"],
+                calibration=state["calibration"],
+                false_positive_calibration=state["false_positive_calibration"],
+                on_change=state["on_change"],
+            )
+            known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
+            for record in file_format.saved_history(state["history"], *known):
+                planner._keep(record)
+            planner._forget_all(state["forgotten"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(
+                f"a saved planner that is damaged: an entry is missing or of the wrong kind ({error})"
+            ) from None
+        return planner
+
+    def save(self, path: Any) -> None:
+        """Write the planner to a file, the rounds that wait included; the old file stays until the new one is whole."""
+        file_format.write_file(self.to_json(), path)
+
+    @classmethod
+    def load(cls, path: Any, policy: Policy | None = None) -> Self:
+        """The planner that `save` wrote; a policy of your own must be given again."""
+        return cls.from_json(file_format.read_file(path), policy)
+
+    def _given(
+        self, number: int
+    ) -> tuple[Team, tuple[str, ...], Policy, Knowledge, planning.Address]:
+        """What a plan for this round follows from, but for the circumstances."""
+        address = planning.Address(self.seed, self.trial, number)
+        return self._team, self._arms, self.policy, self._known(number), address
+
+    def _known(self, number: int) -> Knowledge:
+        """What was known before this round."""
+        kept = number > self.rounds and not self.policy.forgets
+        return self._knowledge if kept else self._folded(number)
+
+    def _folded(self, number: int) -> Knowledge:
+        """The same, from the first round on."""
+        gone = {arm: last for arm, last in self._forgotten if last < number}
+        earlier = self._history[: number - 1 - self._start.rounds]
+        rounds = [[v for v in r.visits if v.round > gone.get(v.arm, 0)] for r in earlier]
+        start = self._start.without(gone)
+        known = start.after(chain.from_iterable(rounds), rounds=len(earlier))
+        if not self.policy.forgets:
+            return known
+        window, fade = self.policy.window, self.policy.fade
+        return replace(known, recalled=recalled(start, rounds, window=window, fade=fade))
+
+    def _visits_of(self, arm: int, before: int) -> tuple[list[int], Counts, Counts]:
+        """The rounds of the visits to an arm since it was forgotten, before this round, and their tables: agents by visits.
+
+        First comes what was known at the start, whether or not there is any. Visits without an outcome yet are of zeros.
+        """
+        forgotten = [last for n, last in self._forgotten if n == arm and last < before]
+        gone = max(forgotten, default=0)
+        start = self._start.without([arm] if forgotten else [])
+        numbers = [max(gone, self._start.rounds)]
+        columns = [(start.pulls[:, arm], start.successes[:, arm])]
+        for record in self._history:
+            if arm in record.assignment and gone < record.number < before:
+                column = np.zeros((2, len(self._team)), np.int32)
+                for visit in record.visits:
+                    if visit.arm == arm:
+                        column[:, visit.agent] = visit.tests, visit.successes
+                numbers.append(record.number)
+                columns.append((column[0], column[1]))
+        pulls, successes = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
+        return numbers, pulls, successes
+
+    def _change_of(self, arm: int, number: int | None = None) -> Found:
+        """What is known of a change of an arm: whether it has, the evidence, since which round, the means before and since.
+
+        Now, or before the round of this number.
+        """
+        before = self.rounds + 1 if number is None else number
+        numbers, pulls, successes = self._visits_of(arm, before)
+        found = change(self._team, pulls, successes, self.policy.delta)
+        needed = team_threshold(self._team, len(self._arms), self.policy.delta)
+        changed = found.evidence >= needed
+        return changed, found.evidence, numbers[found.visits], found.before, found.since
+
+    def _mixed(self, number: int) -> list[int]:
+        """The arms that had changed before a round, most likely since the first visit to them that the policy recalled."""
+        begun = number - 1 - self.policy.window if self.policy.window else -1
+        needed = team_threshold(self._team, len(self._arms), self.policy.delta)
+        mixed = []
+        for arm in range(len(self._arms)):
+            changed, _, after, *_ = self._change_of(arm, number)
+            if changed and after <= begun:  # and perhaps once more since
+                numbers, *tables = self._visits_of(arm, number)
+                pulls, successes = (table[:, np.array(numbers) > begun] for table in tables)
+                found = change(self._team, pulls, successes, self.policy.delta)
+                changed = found.evidence >= needed
+            if changed:
+                mixed.append(arm)
+        return mixed
+
+    def _heed(self, record: Round) -> None:
+        """Forget the arms of a round that have changed, if that is wanted."""
+        if self._on_change == "forget":
+            for arm in record.assignment:
+                if arm is not None and self._change_of(arm)[0]:
+                    self.forget(arm)
+
+    def _forget_all(self, forgotten: Any) -> None:
+        """Forget what a saved planner had forgotten."""
+        before = 0
+        for item in forgotten:
+            if not isinstance(item, list) or len(item) != 2:
+                raise InvalidInput(f"forgotten is {shown(item)}: an arm and a round")
+            arm, last = item
+            before = whole_number(last, "a forgotten round", before, self.rounds)
+            self._forgotten.append(
+                (whole_number(arm, "a forgotten arm", 0, len(self._arms) - 1), before)
+            )
+        self._knowledge = self._folded(self.rounds + 1)
+
+    def _round_of(self, given: Any) -> Round:
+        """The round that a plan or a number means, as it was fixed; or as the next plan would fix it."""
+        if not isinstance(given, (Plan, Round)):
+            return self._fixed(given)
+        made = Round.of(given) if isinstance(given, Plan) else given
+        agents, arms = made.agent_names, made.arm_names
+        if (agents, arms) != (self.agent_names[: len(agents)], self.arm_names[: len(arms)]):
+            raise InvalidInput(OTHER)
+        if made.number == self.rounds + 1 and isinstance(given, Plan):
+            self._check_team(given)
+            return made
+        fixed = self._fixed(made.number)
+        if made.sent != fixed.sent:
+            raise InvalidInput(
+                f"the plan is for round {made.number}, which was fixed with another: "
+                f"{differences(fixed, made)}; round {self.rounds + 1} is next, ask for it"
+            )
+        return fixed
+
+    def _check_team(self, plan: Plan) -> None:
+        """Refuse a plan for other agents or arms than there are now."""
+        made_for = (plan.agent_names, plan.arm_names, plan.circumstances.left)
+        if made_for != (self.agent_names, self.arm_names, self._left):
+            raise InvalidInput(OTHER)
+
+    def _fixed(self, number: Any) -> Round:
+        """The round of this number."""
+        try:
+            n = whole_number(number, "round", 0)
+        except InvalidInput:
+            raise InvalidInput(
+                f"plan is {shown(number)}: a Plan, as ask() gives, or the number of a round"
+            ) from None
+        place = n - 1 - self._start.rounds
+        if place not in range(len(self._history)):
+            fixed = f"rounds {self._start.rounds + 1} to {self.rounds} are"
+            raise InvalidInput(
+                f"round {shown(n)} is not fixed: {fixed if self._history else 'none is yet'}; "
+                f"round {self.rounds + 1} is next, ask for it"
+            )
+        return self._history[place]
+
+    def _keep(self, record: Round) -> None:
+        """Put a round into the history, in its place, and what is known of it into the tables."""
+        place = record.number - 1 - self._start.rounds
+        before = self._history[place : place + 1]
+        replaced = [visit for old in before for visit in old.visits]
+        new = 0 if before else 1
+        gone = dict(self._forgotten)
+        now, old = (
+            [v for v in some if v.round > gone.get(v.arm, 0)] for some in (record.visits, replaced)
+        )
+        self._knowledge = self._knowledge.after(now, instead_of=old, rounds=new)
+        self._history[place : place + 1] = [record]
+
+    def _widen(self) -> None:
+        """Make room in the tables for agents who joined and arms that were added."""
+        size = len(self._team), len(self._arms)
+        self._start, self._knowledge = self._start.widened(*size), self._knowledge.widened(*size)
+        self._history = [replace(record, arm_names=self._arms) for record in self._history]
+
+
+def a_plan(given: Any) -> Plan:
+    """What was given, if it is a plan."""
+    if not isinstance(given, Plan):
+        raise InvalidInput(f"plan is {shown(given)}: a Plan, as ask() gives")
+    return given
+
+
+def check_amounts(before: Round, record: Round) -> None:
+    """Refuse new outcomes of more tests than one visit can have; a planner that was saved keeps what it has."""
+    for visit in set(record.visits) - set(before.visits):
+        if visit.tests > MOST_REPORTED:
+            raise InvalidInput(
+                f"the tests of {record.agent_names[visit.agent]!r} are {visit.tests:,}: at most {MOST_REPORTED:,} of one visit"
+            )
+
+
+def check_size(agents: int, arms: int) -> None:
+    """Refuse more agents than arms."""
+    if agents > arms:
+        raise InvalidInput(
+            f"there are {agents} agents and {arms} arms: each agent needs an "
+            "arm of its own, so at most as many agents as arms"
+        )

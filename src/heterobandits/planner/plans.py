@@ -1,0 +1,345 @@
+"""What a planner hands to people: the plan of a round, and why each agent is sent where it is."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, Self
+
+from heterobandits.inference.agent_sensitivity import Agents
+from heterobandits.inference.change_points import Alarms
+from heterobandits.inference.intervals import Intervals, Ranking
+from heterobandits.planner.matching import Circumstances
+
+MOST_LINES = 20  # of a table that is printed
+
+MIXED = "but it has changed, and these are from before and since"
+
+Code = Literal[
+    "absent",
+    "left",
+    "no arm",
+    "forced",
+    "unseen",
+    "unseen by it",
+    "forgotten",
+    "random",
+    "highest",
+    "among the highest",
+    "best to be had",
+    "best allowed",
+    "highest left",
+]
+SENTENCES: dict[Code, str] = {
+    "absent": "absent",
+    "left": "left the team",
+    "no arm": "no open arm is left",
+    "forced": "forced",
+    "unseen": "never pulled",
+    "unseen by it": "never pulled by it",
+    "forgotten": "not pulled for so long that it is forgotten",
+    "random": "drawn at random",
+    "highest": "index {index}, the highest; posterior mean {estimate}",
+    "among the highest": "index {index}, among the highest {visited}; posterior mean {estimate}",
+    "best to be had": "index {index}, among the highest that these pairs allow; posterior mean {estimate}",
+    "best allowed": "index {index}, in the best allowed assignment",
+    "highest left": "index {index}, the highest left at its turn",
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an agent goes where it goes, or nowhere: a code, and the numbers of its sentence.
+
+    Attributes
+    ----------
+    code
+        What decided; `str(reason)` says it in words.
+    index
+        The index of the agent's arm; None for an agent that stays home.
+    estimate
+        The posterior mean of the arm, where the agents are sorted by it.
+    visited
+        How many arms are visited in the round.
+    """
+
+    code: Code
+    index: float | None = None
+    estimate: float | None = None
+    visited: int | None = None
+
+    def __str__(self) -> str:
+        numbers = {"index": in_figures(self.index), "estimate": in_figures(self.estimate)}
+        return SENTENCES[self.code].format(**numbers, visited=self.visited)
+
+
+def in_figures(number: float | None) -> str:
+    """A number as people read it."""
+    return "unknown" if number is None else f"{number:.3f}".replace("inf", "infinite")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who goes where in a round, and the index table behind it.
+
+    Attributes
+    ----------
+    round
+        The number of the round, from 1 on.
+    assignment
+        The arm of each agent; None for an agent that stays home.
+    index
+        The index of every agent (row) for every arm (column).
+    reasons
+        Of each agent.
+    circumstances
+        Who was absent or had left, what was closed, forbidden or forced, by number.
+    """
+
+    round: int
+    assignment: tuple[int | None, ...]
+    index: tuple[tuple[float, ...], ...]
+    reasons: tuple[Reason, ...]
+    agent_names: tuple[str, ...]
+    arm_names: tuple[str, ...]
+    circumstances: Circumstances
+
+    def __str__(self) -> str:
+        lines = [f"round {self.round}"]
+        for agent, arm, reason in zip(self.agent_names, self.assignment, self.reasons, strict=True):
+            place = "stays home" if arm is None else self.arm_names[arm]
+            lines.append(f"  {agent} -> {place}: {reason}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an agent is sent to an arm.
+
+    Attributes
+    ----------
+    reason
+        The plan's reason for this agent.
+    estimate, lower, upper
+        The posterior mean of the arm and an interval for its mean that holds in all rounds at once.
+    best_rank, worst_rank
+        The best and the worst rank the arm can have among all arms, counted from 1; this holds
+        in all rounds at once, too.
+    index
+        The number the policy ranks by.
+    pulls, own_pulls
+        How often the arm was pulled, by all agents and by this one, as far as the policy recalls it.
+    mode
+        "exploit" if the estimates alone would send the agent to the same arm, else "explore".
+    runner_up, runner_up_index
+        The arm this agent would go to beyond the flip index or, where there is none, if its own were
+        not to be had; None if there is no other.
+    flip_index
+        What the index of the agent's arm would have to fall below (or, if it is higher than the
+        index, rise above), all else as it is, for the agent to go to the runner-up instead.
+    changed
+        Whether the arm has changed, and the policy recalls what was seen before. The estimate and the index go by all of it, as
+        the plan does; the interval is 0 to 1 and the rank is open.
+    """
+
+    agent: str
+    arm: str
+    reason: Reason
+    estimate: float
+    lower: float
+    upper: float
+    best_rank: int
+    worst_rank: int
+    index: float
+    pulls: int
+    own_pulls: int
+    mode: Literal["explore", "exploit"]
+    runner_up: str | None
+    runner_up_index: float | None
+    flip_index: float | None
+    changed: bool = False
+
+    def _rank(self) -> str:
+        if self.best_rank == self.worst_rank:
+            return f"certainly rank {self.best_rank}"
+        return f"rank {self.best_rank} to {self.worst_rank}"
+
+    def __str__(self) -> str:
+        times = "1 pull" if self.pulls == 1 else f"{self.pulls} pulls"
+        within = "" if self.changed else f" in [{self.lower:.3f}, {self.upper:.3f}]"
+        known = MIXED if self.changed else self._rank()
+        seen = (
+            f"estimated {self.estimate:.3f}{within} from {times}, {self.own_pulls} its own, {known}"
+            if self.pulls
+            else f"no pulls {'left' if self.reason.code == 'forgotten' else 'yet'}"
+        )
+        if self.reason.code == "forced":
+            return f"{self.agent} -> {self.arm}: {seen}; {self.reason}"
+        text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; {self.reason}"
+        if self.runner_up is None or self.runner_up_index is None:
+            return f"{text}; it could go nowhere else"
+        if self.flip_index is None:
+            return f"{text}; after it {self.runner_up} ({in_figures(self.runner_up_index)})"
+        if self.flip_index == self.index or math.isclose(self.flip_index, self.index, rel_tol=1e-9):
+            return f"{text}; tied with {self.runner_up}, chance decided"
+        moves = "fell below" if self.flip_index < self.index else "rose above"
+        return (
+            f"{text}; would go to {self.runner_up} ({in_figures(self.runner_up_index)}) "
+            f"if {self.arm} {moves} {in_figures(self.flip_index)}"
+        )
+
+
+class NamedIntervals(Intervals):
+    """Intervals that know whose they are: `arm_names`."""
+
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Intervals, arm_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.arm_names = arm_names
+        return made
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        numbers = ([f"{x:.3f}" for x in column] for column in self)
+        return list(zip(self.arm_names, *numbers, strict=True))
+
+    def __str__(self) -> str:
+        return table(("arm", "estimate", "lower", "upper"), self._rows())
+
+    def __repr__(self) -> str:
+        each = (f"{arm}: {middle} in [{low}, {high}]" for arm, middle, low, high in self._rows())
+        return f"<Intervals: {', '.join(each)}>"
+
+
+class NamedAgents(Agents):
+    """What is known of agents that have names: `agent_names`."""
+
+    agent_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Agents, agent_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.agent_names = agent_names
+        return made
+
+    def __str__(self) -> str:
+        """A table, and a line for each agent that is not as stated."""
+        columns = (self.sensitivity, *self.calibrated.T, self.estimate, self.lower, self.upper)
+        rows = [
+            (
+                name,
+                f"{s:.3f}",
+                f"{low:.3f} to {high:.3f}",
+                f"{likeliest:.3f}",
+                f"{least:.3f} to {most:.3f}",
+                verdict,
+            )
+            for name, verdict, s, low, high, likeliest, least, most in zip(
+                self.agent_names, self.verdict, *columns, strict=True
+            )
+        ]
+        head = ("agent", "sensitivity", "by calibration", "likeliest", "by the visits", "verdict")
+        notes = [
+            f"  {name} is {verdict} than stated: by the visits {found}, by calibration {stated}"
+            for name, _, stated, _, found, verdict in rows
+            if verdict != "agrees"
+        ]
+        notes += [
+            f"  {name} finds {finds} than believed: by the visits {found}, planned with {s}"
+            for (name, s, _, _, found, verdict), finds in zip(rows, self.finds, strict=True)
+            if verdict == "agrees" and finds != "as believed"
+        ]
+        return "\n".join([table(head, rows), *notes])
+
+
+class NamedAlarms(Alarms):
+    """Alarms that know whose they are: `arm_names`."""
+
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Alarms, arm_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.arm_names = arm_names
+        return made
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each arm that has changed."""
+        columns = (self.arm_names, self.changed, self.after, self.before, self.since)
+        return [
+            change_text(arm, after, before, since)
+            for arm, changed, after, before, since in zip(*columns, strict=True)
+            if changed
+        ]
+
+    def __str__(self) -> str:
+        """A table, and a line for each arm that has changed."""
+        numbers = (
+            [f"{x:.{d}f}" for x in column]
+            for d, column in (
+                (1, self.evidence),
+                (0, self.after),
+                (3, self.before),
+                (3, self.since),
+            )
+        )
+        verdicts = ["changed" if changed else "-" for changed in self.changed]
+        head = ("arm", "evidence", "after round", "before", "since", "verdict")
+        rows = zip(self.arm_names, *numbers, verdicts, strict=True)
+        return "\n".join([table(head, rows), *(f"  {line}" for line in self.warnings)])
+
+
+class NamedRanking(Ranking):
+    """A ranking that knows whose it is: `arm_names`."""
+
+    arm_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Ranking, arm_names: tuple[str, ...]) -> Self:
+        """The same, with names."""
+        made = cls(*known)
+        made.arm_names = arm_names
+        return made
+
+    def _ranks(self) -> list[str]:
+        ends = zip(self.best.tolist(), self.worst.tolist(), strict=True)
+        return [f"{best}" if best == worst else f"{best} to {worst}" for best, worst in ends]
+
+    def __str__(self) -> str:
+        names = self.arm_names
+        below = (", ".join(names[m] for m in row.nonzero()[0]) or "-" for row in self.above)
+        return table(
+            ("arm", "rank", "certainly above"), zip(names, self._ranks(), below, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        each = (f"{arm} {rank}" for arm, rank in zip(self.arm_names, self._ranks(), strict=True))
+        return f"<Ranking: {', '.join(each)}>"
+
+
+def change_text(arm: str, after: int, before: float, since: float) -> str:
+    """That an arm has changed, in words without a full stop."""
+    return f"{arm} has changed, most likely after round {after}: {before:.3f} before, {since:.3f} since"
+
+
+def counted(number: int, what: str) -> str:
+    """So many of these, in words."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows of text under a head, the first column to the left and the others to the right; a long one is cut."""
+    everything = list(rows)
+    shown = [head, *islice(everything, MOST_LINES)]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
+    lines = [
+        "  ".join(["", row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+        for row in shown
+    ]
+    more = len(everything) - MOST_LINES
+    return "\n".join([*lines, *([f"  ... and {more:,} more"] if more > 0 else [])])

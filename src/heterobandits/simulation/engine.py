@@ -1,0 +1,484 @@
+"""The engine: one shard, a range of trials of one problem, played to all its checkpoints.
+
+A shard is data and can be played anywhere: `play` gives exact sums of the regrets of all its policies on the
+same luck, and nothing in them depends on how trials are cut into shards, or shards into blocks. For every
+policy of the catalogue it is one call into compiled code, which does not hold the interpreter lock.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.core import rounds as kernels
+from heterobandits.core.assignment import table
+from heterobandits.core.compiled import is_ready
+from heterobandits.core.filtered import MOST_STATES, NOTHING, Few, cell_bytes, cells, few_states
+from heterobandits.core.randomness import (
+    WORD_SIZE,
+    luck_of_tests,
+    round_words,
+    slots,
+    words_needed,
+)
+from heterobandits.core.seen import log_row, see
+from heterobandits.core.work import desk
+from heterobandits.interrupts import remembered
+from heterobandits.model.problem import Problem
+from heterobandits.model.team import Team
+from heterobandits.policies.policy import Policy, Table, assignments
+from heterobandits.simulation.results import Integers, binary_places
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int32]
+Control = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.int64]
+
+BLOCK_BYTES = 2**21  # a block's tables should stay in a core's own cache, or nearly
+WINDOW_BYTES = 2**26  # what a block may remember of the rounds of a window
+LEAST_LANES = 16
+MOST_LANES = 512
+MOST_ROUNDS_A_CALL = 2**17  # more log terms than this are not kept
+
+
+def new_control() -> Control:
+    """What a thread that plays and one that watches share: a wish to stop, the trial-rounds played, and how many were in doubt."""
+    return np.zeros(3, np.int64)
+
+
+def doubts(control: Control) -> int:
+    """Of the trial-rounds of filtered rules, those in which exact numbers decided."""
+    return int(control[kernels.DOUBTS])
+
+
+def stop(control: Control) -> None:
+    """Ask whoever plays under this control to stop before its next round."""
+    control[kernels.STOP] = 1
+
+
+def is_stopped(control: Control) -> bool:
+    """Whether somebody asked to stop."""
+    return bool(control[kernels.STOP])
+
+
+def done(control: Control) -> int:
+    """The trial-rounds played under this control."""
+    return int(control[kernels.DONE])
+
+
+class Truth(NamedTuple):
+    """What is true of a problem, stretch by stretch of rounds, as `rounds.World` has it."""
+
+    starts: npt.NDArray[np.int64]
+    mu: Floats
+    threshold: npt.NDArray[np.int64]
+    gap: Floats
+
+
+@lru_cache(
+    maxsize=2
+)  # of several tests they take a while, and are the same for all policies of a run
+def truth(problem: Problem, rounds: int) -> Truth:
+    """What is true of a problem in all rounds up to this one."""
+    team = problem.true_team
+    stretches = problem.stretches(rounds)
+    mu = np.ascontiguousarray(stretches.means)
+    best = np.empty((len(mu), problem.agents))
+    best[:, team.order] = np.sort(mu, axis=1)[:, ::-1][:, : problem.agents]
+    reported = team.offset[:, None] + team.slope[:, None] * mu[:, None, :]
+    return Truth(
+        starts=np.asarray(stretches.starts, np.int64),
+        mu=mu,
+        threshold=thresholds(reported, problem.tests),
+        gap=team.worth[:, None] * (best[:, :, None] - mu[:, None, :]),
+    )
+
+
+@dataclass(frozen=True)
+class World:
+    """A problem as one policy meets it, in the rounds up to one: where means stand still, in all rounds."""
+
+    problem: Problem
+    policy: Policy
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        self.policy.check_size(self.problem.agents, self.problem.arms)
+
+    @cached_property
+    def team(self) -> Team:
+        """The agents as the policy believes them to be; one that knows the means knows them as they are."""
+        problem = self.problem
+        return problem.true_team if self.policy.needs_means else problem.team
+
+    @cached_property
+    def assignments(self) -> Counts:
+        """All assignments, for a policy that ranks those; else none.
+
+        They are numbered by the arms of the agents as they pick: listing these otherwise changes no luck.
+        """
+        A, N = self.problem.agents, self.problem.arms
+        if self.policy.index_per != "assignment":
+            return np.empty((0, A), np.int32)
+        return np.ascontiguousarray(assignments(A, N)[:, np.argsort(self.team.order)])
+
+    @cached_property
+    def arrays(self) -> kernels.World:
+        """The same for the kernels."""
+        problem, policy = self.problem, self.policy
+        true = truth(problem, 1 if problem.drift is None else self.rounds)
+        where = slots(problem.agents, problem.arms)
+        ranked = len(self.assignments) > 0
+        return kernels.World(
+            agents=policy.agents(self.team),
+            order=np.zeros(1, np.int64) if ranked else self.team.arrays.order,
+            starts=true.starts,
+            mu=true.mu,
+            threshold=true.threshold,
+            tests=np.array(problem.tests),
+            several=problem.several_tests,
+            by_tests=problem.several_tests and not policy.in_season,
+            gap=true.gap,
+            arms=self.assignments,
+            dealt=policy.dealt,
+            remembers=policy.rule is not None and policy.rule.remembers and not self.filtered,
+            forgets=policy.forgets != "",
+            fade=policy.fade,
+            first_tie=where.ties,
+            first_key=where.draws,
+            few=self.few,
+            filtered=self.filtered,
+            sorts=policy.sorted_by == "estimate",
+        )
+
+    def make_arrays(self) -> None:
+        """Make them now: with means that change and several tests in a visit that takes a while."""
+        assert self.arrays is not None
+
+    @property
+    def filtered(self) -> bool:
+        """Whether decisions are made by cheap numbers, and by exact ones only in doubt."""
+        rule = self.policy.rule
+        if rule is None or rule.refresh is None:
+            return False
+        if rule.calibrated and self.team.is_calibrated:
+            return False
+        return rule.words == 0 or self.problem.agents == self.problem.arms
+
+    @property
+    def counts(self) -> int:
+        """How many hits and misses of an arm the likelihood tells apart."""
+        agents = self.policy.agents(self.team)
+        return len(agents.r) + len(agents.s_k)
+
+    @cached_property
+    def few(self) -> Few:
+        """What the exact rule says of an arm that was pulled a few times."""
+        if not self.filtered:
+            return Few(np.empty((1, 1)), np.empty((1, 1), np.int64), True, 1.0, True)
+        return few_pulls(self.policy, self.team, self.problem.arms)
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of one of the tables the policy ranks by."""
+        return max(self.problem.agents * self.problem.arms, len(self.assignments))
+
+    @property
+    def lanes(self) -> int:
+        """How many trials side by side keep their tables in the cache: a power of two, in whole vectors."""
+        own = self.problem.arms * cell_bytes(self.counts) if self.filtered else 0
+        fitting = max(1, BLOCK_BYTES // (16 * self.cells + own))
+        if self.policy.window:
+            fitting = max(
+                1, min(fitting, WINDOW_BYTES // (8 * self.policy.window * self.problem.agents))
+            )
+        return max(LEAST_LANES, min(MOST_LANES, 1 << (fitting.bit_length() - 1)))
+
+    def block(self, lanes: int) -> kernels.Block:
+        """A block of trials that have not begun, with room for a round."""
+        A, N = self.problem.agents, self.problem.arms
+        F = len(self.assignments)
+        pickers, choices = (1, F) if F else (A, N)
+        rows = self.policy.rows(A)
+        index = np.empty((rows, choices, lanes))
+        c, y = np.zeros((2, A, N, lanes), np.int32)
+        C: Table = c
+        Y: Table = y
+        if F:
+            C, Y = np.zeros((2, 1, F, lanes), np.int32)
+        elif self.policy.forgets:
+            C, Y = np.zeros((2, A, N, lanes))
+        past, past_hits = np.empty((2, self.policy.window, A, lanes), np.int32)
+        tied_rows = A if self.policy.index_per == "agent" else 1
+        words = N + max(tied_rows * choices, choices + self.policy.draws(A, N))
+        return kernels.Block(
+            c=c,
+            y=y,
+            C=C,
+            Y=Y,
+            past=past,
+            past_hits=past_hits,
+            words=np.empty((words_needed(words), lanes), np.uint32),
+            index=index,
+            sent=np.empty((pickers, lanes), np.int32),
+            remembered=np.zeros((choices, lanes), np.bool_),
+            regret=np.zeros(lanes),
+            total=np.zeros((N, lanes), np.int32),
+            most=np.zeros(lanes, np.int64),
+            L=log_row(lanes),
+            desk=desk(A, lanes, C.dtype),
+            table=table(pickers, choices, lanes),
+            cells=cells(A, lanes if self.filtered else 0, index, self.counts),
+        )
+
+
+def thresholds(chances: Floats, tests: Sequence[int]) -> npt.NDArray[np.int64]:
+    """What `rounds.World` has of them, from the chance of agents on arms that a test succeeds, [stretch, agent, arm]."""
+    if max(tests) == 1:
+        return np.asarray(np.ceil(chances / WORD_SIZE).astype(np.int64) - 1)[..., None]
+    out = np.full((*chances.shape, max(tests)), -1, np.int64)
+    for (m, a, n), chance in np.ndenumerate(chances):
+        out[m, a, n, : tests[a]] = luck_of_tests(tests[a], float(chance))
+    return out
+
+
+def worlds(problem: Problem, policies: Iterable[Policy], rounds: int = 1) -> tuple[World, ...]:
+    """A problem as each of these policies meets it, in the rounds up to one."""
+    return tuple(World(problem, policy, rounds) for policy in policies)
+
+
+class Learning:
+    """The learning of one policy in a block of neighbouring trials: the two tables, and the rounds behind them."""
+
+    def __init__(self, world: World, seed: int, trial: int, lanes: int) -> None:
+        self.world = world
+        self.seed = seed
+        self.trial = trial
+        self.elapsed = 0
+        self.block = world.block(lanes)
+
+    @property
+    def pulls(self) -> Counts:
+        """Of every agent on every arm, shape (agents, arms, trials)."""
+        return np.asarray(self.block.c)
+
+    @property
+    def successes(self) -> Counts:
+        """Among them."""
+        return np.asarray(self.block.y)
+
+    @property
+    def lanes(self) -> int:
+        """The number of trials."""
+        return int(self.pulls.shape[-1])
+
+    def regrets(self) -> Floats:
+        """The regret of every trial so far."""
+        return np.array(self.block.regret)
+
+    def advance(self, rounds: int) -> None:
+        """Play this many more rounds."""
+        self.play(self.elapsed + rounds, (), new_control(), np.empty((0, self.lanes)))
+
+    @remembered()
+    def play(self, horizon: int, checkpoints: Sequence[int], control: Control, out: Floats) -> bool:
+        """Play on to the horizon; out[k, i] = the regret of the i-th trial after checkpoints[k] rounds.
+
+        False if it was stopped before. Up to MOST_ROUNDS_A_CALL rounds, `out` may have more trials than the
+        block has lanes: they are played one block after the other.
+        """
+        play = self._play_own if self.world.policy.rule is None else self._play_rule
+        marks = np.array(checkpoints, np.int64)
+        assert self.world.problem.drift is None or horizon <= self.world.rounds
+        while self.elapsed < horizon:
+            rounds = min(horizon - self.elapsed, MOST_ROUNDS_A_CALL)
+            if not play(rounds, marks, control, out):
+                return False
+            self.elapsed += rounds
+        return True
+
+    def _play_rule(self, rounds: int, checkpoints: Marks, control: Control, out: Floats) -> bool:
+        world = self.world
+        assert world.policy.rule is not None
+        where = (np.uint64(self.seed), np.uint64(self.trial), self.elapsed)
+        # the most tests that one arm can have before the last round
+        most = (self.elapsed + rounds - 1) * max(world.problem.tests)
+        count = max(rounds, most + 1 - self.elapsed) if world.arrays.by_tests else rounds
+        L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, count)
+        how = (world.policy.rule.fill, world.policy.rule.refresh or NOTHING, world.arrays)
+        return bool(
+            kernels.play_trials(*how, *where, rounds, L, checkpoints, control, self.block, out)
+        )
+
+    def _play_own(self, rounds: int, checkpoints: Marks, control: Control, out: Floats) -> bool:
+        """Round by round: a policy of the user's own is Python."""
+        world, block = self.world, self.block
+        places = {int(mark): k for k, mark in enumerate(checkpoints)}
+        for elapsed in range(self.elapsed, self.elapsed + rounds):
+            if control[kernels.STOP]:
+                return False
+            where = (np.uint64(self.seed), np.uint64(self.trial), elapsed + 1)
+            words = partial(round_words, *where, lanes=self.lanes)
+            t = np.maximum(elapsed, block.most) if world.problem.several_tests else elapsed
+            block.index[:] = world.policy.own_rows(world.team, block.c, block.y, t, words)
+            kernels.play_round(world.arrays, *where, block)
+            control[kernels.DONE] += self.lanes
+            if elapsed + 1 in places:
+                out[places[elapsed + 1]] = self.regrets()
+        return True
+
+
+@lru_cache(maxsize=64)
+def few_pulls(policy: Policy, team: Team, arms: int) -> Few:
+    """What the exact rule says of an arm after few pulls, whatever was seen."""
+    agents = policy.agents(team)
+    rule = policy.rule
+    assert rule is not None
+    roots = len(agents.r)
+    states, ranks = few_states(roots + len(agents.s_k), MOST_STATES[rule.remembers])
+    pulls, successes = np.zeros((2, len(team), 1, len(states)), np.int32)
+    for j in range(roots):
+        (a, *_) = np.flatnonzero(agents.root[agents.kind] == j)
+        pulls[a, 0] += states[:, j]
+        successes[a, 0] += states[:, j]
+    for k in range(len(agents.s_k)):
+        (a, *_) = np.flatnonzero(agents.kind == k)
+        pulls[a, 0] += states[:, roots + k]
+    (L,) = log_terms(policy, team, arms, 0, 1)
+    keys = np.zeros((rule.words, len(states)), np.uint32)
+    rows = np.empty((policy.rows(len(team)), 1, len(states)))
+    seen = see(agents, pulls, successes, log_term=L, keys=keys)
+    rule.fill(seen, desk(len(team), len(states)), rows)
+    pole = 1.0 if rule.quantile else 1.0 / float(agents.s_k[0])
+    return Few(np.ascontiguousarray(rows[:, 0]), ranks, rule.remembers, pole, not rule.quantile)
+
+
+@lru_cache(maxsize=64)
+def log_terms(policy: Policy, team: Team, arms: int, elapsed: int, count: int) -> Floats:
+    """The log terms of some rounds: the same for all the blocks of a run."""
+    return policy.log_terms(team, arms, elapsed, count)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A range of trials of one problem, to be played by some policies on the same luck.
+
+    Attributes
+    ----------
+    worlds
+        The problem as each policy meets it. They are made once for all the shards of a run.
+    rounds
+        The checkpoints; the last one is the horizon.
+    kept
+        At how many of the last checkpoints every trial's regret is wanted, beside the sums.
+    lanes
+        The most trials to play side by side.
+    """
+
+    worlds: tuple[World, ...]
+    rounds: tuple[int, ...]
+    seed: int
+    trials: range
+    kept: int = 0
+    lanes: int = MOST_LANES
+
+    @property
+    def trial_rounds(self) -> int:
+        """The rounds of all trials, by all policies."""
+        return len(self.trials) * self.rounds[-1] * len(self.worlds)
+
+
+class Played(NamedTuple):
+    """What came of a shard: exact sums over its trials, as `tally` has them."""
+
+    span: tuple[int, int]
+    sums: Integers
+    products: Integers
+    seconds: Floats  # for each policy
+    kept: Floats  # [policy, kept checkpoint, trial]
+
+
+def play(shard: Shard, control: Control | None = None) -> Played | None:
+    """Play a shard to the end; None if `control` stopped it before."""
+    control = new_control() if control is None else control
+    regrets = np.empty((len(shard.worlds), len(shard.rounds), len(shard.trials)))
+    seconds = np.empty(len(shard.worlds))
+    for p, world in enumerate(shard.worlds):
+        begin = time.perf_counter()
+        if not _fill_regrets(world, shard, control, regrets[p]):
+            return None
+        seconds[p] = time.perf_counter() - begin
+    sums, products = tally(
+        regrets, binary_places(shard.rounds[-1], sum(shard.worlds[0].problem.tests))
+    )
+    span = (shard.trials.start, shard.trials.stop)
+    kept = regrets[:, len(shard.rounds) - shard.kept :].copy()
+    return Played(span, sums, products, seconds, kept)
+
+
+def _fill_regrets(world: World, shard: Shard, control: Control, out: Floats) -> bool:
+    """out[k, i] = the regret of the shard's i-th trial at its k-th checkpoint; false if it was stopped before."""
+    trials, horizon = shard.trials, shard.rounds[-1]
+    blocks = -(-len(trials) // min(world.lanes, shard.lanes))
+    lanes = -(-len(trials) // blocks)
+    compiled = world.policy.rule is not None and horizon <= MOST_ROUNDS_A_CALL
+    together = len(trials) if compiled else lanes
+    for start in range(0, len(trials), together):
+        width = min(together, len(trials) - start)
+        learning = Learning(world, shard.seed, trials[start], min(lanes, width))
+        part = out if width == len(trials) else np.empty((len(out), width))
+        if not learning.play(horizon, shard.rounds, control, part):
+            return False
+        out[:, start : start + width] = part
+    return True
+
+
+def tally(regrets: Floats, places: int) -> tuple[Integers, Integers]:
+    """Exact sums and sums of products over trials.
+
+    From regrets[policy, checkpoint, trial] come sums[policy, checkpoint] in units of 2**-places
+    and products[policy, policy, checkpoint] in units of 4**-places.
+    """
+    P, K, _ = regrets.shape
+    high, low = np.empty((2, P, MOST_LANES), np.int64)
+    sums = np.zeros((P, K, 2), np.int64)
+    parts = np.zeros((3, P, P, K, 2), np.int64)
+    kernels.tally(np.ascontiguousarray(regrets), 2.0**places, high, low, sums, parts)
+    both_high, mixed, both_low = _joined(parts)
+    half = kernels.HALF_BITS
+    products = both_high * 4**half + mixed * 2**half + both_low
+    for p in range(P):
+        products[:p, p] = products[p, :p]
+    return _joined(sums), products
+
+
+def _joined(limbs: npt.NDArray[np.int64]) -> Integers:
+    whole = limbs.astype(object)
+    return np.asarray(whole[..., 0] * 2**kernels.LIMB_BITS + whole[..., 1])
+
+
+def compile_kernels(policies: Iterable[Policy]) -> float:
+    """Compile what these policies need, or load it from this machine's cache; the seconds it took."""
+    start = time.perf_counter()
+    problem = Problem([0.5, 0.25], [0.5])
+    stand_in = Policy("own", index=lambda known: np.zeros(known.pulls.shape[1:]))
+    for policy in policies:  # one of the user's own may be made for another problem
+        entry = stand_in if policy.rule is None else policy
+        play(Shard(worlds(problem, [entry]), (1,), 0, range(1)))
+    return time.perf_counter() - start
+
+
+def kernels_cached(policies: Iterable[Policy]) -> bool:
+    """Whether this machine has compiled kernels for these sources and policies, so that none will be compiled."""
+    return all(
+        is_ready(kernels.play_round)
+        if policy.rule is None
+        else is_ready(kernels.play_trials)
+        and is_ready(policy.rule.fill)
+        and is_ready(policy.rule.refresh or NOTHING)
+        for policy in policies
+    )

@@ -1,0 +1,214 @@
+"""The runner: the pieces of many points in one pool, kept as they come, and nothing played twice.
+
+What is to be run is a series of jobs. A job says which pieces it wants, is told what came of them, and may then want more.
+Pieces that the store has are not played. Small ones are handed to the engine in batches, so that neither handing
+out nor keeping them costs much beside playing them.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from heterobandits.interrupts import held_back
+from heterobandits.simulation.pool.pieces import Piece, Row
+from heterobandits.simulation.pool.shards import Place, Store
+from heterobandits.simulation.pool.threads import Engine, Failure
+
+BATCH_SECONDS = 1.0
+LEAST_SECONDS = 0.05  # of a batch when little is left
+FIRST_SECONDS = 0.1
+FIRST_SPEED = 2e8  # cost a second, until it is measured
+IN_FLIGHT = 2  # batches for each worker: the next is there when one ends
+WATCH_SECONDS = 0.1
+GENTLE = 0.3  # what a new measurement counts for
+
+
+class Job(Protocol):
+    """Something to be run."""
+
+    def wants(self, rows: list[Row]) -> Sequence[Piece]:
+        """The pieces to play next, when all that it wanted so far has come to these rows; none if it is finished."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A job that knows from the beginning what it wants."""
+
+    pieces: list[Piece]
+
+    def wants(self, rows: list[Row]) -> list[Piece]:
+        """All of them at first."""
+        return [] if rows else self.pieces
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    jobs: int  # finished
+    of: int
+    cost: float  # of the pieces that are there
+    rounds: int  # trial-rounds played in this run
+    seconds: float
+    left: float | None  # seconds, if that can be said
+
+
+@dataclass
+class Open:
+    """A job that is being run."""
+
+    number: int
+    job: Job
+    rows: list[Row] = field(default_factory=list)
+    missing: dict[Place, Piece] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    played: bool = False
+
+
+Finished = Callable[[int, list[Row], list[Failure]], None]
+Tell = Callable[[Progress], None]
+
+
+class Runner:
+    """One run of some jobs."""
+
+    def __init__(self, jobs: Iterable[Job], count: int, store: Store, engine: Engine) -> None:
+        self._jobs = iter(jobs)
+        self._begun = 0
+        self._count = count
+        self._store = store
+        self._engine = engine
+        self._ready: deque[Piece] = deque()
+        self._ready_cost = 0.0
+        self._owners: dict[Place, list[Open]] = {}
+        self._done = 0
+        self._played_jobs = 0
+        self._rounds = 0
+        self._speed = FIRST_SPEED
+        self._measured = False
+        self._cost = 0.0
+        self._begin = time.monotonic()
+
+    def run(self, finished: Finished, tell: Tell = lambda progress: None) -> None:
+        """Run all jobs. `finished` is told of each, in any order, with its number and what came of it.
+
+        On an interrupt, or whatever else goes wrong, what was played is kept.
+        """
+        with held_back() as strike:
+            try:
+                tell(self.progress())
+                while self._done < self._count:
+                    self._fill(finished)
+                    self._hand_out()
+                    strike()
+                    if self._engine.waiting:
+                        self._gather(self._engine.finished(WATCH_SECONDS), finished)
+                        self._store.write_if_due()
+                    tell(self.progress())
+                    strike()
+            finally:
+                try:
+                    for outcome in self._engine.stop():
+                        if isinstance(outcome, Row):
+                            self._store.add(outcome)
+                finally:
+                    self._store.write()
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        seconds = time.monotonic() - self._begin
+        # what was read from the store took no time: only what was played says how long the rest takes
+        pace = seconds / self._played_jobs if self._played_jobs else None
+        left = None if pace is None else pace * (self._count - self._done)
+        rounds = self._rounds + self._engine.rounds
+        return Progress(self._done, self._count, self._cost, rounds, seconds, left)
+
+    def _wanted(self) -> float:
+        """The cost of what should be ready to hand out."""
+        return self._speed * BATCH_SECONDS * IN_FLIGHT * self._engine.workers
+
+    def _fill(self, finished: Finished) -> None:
+        """Begin jobs until enough is ready to be played."""
+        until = time.monotonic() + WATCH_SECONDS
+        while (
+            self._begun < self._count
+            and self._ready_cost < self._wanted()
+            and time.monotonic() < until
+        ):
+            self._begun += 1
+            self._go_on(Open(self._begun - 1, next(self._jobs)), finished)
+
+    def _go_on(self, one: Open, finished: Finished) -> None:
+        """Ask a job for what it wants until something of it has to be played, or it is finished."""
+        while not one.failures:
+            pieces = one.job.wants(one.rows)
+            if not pieces:
+                break
+            for piece in pieces:
+                row = self._store.row(piece.place)
+                if row is not None:
+                    one.rows.append(row)
+                    self._cost += piece.cost
+                    continue
+                one.played = True
+                one.missing[piece.place] = piece
+                owners = self._owners.setdefault(piece.place, [])
+                owners.append(one)
+                if len(owners) == 1:  # two jobs may want the same
+                    self._ready.append(piece)
+                    self._ready_cost += piece.cost
+            if one.missing:
+                return
+        finished(one.number, one.rows, one.failures)
+        self._done += 1
+        self._played_jobs += one.played
+
+    def _hand_out(self) -> None:
+        """Hand batches to the engine: so large that they take a while, and smaller ones at both ends."""
+        while self._ready and self._engine.waiting < IN_FLIGHT * self._engine.workers:
+            seconds = BATCH_SECONDS if self._measured else FIRST_SECONDS
+            if self._begun == self._count:
+                share = self._ready_cost / self._speed / (IN_FLIGHT * self._engine.workers)
+                seconds = min(seconds, max(LEAST_SECONDS, share))
+            batch = [self._ready.popleft()]
+            cost = batch[0].cost
+            while self._ready and cost + self._ready[0].cost <= seconds * self._speed:
+                batch.append(self._ready.popleft())
+                cost += batch[-1].cost
+            self._ready_cost -= cost
+            self._engine.submit(batch)
+
+    def _gather(self, batches: Iterable[tuple[Any, list[Any]]], finished: Finished) -> None:
+        """Keep what came of batches, and let their jobs go on."""
+        came: list[Row | Failure] = []
+        for batch, outcomes in batches:
+            pieces = {piece.place: piece for piece in batch}
+            self._measure(batch, outcomes)
+            for outcome in outcomes:
+                self._rounds += pieces[outcome.place].rounds
+                self._cost += pieces[outcome.place].cost
+                if isinstance(outcome, Row):
+                    self._store.add(outcome)
+            came += outcomes
+        for outcome in came:  # whatever their jobs do, all of them are kept by now
+            for one in self._owners.pop(outcome.place):
+                self._take(one, outcome, finished)
+
+    def _take(self, one: Open, outcome: Row | Failure, finished: Finished) -> None:
+        del one.missing[outcome.place]
+        if isinstance(outcome, Row):
+            one.rows.append(outcome)
+        else:
+            one.failures.append(outcome)
+        if not one.missing:
+            self._go_on(one, finished)
+
+    def _measure(self, batch: Iterable[Piece], outcomes: Iterable[Row | Failure]) -> None:
+        """Learn how long things take."""
+        seconds = sum(sum(row.seconds) for row in outcomes if isinstance(row, Row))
+        cost = sum(piece.cost for piece in batch)
+        if seconds > 0:
+            speed = cost / seconds
+            self._speed += (GENTLE if self._measured else 1.0) * (speed - self._speed)
+            self._measured = True

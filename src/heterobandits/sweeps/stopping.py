@@ -1,0 +1,321 @@
+"""How many trials a point gets, and what they say: who has the least regret there, and how surely.
+
+A point that is to be known precisely, or whose policies are to be told apart, is looked at again and again, each time with twice as
+many trials, up to a limit. The error that is allowed is shared evenly by all the looks there may be, so that every
+verdict holds in spite of them. Whoever stops when a difference is large finds it too large: so as many trials again are played
+after the last look, and these alone give the numbers. Intervals are Student's, on pairs of regrets on the same luck. They take means
+for nearly normal, which those of rules that seldom fail are not: a verdict is sure if it holds by the evidence of `moments` as well.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.simulation import moments
+from heterobandits.simulation.pool.pieces import Point, Row, Trials, squared, whole
+from heterobandits.simulation.results import Integers, binary_places
+from heterobandits.sweeps.spec import Stopping
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Stopped = Literal["fixed", "told apart", "narrow", "same", "limit"]
+
+VERDICTS = ("ahead", "unclear", "same", "behind")
+SAME_TRIALS = (
+    300  # in which policies that differ in 1 % of the trials are alike with probability 0.05
+)
+
+
+def looks(stopping: Stopping) -> list[int]:
+    """The numbers of trials after which a point is looked at: doubled, and the most in the end.
+
+    >>> looks(Stopping(64, 200, 0.01, None, 0.95))
+    [64, 128, 200]
+    """
+    return doubled(stopping.trials, stopping.most_trials)
+
+
+def least_and_most(stopping: Stopping) -> tuple[int, int]:
+    """How many trials a point is played in, those after the last look included.
+
+    >>> least_and_most(Stopping(64, 200, 0.01, None, 0.95)), least_and_most(Stopping(64, 64, None, None, 0.95))
+    ((128, 400), (64, 64))
+    """
+    first, *more = looks(stopping)
+    return (2 * first, 2 * more[-1]) if more else (first, first)
+
+
+class Parts(NamedTuple):
+    """The rows of what was looked at, and of what gives the numbers; and whether the last look has come.
+
+    Where there is but one look both are the same.
+    """
+
+    looked: list[Row]
+    fresh: list[Row]
+    over: bool
+
+
+Enough = Callable[[list[Row]], bool]
+
+
+def parts(rows: list[Row], numbers: Sequence[int], enough: Enough) -> Parts:
+    """Trials by what they are for, if they are looked at after these numbers of them, until they are `enough`."""
+    if len(numbers) == 1:
+        return Parts(rows, rows, True)
+    done = count(rows)
+    for n in numbers:
+        if n > done:
+            break
+        looked = [row for row in rows if row.last <= n]
+        if n == numbers[-1] or enough(looked):
+            return Parts(looked, [row for row in rows if row.first >= n], True)
+    return Parts(rows, [], False)
+
+
+def count(rows: list[Row]) -> int:
+    """The trials in some rows."""
+    return sum(row.last - row.first for row in rows)
+
+
+def wanted(point: Point, rows: list[Row], numbers: Sequence[int], enough: Enough) -> list[Trials]:
+    """The trials to play next, none if all are there."""
+    if not rows:
+        return point.pieces(range(numbers[0]))
+    found, done = parts(rows, numbers, enough), count(rows)
+    if not found.over:
+        return point.pieces(range(done, next(n for n in numbers if n > done)))
+    return [] if found.fresh else point.pieces(range(done, 2 * done))
+
+
+def doubled(first: int, most: int) -> list[int]:
+    """A number, twice that, and so on, up to the most."""
+    found = [first]
+    while found[-1] < most:
+        found.append(min(2 * found[-1], most))
+    return found
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The confidence of single statements, such that all of a point hold together at any one checkpoint.
+
+    Attributes
+    ----------
+    interval
+        Of an interval for one pair of policies, in spite of all looks.
+    verdict
+        Of the difference of two policies, such that no pair is put in the wrong order with more than the error that is
+        allowed, in spite of all looks and pairs.
+    evidence
+        What the evidence for an order of two policies has to reach, likewise; looks cost it nothing.
+    """
+
+    interval: float
+    verdict: float
+    evidence: float
+
+
+def levels(stopping: Stopping, policies: int) -> Levels:
+    """Those of a point with so many policies."""
+    shared = len(looks(stopping))
+    pairs = max(1, policies * (policies - 1) // 2)
+    error = 1.0 - (stopping.confidence if stopping.separate is None else stopping.separate)
+    return Levels(
+        interval=1.0 - (1.0 - stopping.confidence) / shared,
+        verdict=1.0 - error / (shared * pairs),
+        evidence=math.log(2 * pairs / error),  # equals can be put in the wrong order in two ways
+    )
+
+
+class Totals(NamedTuple):
+    """Exact sums of some points with as many policies and checkpoints, as `moments` takes them.
+
+    Attributes
+    ----------
+    trials, places
+        One for each point.
+    sums, products
+        [point, policy, checkpoint] and [point, policy, policy, checkpoint].
+    most
+        The most regret that a trial can have, [point, checkpoint].
+    """
+
+    trials: Integers
+    places: Integers
+    sums: Integers
+    products: Integers
+    most: Floats
+
+    def pair(self, p: Any, q: Any) -> tuple[Any, ...]:
+        """Policies p and q, whole arrays of them if wished, as `moments` takes them: [point, pair, checkpoint]."""
+        n, places = (part[:, None, None] for part in (self.trials, self.places))
+        sums, products = self.sums, self.products
+        return (
+            *(n, places, sums[:, p], sums[:, q]),
+            *(products[:, p, p], products[:, p, q], products[:, q, q]),
+        )
+
+    def best(self) -> npt.NDArray[np.intp]:
+        """The policy with the least mean regret, [point, checkpoint]."""
+        n, places = (part[:, None, None] for part in (self.trials, self.places))
+        return np.asarray(moments.mean(n, places, self.sums).argmin(axis=1))
+
+    def beside(self, best: npt.NDArray[np.intp]) -> tuple[Any, ...]:
+        """These policies, and every other one beside them, as `moments` takes them: [point, policy, checkpoint]."""
+        n, places = (part[:, None, None] for part in (self.trials, self.places))
+        point, checkpoint = np.indices(best.shape)
+        every = np.arange(self.sums.shape[1])
+        mixed = np.moveaxis(self.products[point, :, best, checkpoint], 2, 1)
+        own = self.products[point, best, best, checkpoint][:, None]
+        least = self.sums[point, best, checkpoint][:, None]
+        return n, places, least, self.sums, own, mixed, self.products[:, every, every]
+
+
+def totals(point: Point, rows: list[Row]) -> Totals:
+    """Those of one point, from all its pieces."""
+    P, K = len(point.policies), len(point.rounds)
+    trials = np.empty(1, object)
+    trials[0] = count(rows)
+    places = np.full(1, binary_places(point.horizon, sum(point.problem.tests)), object)
+    sums = sum((whole(row.sums, (1, P, K)) for row in rows), np.zeros((1, P, K), object))
+    products = sum(
+        (squared(row.products, P, K)[None] for row in rows), np.zeros((1, P, P, K), object)
+    )
+    most = point.problem.most_regret(point.rounds)[None]
+    return Totals(trials, places, np.asarray(sums), np.asarray(products), most)
+
+
+class Compared(NamedTuple):
+    """Every policy beside the one with the least mean regret, [point, policy, checkpoint].
+
+    Attributes
+    ----------
+    best
+        That policy, [point, checkpoint].
+    apart
+        Whether a policy has certainly more regret; never so for the best.
+    same
+        Whether it has as much regret in every trial; always so for the best.
+    """
+
+    best: npt.NDArray[np.intp]
+    apart: Bools
+    same: Bools
+
+
+def compared(of: Totals, level: float) -> Compared:
+    """Every policy beside the best at its point and checkpoint."""
+    best = of.best()
+    mean, error = moments.difference(*of.beside(best))
+    reach = moments.reach(level, of.trials)[:, None, None]
+    return Compared(best, -mean - reach * error > 0, (mean == 0) & ~(error > 0))
+
+
+class Verdicts(NamedTuple):
+    """What can be said of every policy, [point, policy, checkpoint].
+
+    Attributes
+    ----------
+    said
+        One of VERDICTS. It is ahead if it has certainly less regret than every other, and behind if another, that with the least,
+        has certainly less. Several that have as little in every trial are the same.
+    sure
+        Whether that it is ahead or behind is so whatever the law of the regrets, rare failures that nobody saw included.
+    """
+
+    said: npt.NDArray[np.object_]
+    sure: Bools
+
+
+def verdicts(of: Totals, at: Levels) -> Verdicts:
+    """What can be said of every policy at these levels."""
+    best, apart, same = compared(of, at.verdict)
+    evidence = moments.log_evidence(of.most[:, None], *of.beside(best))
+    P = apart.shape[1]
+    lone = same.sum(axis=1, keepdims=True) == 1
+    ahead = same & lone & (apart.sum(axis=1, keepdims=True) == P - 1)
+    certain = apart & (evidence >= at.evidence)
+    out = np.full(apart.shape, "unclear", object)
+    out[same & ~lone] = "same"
+    out[apart] = "behind"
+    out[ahead] = "ahead"
+    return Verdicts(out, certain | (ahead & (certain.sum(axis=1, keepdims=True) == P - 1)))
+
+
+def log_widths(of: Totals, other: int, level: float) -> Floats:
+    """By which factor, as a logarithm, the intervals of all ratios to one policy's regret reach to each side, [point, policy, checkpoint]."""
+    P = of.sums.shape[1]
+    _, error = moments.log_ratio(*of.pair(np.arange(P), np.full(P, other)))
+    return np.asarray(moments.reach(level, of.trials)[:, None, None] * error)
+
+
+def equal_to(of: Totals, other: int) -> Bools:
+    """Whether a policy has as much regret as another one in every trial, [point, policy, checkpoint]."""
+    P = of.sums.shape[1]
+    mean, error = moments.difference(*of.pair(np.arange(P), np.full(P, other)))
+    return np.asarray((mean == 0) & ~(error > 0))
+
+
+def stopped(of: Totals, stopping: Stopping, reference: int) -> Stopped | None:
+    """Why no more trials of a single point are needed, at its last checkpoint; None if they are.
+
+    With `precision` alone every policy's ratio to the reference is to be narrow enough; with `separate` every policy is to be
+    told apart from the best; with both one or the other is enough, the ratio being that to the best.
+    """
+    if stopping.precision is None and stopping.separate is None:
+        return "fixed"
+    last = of._replace(
+        sums=of.sums[..., -1:], products=of.products[..., -1:], most=of.most[..., -1:]
+    )
+    level = levels(stopping, of.sums.shape[1])
+    best, apart, same = compared(last, level.verdict)
+    n = int(of.trials[0])
+    # that several were alike in a few trials says little
+    alike, told = same[0, :, 0] & (n >= SAME_TRIALS), apart[0, :, 0]
+    alike[int(best[0, 0])] = True
+    if stopping.separate is not None and (told | alike).all():
+        return "told apart" if alike.sum() == 1 else "same"
+    if stopping.precision is not None:
+        other = reference if stopping.separate is None else int(best[0, 0])
+        equal = equal_to(last, other)[0, :, 0]
+        settled = log_widths(last, other, level.interval)[0, :, 0] <= np.log1p(stopping.precision)
+        settled &= ~equal  # an interval without width is none
+        settled |= equal & (n >= SAME_TRIALS)
+        settled[other] = True
+        if stopping.separate is not None:
+            settled |= told
+        if settled.all():
+            return "narrow"
+    return "limit" if n >= stopping.most_trials else None
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A point as a job of the runner: trials until it is known well enough."""
+
+    point: Point
+    stopping: Stopping
+    reference: int
+    found: dict[int, bool] = field(
+        default_factory=dict
+    )  # what a look said, by the trials it was at
+
+    def wants(self, rows: list[Row]) -> list[Trials]:
+        """The trials up to the next look, or those after the last one."""
+        return wanted(self.point, rows, looks(self.stopping), self._enough)
+
+    def parts(self, rows: list[Row]) -> Parts:
+        """Its trials by what they are for."""
+        return parts(rows, looks(self.stopping), self._enough)
+
+    def _enough(self, rows: list[Row]) -> bool:
+        n = count(rows)
+        if n not in self.found:
+            why = stopped(totals(self.point, rows), self.stopping, self.reference)
+            self.found[n] = why is not None
+        return self.found[n]

@@ -1,0 +1,1 @@
+"""The HTTP API: routes, what they accept, what they answer."""

@@ -1,0 +1,244 @@
+"""Routes of a campaign as a whole: made, listed, changed, noted, exported and imported."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from fastapi import Request as HttpRequest
+from starlette.responses import JSONResponse, StreamingResponse
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.events import line
+from heterobandits.campaigns.files.csv_tables import visits_csv
+from heterobandits.campaigns.state import State, id_of
+from heterobandits.campaigns.storage.repository import Done, Log, Request
+from heterobandits.campaigns.validation import Wrong
+from heterobandits.errors import InvalidInput, shown
+from heterobandits.web.api import requests_schema, responses_schema, serialization
+from heterobandits.web.api.replies import one_change, reply
+from heterobandits.web.requests import Asked, Asking, Guarded, headers
+from heterobandits.web.turns import MUCH, alone, beside, computed
+
+NDJSON = "application/x-ndjson"
+AT_ONCE = 1000  # events that are read at once
+EXPORTED = 250  # events that are exported in one turn
+POLICY = ("policy", "delta", "memory")
+REPORTS = tuple(requests_schema.ReportsBody.model_fields)
+
+router = APIRouter(route_class=Guarded)
+
+
+@router.get("/api/campaigns", response_model=responses_schema.Entries)
+def list_campaigns(asked: Asking) -> Response:
+    """All campaigns, the oldest first."""
+    states = (asked.log.state(head.campaign) for head in asked.log.store.heads())
+    return JSONResponse({"campaigns": [serialization.entry(state) for state in states]})
+
+
+@router.post("/api/campaigns", response_model=responses_schema.Campaign, status_code=201)
+def create_campaign(asked: Asking, body: requests_schema.CampaignBody) -> Response:
+    """A new campaign."""
+    done = service.create(asked.log, asked.asker, **dict(body))
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.campaign(state), 201)
+
+
+@router.post(
+    "/api/campaigns/import",
+    response_model=responses_schema.Campaign,
+    status_code=201,
+    responses={
+        200: {"model": responses_schema.Campaign, "description": "Everything was there already"}
+    },
+    openapi_extra={
+        "requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
+    },
+)
+async def import_campaign(
+    request: HttpRequest,
+    asked: Asking,
+    keep_links: Annotated[bool, Query(description="Let the links of the file open here")] = False,
+) -> Response:
+    """A campaign that was exported, with the same events; one that is here already goes on from where it stands.
+
+    The links that come with it are revoked here, unless they are kept: whoever wrote the file knows their tokens.
+    """
+
+    if len(asked.body) > MUCH:
+        return await alone(request, lambda _: taken_in(asked, keep_links))
+    return await beside(request, taken_in, asked, keep_links)
+
+
+def taken_in(asked: Asked, keep_links: bool) -> Response:
+    """The campaign whose events the body has, in the store."""
+    try:
+        text = asked.body.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(
+            "the body is not UTF-8: a file of events, a line of JSON for each"
+        ) from None
+    done = service.import_events(asked.log, asked.asker, text, keep_links=keep_links)
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.campaign(state), 201 if done.events else 200)
+
+
+@router.get("/api/campaigns/{campaign}", response_model=responses_schema.Campaign)
+def read_campaign(asked: Asking) -> Response:
+    """A campaign: its agents, arms, policy and season, and which rounds wait."""
+    return reply(asked.state, serialization.campaign(asked.state))
+
+
+@router.patch("/api/campaigns/{campaign}", response_model=responses_schema.Campaign)
+def change_campaign(asked: Asking, body: requests_schema.CampaignChange) -> Response:
+    """Another name, another policy (with delta and memory), or another season: one at a time."""
+    given = body.model_fields_set - {name for name in POLICY if getattr(body, name) is None}
+    kind = one_change(given, ("name",), POLICY, ("season",))
+    where = (asked.log, asked.id, asked.asker)
+    if kind == ("name",):
+        done = service.rename(*where, "campaign", None, body.name)
+    elif kind == ("season",):
+        done = service.set_season(*where, body.season)
+    else:
+        done = service.set_policy(*where, body.policy, body.delta, body.memory)
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.campaign(state))
+
+
+@router.post(
+    "/api/campaigns/{campaign}/agents", response_model=responses_schema.Agents, status_code=201
+)
+def add_agents(asked: Asking, body: requests_schema.AgentsBody) -> Response:
+    """New agents, from the next round on."""
+    done = service.add_agents(asked.log, asked.id, asked.asker, body.agents)
+    state = serialization.after(asked.log, done)
+    new = range(len(state.agents))[-len(done.events[0].body["agents"]) :]
+    return reply(state, {"agents": [serialization.agent(state, a) for a in new]}, 201)
+
+
+@router.patch(
+    "/api/campaigns/{campaign}/agents/{agent:path}", response_model=responses_schema.Agent
+)
+def change_agent(asked: Asking, agent: str, body: requests_schema.AgentChange) -> Response:
+    """Another name, retired or back, or another way to report since now or always: one at a time."""
+    number = asked.agent(agent)
+    key = id_of("agent", number)
+    given = body.model_fields_set
+    where = (asked.log, asked.id, asked.asker)
+    kind = one_change(given, ("name",), ("retired",), (*REPORTS, "since"))
+    if kind == ("name",):
+        done = service.rename(*where, "agent", key, body.name)
+    elif kind == ("retired",):
+        done = (service.retire if body.retired else service.bring_back)(*where, "agent", key)
+    else:
+        reports = body.model_dump(include=given & set(REPORTS))
+        if not reports:
+            raise InvalidInput(f"since is {shown(body.since)}: say what is so since then, as well")
+        done = revised(where, key, reports, body.since)
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.agent(state, number))
+
+
+def revised(
+    where: tuple[Log, str, Request], agent: str, reports: dict[str, Any], since: Any
+) -> Done:
+    """What was written for another way to report; what is wrong is named as the body has it."""
+    try:
+        return service.revise(*where, agent, reports, since)
+    except Wrong as wrong:
+        own = [[text.removeprefix("reports.") for text in error] for error in wrong.errors]
+        raise Wrong([(place, message) for place, message in own]) from None
+
+
+@router.post(
+    "/api/campaigns/{campaign}/arms", response_model=responses_schema.Arms, status_code=201
+)
+def add_arms(asked: Asking, body: requests_schema.ArmsBody) -> Response:
+    """New arms, from the next round on."""
+    done = service.add_arms(asked.log, asked.id, asked.asker, body.arms)
+    state = serialization.after(asked.log, done)
+    new = range(len(state.arms))[-len(done.events[0].body["arms"]) :]
+    return reply(state, {"arms": [serialization.arm(state, n) for n in new]}, 201)
+
+
+@router.patch("/api/campaigns/{campaign}/arms/{arm:path}", response_model=responses_schema.Arm)
+def change_arm(asked: Asking, arm: str, body: requests_schema.ArmChange) -> Response:
+    """Another name, or retired or back: one at a time."""
+    number = asked.arm(arm)
+    key = id_of("arm", number)
+    where = (asked.log, asked.id, asked.asker)
+    done: Done
+    if one_change(body.model_fields_set, ("name",), ("retired",)) == ("name",):
+        done = service.rename(*where, "arm", key, body.name)
+    else:
+        done = (service.retire if body.retired else service.bring_back)(*where, "arm", key)
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.arm(state, number))
+
+
+@router.post(
+    "/api/campaigns/{campaign}/notes", response_model=responses_schema.Note, status_code=201
+)
+def add_note(asked: Asking, body: requests_schema.NoteBody) -> Response:
+    """A note for those who read the history."""
+    done = service.add_note(asked.log, asked.id, asked.asker, body.text, body.round)
+    (event,) = done.events
+    return reply(serialization.after(asked.log, done), serialization.note(event), 201)
+
+
+@router.get("/api/campaigns/{campaign}/events", response_model=responses_schema.Events)
+async def read_events(
+    request: HttpRequest,
+    asked: Asking,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=AT_ONCE)] = AT_ONCE,
+) -> Response:
+    """The events after a number, in order, so many at most."""
+    state, last = asked.state, asked.state.number
+    upto = min(after + limit, last)
+
+    def read() -> Response:
+        found = service.history(asked.log, state.campaign, after, upto)
+        return reply(state, {"events": serialization.events(found), "last": last})
+
+    return await computed(request, state, read, upto - after)
+
+
+@router.get(
+    "/api/campaigns/{campaign}/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
+)
+async def export_campaign(request: HttpRequest, asked: Asking) -> Response:
+    """All events, a line of JSON for each: what `import` takes."""
+    name = f'attachment; filename="{asked.id}.ndjson"'
+    return StreamingResponse(
+        exported(request, asked.log, asked.state),
+        media_type=NDJSON,
+        headers=headers(asked.state) | {"Content-Disposition": name},
+    )
+
+
+async def exported(request: HttpRequest, log: Log, state: State) -> AsyncIterator[str]:
+    """All lines of a campaign as it stood, some at a time: a long season need not be held in memory, and others have their turn."""
+    for after in range(0, state.number, EXPORTED):
+        yield await beside(request, lines, log, state, after, min(after + EXPORTED, state.number))
+
+
+def lines(log: Log, state: State, after: int, upto: int) -> str:
+    """The events after a number, up to another, a line of JSON for each."""
+    found = service.history(log, state.campaign, after, upto)
+    return "".join(f"{line(event)}\n" for event in found)
+
+
+@router.get(
+    "/api/campaigns/{campaign}/visits.csv",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
+async def read_visits(request: HttpRequest, asked: Asking) -> Response:
+    """All visits for a spreadsheet."""
+    name = f'attachment; filename="{asked.id}.csv"'
+    state = asked.state
+    more = headers(state) | {"Content-Disposition": name}
+    text = await computed(request, state, lambda: visits_csv(state), state.number)
+    return Response(text, headers=more, media_type="text/csv; charset=utf-8")

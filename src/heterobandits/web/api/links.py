@@ -1,0 +1,48 @@
+"""Routes of links: issued, listed and revoked."""
+
+from fastapi import APIRouter, Response
+
+from heterobandits.campaigns import service
+from heterobandits.web.api import requests_schema, responses_schema, serialization
+from heterobandits.web.api.replies import reply
+from heterobandits.web.errors import NotFound
+from heterobandits.web.requests import Asking, Guarded
+
+router = APIRouter(route_class=Guarded)
+
+
+@router.get("/api/campaigns/{campaign}/links", response_model=responses_schema.Links)
+def list_links(asked: Asking) -> Response:
+    """All links of a campaign, also those that are revoked."""
+    links = [serialization.link(asked.state, link) for link in asked.state.links.values()]
+    return reply(asked.state, {"links": links})
+
+
+@router.post(
+    "/api/campaigns/{campaign}/links", response_model=responses_schema.NewLink, status_code=201
+)
+def issue_link(asked: Asking, body: requests_schema.LinkBody) -> Response:
+    """A link for somebody. Its token is in this answer and nowhere else, not even in the same answer again."""
+    done, token = service.issue_link(asked.log, asked.id, asked.asker, **body.model_dump())
+    state = serialization.after(asked.log, done)
+    known: str | None = None if done.repeated else token
+    link = serialization.link(state, state.links[done.events[0].body["link"]])
+    url = None if known is None else address(asked.base, known)
+    answer = reply(state, {**link, "url": url, "token": known}, 201)
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@router.delete("/api/campaigns/{campaign}/links/{link}", response_model=responses_schema.Link)
+def revoke_link(asked: Asking, link: str) -> Response:
+    """A link no longer opens anything."""
+    if link not in asked.state.links:
+        raise NotFound(f"there is no link {link[:40]!r}")
+    done = service.revoke_link(asked.log, asked.id, asked.asker, link)
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.link(state, state.links[link]))
+
+
+def address(base: str, token: str) -> str:
+    """Where a link leads."""
+    return f"{base}/enter/{token}"

@@ -1,0 +1,232 @@
+"""Routes of rounds: planned, looked at, overridden, reported, corrected, closed and explained."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.reducer import AlreadyTold
+from heterobandits.campaigns.rounds import Round
+from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.state import State, id_of
+from heterobandits.campaigns.validation import NOT_DONE, Collected, Wrong, outcome_from
+from heterobandits.errors import InvalidInput
+from heterobandits.limits import MOST
+from heterobandits.web.api import requests_schema, responses_schema, serialization
+from heterobandits.web.api.replies import reply
+from heterobandits.web.auth import check_agent
+from heterobandits.web.errors import Refused
+from heterobandits.web.requests import Asked, Asking, Guarded, found, seen_from
+from heterobandits.web.turns import beside, computed
+
+AT_ONCE = 1000  # rounds that are listed at once
+
+router = APIRouter(route_class=Guarded)
+
+
+@router.get("/api/campaigns/{campaign}/rounds", response_model=responses_schema.Rounds)
+def list_rounds(
+    asked: Asking,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=AT_ONCE)] = AT_ONCE,
+) -> Response:
+    """The rounds after a number, in order, so many at most."""
+    rounds = asked.state.rounds[after : after + limit]
+    entries = [serialization.round_entry(at) for at in rounds]
+    return reply(asked.state, {"rounds": entries, "last": len(asked.state.rounds)})
+
+
+@router.post(
+    "/api/campaigns/{campaign}/rounds",
+    response_model=responses_schema.Round,
+    status_code=201,
+    responses={
+        200: {"model": responses_schema.Preview, "description": "A preview: nothing is recorded"}
+    },
+)
+async def plan_round(
+    request: Request,
+    asked: Asking,
+    body: requests_schema.RoundBody | None = None,
+    preview: bool = False,
+) -> Response:
+    """The next round, planned and recorded; with preview=true only shown, with what the circumstances cost."""
+    given = dict(body or requests_schema.RoundBody())
+    state = asked.state
+    if preview:
+        return await computed(
+            request, state, lambda: reply(state, serialization.preview(state, given))
+        )
+    return await beside(request, planned, asked, given)
+
+
+def planned(asked: Asked, given: dict[str, Any]) -> Response:
+    """The next round, recorded."""
+    done = service.plan_round(asked.log, asked.id, asked.asker, **given)
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.round(asked.log, state, done.events[0].body["round"]), 201)
+
+
+@router.get("/api/campaigns/{campaign}/rounds/{round}", response_model=responses_schema.Round)
+def read_round(asked: Asking, round: int) -> Response:
+    """A round: the plan, its visits with what is known of them, and what waits."""
+    number = found(asked.state.round, round).number
+    return reply(asked.state, serialization.round(asked.log, asked.state, number))
+
+
+@router.post(
+    "/api/campaigns/{campaign}/rounds/{round}/close", response_model=responses_schema.Round
+)
+def close_round(asked: Asking, round: int) -> Response:
+    """Nobody waits for a round any more; what comes later is taken all the same."""
+    number = found(asked.state.round, round).number
+    done = service.close_round(asked.log, asked.id, asked.asker, number)
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.round(asked.log, state, number))
+
+
+@router.get(
+    "/api/campaigns/{campaign}/rounds/{round}/explanations",
+    response_model=responses_schema.Explanations,
+)
+async def explain_round(request: Request, asked: Asking, round: int) -> Response:
+    """Why a round sent each agent where it was planned to go, from what was known then."""
+    at = found(asked.state.round, round)
+    return await computed(request, asked.state, lambda: explained(asked, at), at.event)
+
+
+def explained(asked: Asked, at: Round) -> Response:
+    """Why a round is as it was planned."""
+    told = service.explain(asked.log, asked.id, at.number)
+    why = [serialization.why(asked.state, agent, at, one) for agent, one in told.items()]
+    return reply(asked.state, {"round": at.number, "explanations": why})
+
+
+@router.put(
+    "/api/campaigns/{campaign}/rounds/{round}/overrides/{agent:path}",
+    response_model=responses_schema.Round,
+)
+def override(asked: Asking, round: int, agent: str, body: requests_schema.OverrideBody) -> Response:
+    """Somebody went elsewhere than planned: to these arms, mostly one, or to none."""
+    key = id_of("agent", asked.agent(agent))
+    number = found(asked.state.round, round).number
+    done = service.override(asked.log, asked.id, asked.asker, number, key, body.arms)
+    state = serialization.after(asked.log, done)
+    return reply(state, serialization.round(asked.log, state, number))
+
+
+IfMatch = Annotated[
+    str | None,
+    Header(description='The ETag that was seen, such as "12", or * for whatever is there.'),
+]
+ArmQuery = Annotated[
+    str | None, Query(description="Which arm, if the agent went to several.", max_length=4000)
+]
+
+
+@router.put(
+    "/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent:path}",
+    response_model=responses_schema.Visit,
+    responses={201: {"model": responses_schema.Visit, "description": "A first report"}},
+)
+def tell_outcome(
+    asked: Asking,
+    round: int,
+    agent: str,
+    body: requests_schema.OutcomeBody,
+    arm: ArmQuery = None,
+    if_match: IfMatch = None,
+) -> Response:
+    """What came of a visit: a first report, or with If-Match a correction."""
+    at, key = visit_of(asked, round, agent, arm)
+    outcome = {key: outcome_of(body, asked.state.agents[asked.agent(agent)].name)}
+    seen = None if if_match is None else seen_from(if_match)
+    where = (asked.log, asked.id, asked.asker, at.number, outcome)
+    try:
+        if if_match is None:
+            done = service.report(*where, role=asked.caller.role)
+        else:
+            check_seen(asked, seen)
+            done = service.correct(*where, seen, role=asked.caller.role)
+    except InvalidInput as error:
+        raise refused(asked, at, key, error, if_match is not None) from None
+    state = serialization.after(asked.log, done)
+    first = any(event.kind == "reported" for event in done.events)
+    return reply(state, told(state, at, key), 201 if first else 200)
+
+
+@router.delete(
+    "/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent:path}",
+    response_model=responses_schema.Visit,
+)
+def withdraw_outcome(
+    asked: Asking, round: int, agent: str, arm: ArmQuery = None, if_match: IfMatch = None
+) -> Response:
+    """What was told of a visit is taken back: it waits again."""
+    at, key = visit_of(asked, round, agent, arm)
+    seen = None if if_match is None else seen_from(if_match)
+    try:
+        check_seen(asked, seen)
+        done = service.withdraw(asked.log, asked.id, asked.asker, at.number, [key], seen)
+    except InvalidInput as error:
+        raise refused(asked, at, key, error, if_match is not None) from None
+    state = serialization.after(asked.log, done)
+    return reply(state, told(state, at, key))
+
+
+def visit_of(asked: Asked, round: int, agent: str, arm: str | None) -> tuple[Round, Any]:
+    """The round and the visit that a path names, by ids: a name may change while a request is on its way."""
+    number = asked.agent(agent)
+    check_agent(asked.caller, number)
+    at = found(asked.state.round, round)
+    key = id_of("agent", number)
+    return at, key if arm is None else (key, id_of("arm", found(asked.state.arm, arm)))
+
+
+def outcome_of(body: requests_schema.OutcomeBody, agent: str) -> Any:
+    """An outcome as the campaign takes it; what it would refuse is named by its field."""
+    counts = {"successes": body.successes, "tests": body.tests}
+    given = [name for name, value in counts.items() if value is not None]
+    if body.missing:
+        if given:
+            raise Wrong([(name, f"{name} is given for a visit that is missing") for name in given])
+        return NOT_DONE
+    lacking = [name for name in counts if name not in given]
+    if lacking:
+        raise Wrong([(name, f"{name} is missing: a whole number") for name in lacking])
+    errors = Collected()
+    errors.all("tests", outcome_from, (0, body.tests), agent)
+    most = MOST if errors.errors else body.tests
+    errors.all("successes", outcome_from, (body.successes, most), agent)
+    errors.end()
+    return (body.successes, body.tests)
+
+
+def check_seen(asked: Asked, seen: int | None) -> None:
+    """Refuse an event that is not there: it is of another history."""
+    if seen is not None and seen > asked.state.number:
+        raise Stale(f"event {seen} is not there: the last is {asked.state.number}")
+
+
+def refused(
+    asked: Asked, at: Round, key: Any, error: InvalidInput, conditional: bool
+) -> InvalidInput:
+    """The error with what is known of the visit now, if that is what it is about."""
+    state = asked.log.state(asked.id)
+    now = state.round(at.number)
+    try:
+        which = service.visit(state, now, key)
+    except InvalidInput:
+        return error
+    if which not in now.sent:
+        return error
+    known = serialization.current(now.told.get(which))
+    if conditional and known["waits"] and type(error) is InvalidInput:
+        return Refused(Stale(str(error)), known)  # there is nothing that could be corrected
+    return Refused(error, known) if isinstance(error, (AlreadyTold, Stale)) else error
+
+
+def told(state: State, at: Round, key: Any) -> responses_schema.Visit:
+    """A visit as an answer."""
+    now = state.round(at.number)
+    return serialization.visit(state, now, service.visit(state, now, key))

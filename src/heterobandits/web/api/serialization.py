@@ -1,0 +1,348 @@
+"""What is answered, made of the state of a campaign: one function for each shape."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, cast
+
+from heterobandits.campaigns import plan_events, service
+from heterobandits.campaigns.amounts import tests_planned
+from heterobandits.campaigns.analysis.answers import answers as answers_of
+from heterobandits.campaigns.analysis.answers import estimates as estimates_of
+from heterobandits.campaigns.analysis.answers import together
+from heterobandits.campaigns.analysis.prices import prices as prices_of
+from heterobandits.campaigns.analysis.shadows import differs
+from heterobandits.campaigns.analysis.shadows import shadow as shadow_of
+from heterobandits.campaigns.audit.history_text import is_far
+from heterobandits.campaigns.events import Event
+from heterobandits.campaigns.reasons import reason_of, to_json
+from heterobandits.campaigns.reducer import policy_body
+from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.state import Link, State, id_of
+from heterobandits.campaigns.storage.repository import Done, Log
+from heterobandits.planner.plans import Explanation
+from heterobandits.web.api import responses_schema
+
+
+def after(log: Log, done: Done) -> State:
+    """The state just after what was written, also if that was a while ago: so the same key has the same answer."""
+    if done.repeated:
+        return log.at(done.state.campaign, done.events[-1].number)
+    return done.state
+
+
+def named(state: State, kind: str, number: int) -> responses_schema.Named:
+    """An agent or arm."""
+    if kind == "agent":
+        return {"id": id_of("agent", number), "name": state.agents[number].name}
+    return {"id": id_of("arm", number), "name": state.arms[number].name}
+
+
+def pair(state: State, agent: int, arm: int) -> responses_schema.Pair:
+    """An agent and an arm."""
+    return {
+        "agent": state.agents[agent].name,
+        "agent_id": id_of("agent", agent),
+        "arm": state.arms[arm].name,
+        "arm_id": id_of("arm", arm),
+    }
+
+
+def agent(state: State, number: int) -> responses_schema.Agent:
+    """An agent, and how it reports now."""
+    one = state.agents[number]
+    known = {"id": id_of("agent", number), "name": one.name, "retired": one.retired}
+    return cast(responses_schema.Agent, known | state.rows[one.row].reports.body)
+
+
+def arm(state: State, number: int) -> responses_schema.Arm:
+    """An arm."""
+    one = state.arms[number]
+    return {"id": id_of("arm", number), "name": one.name, "retired": one.retired}
+
+
+def campaign(state: State) -> responses_schema.Campaign:
+    """All of a campaign but its rounds and what was learned in them."""
+    return {
+        "id": state.campaign,
+        "name": state.name,
+        "created": state.created,
+        "changed": state.changed,
+        "number": state.number,
+        "policy": cast(responses_schema.Policy, policy_body(state.policy)),
+        "seed": state.seed,
+        "season": state.season,
+        "rounds": len(state.rounds),
+        "waiting": sorted(state.waiting),
+        "agents": [agent(state, a) for a in range(len(state.agents))],
+        "arms": [arm(state, n) for n in range(len(state.arms))],
+    }
+
+
+def entry(state: State) -> responses_schema.Entry:
+    """A campaign in the list of all."""
+    return {
+        "id": state.campaign,
+        "name": state.name,
+        "created": state.created,
+        "changed": state.changed,
+        "number": state.number,
+        "rounds": len(state.rounds),
+        "waiting": sorted(state.waiting),
+    }
+
+
+def circumstances(state: State, body: Mapping[str, Any]) -> responses_schema.Circumstances:
+    """The circumstances of a plan, as its event has them."""
+    return {
+        "absent": [named(state, "agent", state.agent(key)) for key in body["absent"]],
+        "closed": [named(state, "arm", state.arm(key)) for key in body["closed"]],
+        "forbidden": [pair(state, state.agent(a), state.arm(n)) for a, n in body["forbidden"]],
+        "forced": [pair(state, state.agent(a), state.arm(n)) for a, n in body["forced"]],
+    }
+
+
+def assignments(state: State, body: Mapping[str, Any]) -> list[responses_schema.Assignment]:
+    """Who goes where by a plan, as its event has it."""
+    made: list[responses_schema.Assignment] = []
+    for one in body["assignments"]:
+        place = None if one["arm"] is None else state.arms[state.arm(one["arm"])].name
+        made.append(
+            {
+                "agent": state.agents[state.agent(one["agent"])].name,
+                "agent_id": one["agent"],
+                "arm": place,
+                "arm_id": one["arm"],
+                "code": one["code"],
+                "reason": str(reason_of(one)),
+                "index": one["index"],
+                "estimate": one["estimate"],
+                "visited": one["visited"],
+            }
+        )
+    return made
+
+
+def current(told: Told | None) -> responses_schema.Current:
+    """What is known of a visit."""
+    counts = None if told is None else told.counts
+    return {
+        "waits": told is None,
+        "missing": told is not None and counts is None,
+        "successes": None if counts is None else counts[0],
+        "tests": None if counts is None else counts[1],
+        "event": None if told is None else told.event,
+    }
+
+
+def visit(state: State, at: Round, which: tuple[int, int]) -> responses_schema.Visit:
+    """A visit of a round."""
+    known, planned = current(at.told.get(which)), tests_planned(state, which[0], at)
+    return {
+        "round": at.number,
+        **pair(state, *which),
+        **known,
+        "tests_planned": planned,
+        "far": is_far(known["tests"], planned),
+    }
+
+
+def round_entry(at: Round) -> responses_schema.RoundEntry:
+    """A round in the list of all."""
+    return {
+        "round": at.number,
+        "time": at.time,
+        "closed": at.closed,
+        "waits": at.waits,
+        "visits": len(at.sent),
+        "told": len(at.told),
+    }
+
+
+def round(log: Log, state: State, number: int) -> responses_schema.Round:
+    """A round, with its plan from the log."""
+    at = state.round(number)
+    body = service.planned(log, state.campaign, at)
+    return {
+        "round": at.number,
+        "event": at.event,
+        "time": at.time,
+        "closed": at.closed,
+        "waits": at.waits,
+        "circumstances": circumstances(state, body),
+        "assignments": assignments(state, body),
+        "visits": [visit(state, at, which) for which in at.sent],
+        "warnings": together(state, at),
+    }
+
+
+def preview(state: State, given: Mapping[str, Any]) -> responses_schema.Preview:
+    """The plan of the next round, and what its circumstances cost."""
+    chosen, plan = service.preview(state, **given)
+    body = plan_events.body_of(state, chosen, plan)
+    costs = prices_of(state, chosen)
+    return {
+        "round": plan.round,
+        "circumstances": circumstances(state, body),
+        "assignments": assignments(state, body),
+        "prices": {
+            "expected": costs.expected,
+            "best": costs.best,
+            "constraints": [
+                {
+                    "kind": one.kind,
+                    "agent_id": None if one.agent is None else id_of("agent", one.agent),
+                    "arm_id": None if one.arm is None else id_of("arm", one.arm),
+                    "lost": one.lost,
+                    "text": one.text,
+                }
+                for one in costs.constraints
+            ],
+        },
+    }
+
+
+def why(state: State, number: int, at: Round, told: Explanation) -> responses_schema.Why:
+    """Why an agent was sent to an arm; the words have the names of that time."""
+    place = at.assignment[number]
+    assert place is not None, "only those who were sent are explained"
+    return {
+        **pair(state, number, place),
+        "text": str(told),
+        "reason": str(told.reason),
+        "mode": told.mode,
+        "estimate": told.estimate,
+        "lower": told.lower,
+        "upper": told.upper,
+        "best_rank": told.best_rank,
+        "worst_rank": told.worst_rank,
+        "pulls": told.pulls,
+        "own_pulls": told.own_pulls,
+        "runner_up": told.runner_up,
+        "index": number_of(told.index),
+        "runner_up_index": number_of(told.runner_up_index),
+        "flip_index": number_of(told.flip_index),
+        "changed": told.changed,
+    }
+
+
+def number_of(value: float | None) -> responses_schema.Number:
+    """A number as JSON can hold it."""
+    return cast(responses_schema.Number, to_json(value))
+
+
+def estimates(state: State) -> responses_schema.Estimates:
+    """What is known of all arms."""
+    made: list[responses_schema.Estimate] = [
+        {
+            "id": id_of("arm", one.arm),
+            "name": one.name,
+            "retired": one.retired,
+            "changed": one.changed,
+            "estimate": one.estimate,
+            "lower": one.lower,
+            "upper": one.upper,
+            "best_rank": one.best_rank,
+            "worst_rank": one.worst_rank,
+            "pulls": one.pulls,
+            "successes": one.successes,
+            "visits": one.visits,
+            "by_agent": [
+                {"agent": state.agents[a].name, "agent_id": id_of("agent", a), "pulls": pulls}
+                for a, pulls in one.by_agent.items()
+            ],
+        }
+        for one in estimates_of(state)
+    ]
+    return {"arms": made}
+
+
+def answers(state: State) -> responses_schema.Answers:
+    """What can be said of the arms."""
+    found = answers_of(state)
+    return {
+        "confidence": found.confidence,
+        "best": None if found.best is None else named(state, "arm", found.best),
+        "above": [
+            {"above": named(state, "arm", one), "below": named(state, "arm", other)}
+            for one, other in found.above
+        ],
+        "candidates": [named(state, "arm", n) for n in found.candidates],
+        "visits_needed": found.visits_needed,
+        "changed": [
+            {
+                "arm": state.arms[one.arm].name,
+                "arm_id": id_of("arm", one.arm),
+                "after": one.after,
+                "before": one.before,
+                "since": one.since,
+            }
+            for one in found.changed
+        ],
+        "sentences": list(found.sentences),
+    }
+
+
+def shadow(
+    log: Log, state: State, policy: str, delta: float | None, tell: Callable[[float], None]
+) -> responses_schema.Shadow:
+    """What another policy would have planned, where that is something else."""
+    found = shadow_of(log, state.campaign, policy, delta, tell)
+    differences: list[responses_schema.Shadowed] = []
+    for one in filter(differs, found.rounds):
+        for number, (planned, other) in enumerate(zip(one.planned, one.other, strict=True)):
+            if planned != other:
+                differences.append(
+                    {
+                        "round": one.round,
+                        "agent": state.agents[number].name,
+                        "agent_id": id_of("agent", number),
+                        "planned": None if planned is None else state.arms[planned].name,
+                        "planned_id": None if planned is None else id_of("arm", planned),
+                        "other": None if other is None else state.arms[other].name,
+                        "other_id": None if other is None else id_of("arm", other),
+                    }
+                )
+    return {
+        "policy": found.policy,
+        "rounds": len(found.rounds),
+        "differ": found.differ,
+        "tied": found.tied,
+        "differences": differences,
+        "sentences": list(found.sentences),
+    }
+
+
+def projection(found: Any) -> responses_schema.Projection:
+    """The rest of the season."""
+    names = responses_schema.Projection.__annotations__
+    made = {name: getattr(found, name) for name in names}
+    return cast(responses_schema.Projection, made | {"warnings": list(found.warnings)})
+
+
+def events(found: Iterable[Event]) -> list[responses_schema.Event]:
+    """Events as they are."""
+    return [cast(responses_schema.Event, asdict(event)) for event in found]
+
+
+def note(event: Event) -> responses_schema.Note:
+    """A note as it was written."""
+    return {
+        "event": event.number,
+        "time": event.time,
+        "who": event.who,
+        "text": event.body["text"],
+        "round": event.body["round"],
+    }
+
+
+def link(state: State, known: Link) -> responses_schema.Link:
+    """A link, without what opens it."""
+    return {
+        "id": known.id,
+        "role": known.role,
+        "name": known.name,
+        "agent": None if known.agent is None else state.agents[known.agent].name,
+        "agent_id": None if known.agent is None else id_of("agent", known.agent),
+        "expires": known.expires,
+        "revoked": known.revoked,
+    }

@@ -1,0 +1,38 @@
+"""Routes of the server itself: whether it is well, and what it has done."""
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import JSONResponse, PlainTextResponse
+
+from heterobandits.campaigns.storage.store import StoreUnavailable
+from heterobandits.provenance import version
+from heterobandits.web.api import responses_schema
+from heterobandits.web.metrics import MEDIA
+from heterobandits.web.requests import Guarded
+from heterobandits.web.turns import apart, places_of
+
+router = APIRouter(route_class=Guarded)
+
+
+@router.head("/api/health", include_in_schema=False)
+@router.get(
+    "/api/health",
+    response_model=responses_schema.Health,
+    responses={
+        503: {"model": responses_schema.Health, "description": "The database cannot be used now"}
+    },
+)
+async def health(request: Request) -> Response:
+    """Whether the server can do its work; it is said however many ask for other things."""
+    try:
+        await apart(places_of(request).health, request, request.app.state.log.store.check)
+        state, status = "ok", 200
+    except StoreUnavailable:  # which one and why is not for everybody
+        state, status = "unavailable", 503
+    about = {"status": state, "database": state, "version": version("heterobandits")}
+    return JSONResponse(about, status, {"Cache-Control": "no-store"})
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(request: Request) -> Response:
+    """What the server has done, as Prometheus reads it."""
+    return Response(request.app.state.metrics.page(), media_type=MEDIA)

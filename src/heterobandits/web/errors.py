@@ -1,0 +1,248 @@
+"""Errors as RFC 9457 problem details: one table of what an error is called and which status it has."""
+
+import json
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from heterobandits.campaigns.reducer import AlreadyTold, LinkEnded
+from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.storage.repository import KeyReused
+from heterobandits.campaigns.storage.store import Conflict, StoreUnavailable, UnknownCampaign
+from heterobandits.campaigns.validation import MOST_ERRORS, Wrong
+from heterobandits.errors import InvalidInput, shown
+from heterobandits.web.api.responses_schema import Current, FieldError
+
+MEDIA = "application/problem+json"
+NOT_GUESSED = ("X-Content-Type-Options", "nosniff")  # with every answer
+OUTPUT = logging.getLogger(__name__)  # goes to stderr
+WHY_ELSEWHERE = "the server's output says why"
+RETRY_SECONDS = 2  # when the database may be back
+
+
+class NotFound(InvalidInput):
+    """What the path names is not there."""
+
+
+class NotAdmitted(InvalidInput):
+    """No token, or one that opens nothing."""
+
+
+class Forbidden(InvalidInput):
+    """A token that does not open this."""
+
+
+class TooLarge(InvalidInput):
+    """A body that is larger than any that is needed."""
+
+
+class Malformed(InvalidInput):
+    """A body that is no JSON."""
+
+
+class WrongMedia(InvalidInput):
+    """A body that is not called JSON."""
+
+
+class Busy(InvalidInput):
+    """Too much is asked at once."""
+
+
+class TooMany(InvalidInput):
+    """A link has written too much; after so many seconds it may again."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class Refused(InvalidInput):
+    """An error of a visit, with what is known of the visit now."""
+
+    def __init__(self, error: InvalidInput, current: Current) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.current = current
+
+
+class Kind(NamedTuple):
+    """What an error is called, and its status."""
+
+    error: type[Exception]
+    status: int
+    name: str
+    title: str
+
+
+KINDS = (  # the first that fits
+    Kind(Malformed, 400, "malformed", "The body is not JSON"),
+    Kind(NotAdmitted, 401, "not-admitted", "A link's token is needed"),
+    Kind(LinkEnded, 401, "not-admitted", "A link's token is needed"),
+    Kind(Forbidden, 403, "forbidden", "The link does not allow this"),
+    Kind(UnknownCampaign, 404, "not-found", "Not there"),
+    Kind(NotFound, 404, "not-found", "Not there"),
+    Kind(AlreadyTold, 409, "already-reported", "Reported already"),
+    Kind(Conflict, 409, "conflict", "Somebody else was faster"),
+    Kind(Stale, 412, "changed-since", "Changed since you looked"),
+    Kind(TooLarge, 413, "too-large", "The body is too large"),
+    Kind(WrongMedia, 415, "wrong-media", "The body is not sent as JSON"),
+    Kind(KeyReused, 422, "key-reused", "The idempotency key is of another request"),
+    Kind(TooMany, 429, "too-many", "Too much was written"),
+    Kind(StoreUnavailable, 503, "unavailable", "The database cannot be used now"),
+    Kind(Busy, 503, "busy", "Too much is asked at once"),
+    Kind(InvalidInput, 422, "invalid-input", "The input cannot be used"),
+)
+OTHERS = {  # that the framework raises
+    400: ("malformed", "The body is not JSON"),
+    404: ("not-found", "Not there"),
+    405: ("wrong-method", "The method is not allowed here"),
+    413: ("too-large", "The body is too large"),
+}
+
+
+class ProblemDetails(TypedDict, total=False):
+    """A problem, as RFC 9457 has it; `errors` names the fields that are wrong, `current` is what is known of a visit."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: list[FieldError]
+    current: Current
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Answer every error of the app with problem details."""
+    app.add_exception_handler(InvalidInput, _of_input)
+    app.add_exception_handler(RequestValidationError, _of_fields)
+    app.add_exception_handler(HTTPException, _of_framework)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def answered(error: InvalidInput, path: str) -> Response:
+    """The answer to an error."""
+    more: dict[str, Any] = {}
+    if isinstance(error, Refused):
+        more["current"] = error.current
+    if isinstance(error, Wrong):
+        more["errors"] = [
+            {"path": place, "message": message} for place, message in error.errors[:MOST_ERRORS]
+        ]
+    kind = kind_of(error)
+    headers = retry_after(error)
+    if kind.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return problem(kind.status, kind.name, kind.title, told(error), path, headers, **more)
+
+
+def told(error: InvalidInput) -> str:
+    """What is said of an error. Which database it is, and what that says itself, only the server's output says."""
+    if not isinstance(error, StoreUnavailable):
+        return str(error)
+    OUTPUT.warning("%s", error)
+    return f"the database cannot be used now: {error.why or WHY_ELSEWHERE}"
+
+
+def retry_after(error: InvalidInput) -> dict[str, str]:
+    """The header that says when to ask again, if that helps."""
+    if isinstance(error, TooMany):
+        return {"Retry-After": str(math.ceil(error.seconds))}
+    return {"Retry-After": str(RETRY_SECONDS)} if kind_of(error).status == 503 else {}
+
+
+def kind_of(error: InvalidInput) -> Kind:
+    """What an error is called, and its status."""
+    cause = error.error if isinstance(error, Refused) else error
+    return next(kind for kind in KINDS if isinstance(cause, kind.error))
+
+
+def problem(
+    status: int,
+    name: str,
+    title: str,
+    detail: str,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Response:
+    """Problem details as an answer."""
+    details = {
+        "type": f"/problems/{name}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": path,
+        **more,
+    }
+    return Response(json.dumps(details), status, headers, MEDIA)  # ASCII: half characters come too
+
+
+def place(parts: tuple[Any, ...]) -> str:
+    """A field's path as programs write it.
+
+    >>> place(("body", "agents", 2, "sensitivity"))
+    'agents[2].sensitivity'
+    """
+    text = ""
+    for part in parts[1:] if len(parts) > 1 else parts:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+async def _of_input(request: Request, error: Exception) -> Response:
+    assert isinstance(error, InvalidInput)
+    return answered(error, request.url.path)
+
+
+async def _of_fields(request: Request, error: Exception) -> Response:
+    """Every field that is wrong with its path; a path without what it names is one that is not there."""
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(one["loc"][0] == "path" for one in found):
+        return answered(
+            NotFound(f"there is nothing at {shown(request.url.path, 200)}"), request.url.path
+        )
+    return answered(wrong_fields(found), request.url.path)
+
+
+def wrong_fields(found: Sequence[Any]) -> Wrong:
+    """The error of fields that are not of their kind, as the framework names them."""
+    errors: dict[str, str] = {}  # places by what is said of them
+    for one in found[:MOST_ERRORS]:
+        where = place(tuple(part for part in one["loc"] if not _is_branch(part)))
+        said = one["msg"][:1].lower() + one["msg"][1:]
+        given = "" if one["type"] == "missing" else f" is {shown(one.get('input'))}"
+        errors.setdefault(f"{where}{given}: {said}", where)
+    return Wrong([(where, message) for message, where in errors.items()])
+
+
+def _is_branch(part: Any) -> bool:
+    """Whether a part of a field's path is no field, but the kind that pydantic tried."""
+    return isinstance(part, str) and ("[" in part or part in ("float", "int", "str", "none"))
+
+
+async def _of_framework(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    name, title = OTHERS.get(error.status_code, ("refused", "Refused"))
+    detail = str(error.detail)
+    if error.status_code == 404:
+        detail = f"there is nothing at {shown(request.url.path, 200)}"
+    if error.status_code == 405:
+        detail = f"{request.method} is not for {shown(request.url.path, 200)}"
+    return problem(error.status_code, name, title, detail, request.url.path, error.headers)
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    """Nothing of the error itself is said: what went wrong stands in the server's own output."""
+    title = "The server failed"
+    detail = "something unforeseen happened; the server's output says what"
+    headers = dict([NOT_GUESSED])  # no other is put around this one
+    return problem(500, "failed", title, detail, request.url.path, headers)

@@ -1,0 +1,244 @@
+"""Rounds: planned, shown as a sheet, changed by hand and closed."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Request, Response
+
+from heterobandits.campaigns import plan_events, service
+from heterobandits.campaigns.amounts import tests_planned
+from heterobandits.campaigns.analysis.answers import together
+from heterobandits.campaigns.analysis.prices import Prices, prices
+from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.state import State, id_of
+from heterobandits.errors import InvalidInput
+from heterobandits.planner.plans import Explanation
+from heterobandits.web.errors import kind_of
+from heterobandits.web.pages.base import (
+    REFUSED,
+    Form,
+    Paged,
+    beside_fields,
+    home,
+    page,
+    seen_again,
+)
+from heterobandits.web.pages.text import outcome_text, waiting_text, why
+from heterobandits.web.requests import Asked, Asking, found
+from heterobandits.web.turns import beside, computed
+
+AT_ONCE = 50  # rounds in a list
+SPARE = 2  # pairs that may be added at once
+LATER = "Not in the team yet when this round was planned."
+PAIRS = (("forced", "has to go to"), ("forbidden", "may not go to"))
+
+router = APIRouter(route_class=Paged, include_in_schema=False)
+
+
+class Given(NamedTuple):
+    """The circumstances that a form says: ids of agents and arms, and pairs with what is set of them."""
+
+    absent: list[str]
+    closed: list[str]
+    pairs: list[tuple[str, str, str]]
+
+    @property
+    def text(self) -> str:
+        """What tells circumstances apart."""
+        return repr((sorted(self.absent), sorted(self.closed), sorted(self.pairs)))
+
+    @property
+    def circumstances(self) -> dict[str, Any]:
+        """The same as the service takes it."""
+        of = {kind: [(a, n) for k, a, n in self.pairs if k == kind] for kind, _ in PAIRS}
+        return {"absent": self.absent, "closed": self.closed, **of}
+
+
+class Sent(NamedTuple):
+    """An agent in a plan: where it goes, why in a sentence, and by hand where else; `told` by arm."""
+
+    agent: int
+    name: str
+    arm: str | None
+    why: str
+    moved: bool
+    went: list[tuple[int, str, Told | None, str]]
+
+
+def given_from(form: Form) -> Given:
+    """What a form says; a pair that is not complete is not meant."""
+    columns = (form.fields.get(name, []) for name in ("kind", "agent", "arm"))
+    pairs = [(k, a, n) for k, a, n in zip(*columns, strict=False) if k and a and n]
+    return Given(form.texts("absent"), form.texts("closed"), pairs)
+
+
+@router.get("/campaigns/{campaign}/plan")
+async def read_plan(request: Request, asked: Asking) -> Response:
+    """The plan of the next round as it would be, with what each circumstance costs; nothing is recorded."""
+    given = given_from(Form(request.url.query.encode()))
+    return await computed(request, asked.state, lambda: previewed(request, asked, given))
+
+
+def previewed(
+    request: Request, asked: Asked, given: Given, refused: InvalidInput | None = None
+) -> Response:
+    """The page of a plan that is only looked at; `refused` is why it was not recorded."""
+    state = asked.state
+    rows: list[Sent] = []
+    costs: Prices | None = None
+    reasons: dict[int, Explanation] = {}
+    with beside_fields() as errors:
+        chosen, plan = service.preview(state, **given.circumstances)
+        rows = rows_of(state, plan_events.assignments(state, plan))
+        costs = prices(state, chosen)
+        reasons = plan_events.explanations(state, chosen)
+    return page(
+        request,
+        "plan.html",
+        asked,
+        kind_of(refused).status if refused is not None else 422 if errors else 200,
+        agents=[(id_of("agent", a), one) for a, one in enumerate(state.agents) if not one.retired],
+        arms=[(id_of("arm", n), one) for n, one in enumerate(state.arms) if not one.retired],
+        given=given,
+        pairs=[*given.pairs, *[("", "", "")] * SPARE],
+        kinds=PAIRS,
+        rows=rows,
+        costs=costs,
+        reasons=reasons,
+        waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
+        errors=errors,
+        note=refused,
+    )  # fmt: skip
+
+
+@router.post("/campaigns/{campaign}/plan")
+async def record_plan(request: Request, asked: Asking) -> Response:
+    """The next round, planned and recorded, if nothing has changed since it was looked at."""
+    form = await beside(request, Form, asked.body)
+    given = given_from(form)
+    try:
+        done = await beside(request, recorded, asked, given, form)
+    except InvalidInput as error:
+        if kind_of(error).status not in REFUSED:
+            raise
+        refused = error
+        return await computed(
+            request, asked.state, lambda: previewed(request, asked, given, refused)
+        )
+    return seen_again(home(asked.id, f"/rounds/{done}"))
+
+
+def recorded(asked: Asked, given: Given, form: Form) -> int:
+    """The number of the round that was planned, if it was looked at with these circumstances and nothing happened since."""
+    if form.text("shown", given.text) != given.text:
+        raise service.Stale("This is the plan with what is ticked now: look at it, then record it.")
+    seen = form.whole("number")
+    done = service.plan_round(asked.log, asked.id, asked.asker, seen, **given.circumstances)
+    return int(done.events[0].body["round"])
+
+
+def rows_of(state: State, assignments: Sequence[Any], at: Round | None = None) -> list[Sent]:
+    """Who goes where by a plan, as its event has it; with a round that was recorded, also what came of it, and who came later."""
+    rows = []
+    for one in assignments:
+        agent = state.agent(one["agent"])
+        arm = None if one["arm"] is None else state.arm(one["arm"])
+        rows.append(sent(state, agent, arm, why(one, state.agents[agent].name), at))
+    planned = {row.agent for row in rows}
+    for agent in sorted(() if at is None else at.moved.keys() - planned):
+        rows.append(sent(state, agent, None, LATER, at))
+    return rows
+
+
+def sent(state: State, agent: int, arm: int | None, because: str, at: Round | None) -> Sent:
+    """An agent in a plan that sends it to this arm; in a round, with where it went and what came of it."""
+    went: list[tuple[int, str, Told | None, str]] = []
+    for n in () if at is None else at.arms_of(agent):
+        told = None if at is None else at.told.get((agent, n))
+        text = (
+            ""
+            if told is None or at is None
+            else outcome_text(told, tests_planned(state, agent, at))
+        )
+        went.append((n, state.arms[n].name, told, text))
+    moved = at is not None and agent in at.moved and [n for n, *_ in went] != [arm]
+    place = None if arm is None else state.arms[arm].name
+    return Sent(agent, state.agents[agent].name, place, because, moved, went)
+
+
+@router.get("/campaigns/{campaign}/rounds")
+def list_rounds(request: Request, asked: Asking) -> Response:
+    """The rounds, the last first."""
+    state = asked.state
+    last = Form(request.url.query.encode()).whole("before")
+    end = len(state.rounds) if not last else min(last - 1, len(state.rounds))
+    rounds = state.rounds[max(0, end - AT_ONCE) : end]
+    lines = [(at, waiting_text(state, at) if at.waits else "") for at in rounds]
+    return page(request, "rounds.html", asked, lines=lines[::-1], first=max(0, end - AT_ONCE) + 1)
+
+
+@router.get("/campaigns/{campaign}/rounds/{round}")
+async def read_round(request: Request, asked: Asking, round: int) -> Response:
+    """A round as a sheet: who goes where and why, and what came of it; with `why` all there is to say of it."""
+    at = found(asked.state.round, round)
+    events = at.event if explained(request) else 0
+    return await computed(request, asked.state, lambda: sheet(request, asked, at), events)
+
+
+def sheet(request: Request, asked: Asked, at: Round, error: str | None = None) -> Response:
+    """The page of a round."""
+    state = asked.state
+    body = service.planned(asked.log, asked.id, at)
+    return page(
+        request,
+        "round.html",
+        asked,
+        200 if error is None else 422,
+        round=at,
+        rows=rows_of(state, body["assignments"], at),
+        reasons=service.explain(asked.log, asked.id, at.number) if explained(request) else {},
+        given=circumstances_text(state, at) + together(state, at),
+        arms=[(id_of("arm", n), one.name) for n, one in enumerate(state.arms)],
+        error=error,
+        ids=[id_of("agent", a) for a in range(len(state.agents))],
+    )
+
+
+def explained(request: Request) -> bool:
+    """Whether all there is to say of a round is asked for."""
+    return "why" in Form(request.url.query.encode()).fields
+
+
+def circumstances_text(state: State, at: Round) -> list[str]:
+    """The circumstances of a round in words."""
+    agents, arms, given = state.agent_names, state.arm_names, at.given
+    made = [f"{agents[a]} was away." for a in sorted(given.absent)]
+    made += [f"{arms[n]} was closed." for n in sorted(given.closed)]
+    made += [f"{agents[a]} had to go to {arms[n]}." for a, n in sorted(given.forced)]
+    return made + [f"{agents[a]} could not go to {arms[n]}." for a, n in sorted(given.forbidden)]
+
+
+@router.post("/campaigns/{campaign}/rounds/{round}/override")
+async def override(request: Request, asked: Asking, round: int) -> Response:
+    """Somebody went elsewhere than planned, which is recorded as such."""
+    number = found(asked.state.round, round).number
+    form = Form(asked.body)
+    try:
+        where = (asked.log, asked.id, asked.asker, number, form.text("agent"))
+        await beside(request, service.override, *where, form.texts("arm"))
+    except InvalidInput as error:
+        if kind_of(error).status not in REFUSED:
+            raise
+        at, said = asked.state.round(number), str(error)
+        return await computed(request, asked.state, lambda: sheet(request, asked, at, said))
+    return seen_again(home(asked.id, f"/rounds/{number}"))
+
+
+@router.post("/campaigns/{campaign}/rounds/{round}/close")
+def close_round(request: Request, asked: Asking, round: int) -> Response:
+    """Nobody waits for a round any more; what comes later is taken all the same."""
+    at = found(asked.state.round, round)
+    number = at.number
+    if not at.closed:  # who presses it twice wants it once
+        service.close_round(asked.log, asked.id, asked.asker, number)
+    return seen_again(home(asked.id, f"/rounds/{number}"))

@@ -1,0 +1,227 @@
+"""What came of visits: reported with a thumb, corrected with the history beside it."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Request, Response
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.amounts import tests_planned
+from heterobandits.campaigns.audit.history_text import counts_text
+from heterobandits.campaigns.events import Event
+from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.state import State, id_of
+from heterobandits.campaigns.storage.repository import Done
+from heterobandits.campaigns.validation import NOT_DONE
+from heterobandits.errors import InvalidInput, choice
+from heterobandits.web.auth import check_agent
+from heterobandits.web.errors import kind_of
+from heterobandits.web.pages.base import REFUSED, Form, Paged, home, page, seen_again
+from heterobandits.web.pages.text import outcome_text
+from heterobandits.web.requests import Asked, Asking, found
+from heterobandits.web.turns import beside
+
+SHOWN = 5  # of the times that a visit was reported or corrected
+SUBJECTS = 100  # visits that are asked for at once
+MOST_WAITING = 100  # visits that are asked for on a page, the oldest first; of one round all
+LAST = 12  # visits that are shown after they were reported
+ROUNDS = 40  # in which those are looked for
+SINGLE = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button says
+DOES = (*SINGLE, "count", "withdraw")
+KINDS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
+
+Place = tuple[Round, tuple[int, int]]
+Past = dict[tuple[int, int, int], tuple[int, list[tuple[str, str, str]]]]
+
+router = APIRouter(route_class=Paged, include_in_schema=False)
+
+
+class Visit(NamedTuple):
+    """A visit on the page: whose, where, with how many tests, and what is known of it with how that came to be: the last of it, after what was `before`."""
+
+    round: int
+    agent: str
+    name: str
+    arm: str
+    place: str
+    tests: int
+    told: Told | None
+    text: str
+    before: int
+    past: list[tuple[str, str, str]]
+
+    @property
+    def key(self) -> str:
+        """What tells it apart on the page."""
+        return f"visit-{self.round}-{self.agent}-{self.arm}"
+
+
+class Refused(NamedTuple):
+    """A report that was refused: of which visit, why, and what was typed."""
+
+    key: str
+    why: str
+    successes: str
+    tests: str
+
+
+@router.get("/campaigns/{campaign}/report")
+def read_report(request: Request, asked: Asking) -> Response:
+    """The visits that wait, and those that were reported last; with `round` all visits of that one."""
+    which = Form(request.url.query.encode()).whole("round")
+    return shown(request, asked, None if which is None else found(asked.state.round, which))
+
+
+def shown(
+    request: Request,
+    asked: Asked,
+    only: Round | None = None,
+    status: int = 200,
+    refused: Refused | None = None,
+) -> Response:
+    """The page of reports, or of one round's; with one that was refused."""
+    state, own = asked.state, asked.caller.agent
+    last = state.rounds[max(0, len(state.rounds) - ROUNDS) :] if only is None else [only]
+    waiting = [state.round(number) for number in sorted(state.waiting)]
+
+    def missing(rounds: Iterable[Round]) -> list[Place]:
+        return [(at, pair) for at in rounds for pair in at.missing if own in (None, pair[0])]
+
+    def seen(places: list[Place]) -> list[Visit]:
+        return [visit_of(state, *place, {}) for place in places]
+
+    waits = missing(waiting if only is None else [only] if not only.closed else [])
+    late = missing(at for at in reversed(last) if at.closed)
+    most = MOST_WAITING if only is None else len(waits) + len(late)
+
+    told = [
+        (known.event, at, pair)
+        for at in last
+        for pair, known in at.told.items()
+        if own in (None, pair[0]) and pair in at.sent
+    ]
+    latest = sorted(told, key=lambda one: one[0], reverse=True)[: LAST if only is None else None]
+    past = past_of(asked, [(at, pair) for _, at, pair in latest])
+    return page(
+        request,
+        "reporting.html",
+        asked,
+        status,
+        waits=seen(waits[:most]),
+        late=seen(late[:most]),
+        more=len(waits[most:]) + len(late[most:]),
+        others=sorted({at.number for at, _ in waits[most:] + late[most:]}),
+        only=only,
+        reported=[visit_of(state, at, pair, past) for _, at, pair in latest],
+        refused=refused,
+        own=None if own is None else state.agents[own].name,
+        rounds=len(state.rounds),
+    )
+
+
+def visit_of(state: State, at: Round, pair: tuple[int, int], past: Past) -> Visit:
+    """A visit as the page has it."""
+    agent, arm = pair
+    told, tests = at.told.get(pair), tests_planned(state, agent, at)
+    ids = (id_of("agent", agent), id_of("arm", arm))
+    count, known = past.get((at.number, agent, arm), (0, []))
+    return Visit(
+        at.number,
+        ids[0],
+        state.agents[agent].name,
+        ids[1],
+        state.arms[arm].name,
+        tests,
+        told,
+        "" if told is None else outcome_text(told, tests),
+        count - len(known),
+        known,
+    )
+
+
+def past_of(asked: Asked, visits: list[tuple[Round, tuple[int, int]]]) -> Past:
+    """How the outcomes of visits came to be: of each how often something was told, and of the last times the time, who, and what."""
+    made: Past = {}
+    for begin in range(0, len(visits), SUBJECTS):
+        some = visits[begin : begin + SUBJECTS]
+        first = min(at.event for at, _ in some)
+        about = [subject_of(at, *pair) for at, pair in some]
+        found = asked.log.store.latest(asked.id, first, about, KINDS, SHOWN)
+        for (at, pair), (count, events) in zip(some, found, strict=True):
+            told = [(event.time, event.who, told_text(event)) for event in events]
+            made[at.number, *pair] = (count, told)
+    return made
+
+
+def subject_of(at: Round, agent: int, arm: int) -> list[str]:
+    """What the events of a visit have; of somebody who went to one arm it is all that was told, wherever that was thought to be."""
+    places = [f'"arm":"{id_of("arm", arm)}"'] if len(at.arms_of(agent)) > 1 else []
+    return [f'"agent":"{id_of("agent", agent)}"', *places, f'"round":{at.number}']
+
+
+def told_text(event: Event) -> str:
+    """What an event made of an outcome."""
+    counts = "" if event.kind == "withdrawn" else counts_text(event.body)
+    return f"{KINDS[event.kind]}{counts}"
+
+
+@router.post("/campaigns/{campaign}/rounds/{round}/outcomes/{agent}")
+async def tell(request: Request, asked: Asking, round: int, agent: str) -> Response:
+    """What came of a visit: a first report; with what was seen of it before, a correction, or taken back."""
+    return await beside(request, told, request, asked, round, agent)
+
+
+def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
+    """The page after an outcome was told, or the page again with what is wrong with it."""
+    number = asked.agent(agent)
+    check_agent(asked.caller, number)
+    at = found(asked.state.round, round)
+    key = (id_of("agent", number), id_of("arm", found(asked.state.arm, form_arm(asked))))
+    try:
+        write(asked, at.number, key)
+    except InvalidInput as error:
+        kind = kind_of(error)
+        if kind.status not in REFUSED:
+            raise
+        form = Form(asked.body)
+        place = f"visit-{at.number}-{'-'.join(key)}"
+        typed = (form.text("successes"), form.text("tests"))
+        return shown(request, asked, None, kind.status, Refused(place, str(error), *typed))
+    only = Form(asked.body).whole("only")
+    return seen_again(home(asked.id, "/report" if only is None else f"/report?round={only}"))
+
+
+def form_arm(asked: Asked) -> str:
+    """The arm that the form is about."""
+    return Form(asked.body).text("arm")
+
+
+def write(asked: Asked, round: int, key: tuple[str, str]) -> None:
+    """Do what a form says; what was done for the same form before has to stand still."""
+    done = written(asked, round, key)
+    known = done.state.round(round).told.get((done.state.agent(key[0]), done.state.arm(key[1])))
+    stands = None if known is None else known.event
+    if done.repeated and stands not in (None, *(one.number for one in done.events)):
+        raise Stale("This was saved before, and has been changed since: look at what stands now.")
+    if done.repeated and stands is None and done.events[-1].kind != "withdrawn":
+        raise Stale("This was saved before, and has been taken back since: press once more.")
+
+
+def written(asked: Asked, round: int, key: tuple[str, str]) -> Done:
+    """What a form says, done."""
+    form = Form(asked.body)
+    do = choice(form.text("do"), "do", DOES)
+    seen = form.whole("seen")
+    where = (asked.log, asked.id, asked.asker, round)
+    if do == "withdraw":
+        return service.withdraw(*where, [key], seen)
+    outcome: Any = SINGLE.get(do)
+    if do == "count":
+        outcome = (form.whole("successes"), form.whole("tests"))
+        if None in outcome:
+            raise InvalidInput("say how many were found, of how many tests")
+    role = asked.caller.role
+    if seen is None:
+        return service.report(*where, {key: outcome}, role=role)
+    return service.correct(*where, {key: outcome}, seen, role=role)

@@ -1,0 +1,64 @@
+"""What pages say of plans, visits and ranks, in words for whoever goes there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from heterobandits.campaigns.audit.history_text import counts_text
+from heterobandits.campaigns.reasons import reason_of
+from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.service import counts_body
+from heterobandits.campaigns.state import State
+from heterobandits.planner.plans import Code, counted, in_figures
+
+WHY: dict[Code, str] = {
+    "absent": "Away this round.",
+    "left": "No longer in the team.",
+    "no arm": "No open arm is left.",
+    "forced": "It was set that {agent} goes there.",
+    "unseen": "Nobody has been there yet.",
+    "unseen by it": "{agent} has not been there yet.",
+    "forgotten": "Nobody has been there for so long that it is forgotten.",
+    "random": "Drawn at random.",
+    "highest": "The most promising arm (index {index}); estimated at {estimate}.",
+    "among the highest": "One of the {visited} most promising arms (index {index}); estimated at {estimate}.",
+    "best to be had": "One of the most promising arms that the set pairs allow (index {index}); estimated at {estimate}.",
+    "best allowed": "Part of the best assignment that the set pairs allow (index {index}).",
+    "highest left": "The most promising arm left at the turn of {agent} (index {index}).",
+}
+
+
+def why(assignment: Mapping[str, Any], agent: str) -> str:
+    """In a sentence why a plan, as its event has it, sends an agent where it goes."""
+    reason = reason_of(assignment)
+    return WHY[reason.code].format(
+        agent=agent,
+        index=in_figures(reason.index),
+        estimate=in_figures(reason.estimate),
+        visited=reason.visited,
+    )
+
+
+def outcome_text(told: Told, tests: int) -> str:
+    """What came of a visit in which so many tests were planned; of a single test whether something was found."""
+    if told.counts in ((0, 1), (1, 1)) and tests == 1:
+        return "found" if told.counts[0] else "not found"
+    return counts_text(counts_body(told.counts), tests)
+
+
+def rank_text(best: int, worst: int) -> str:
+    """The ranks that an arm can have.
+
+    >>> rank_text(1, 1), rank_text(2, 2), rank_text(3, 9)
+    ('certainly best', 'certainly rank 2', '3 to 9')
+    """
+    if best == worst:
+        return "certainly best" if best == 1 else f"certainly rank {best}"
+    return f"{best} to {worst}"
+
+
+def waiting_text(state: State, round: Round) -> str:
+    """For whom a round waits."""
+    who = [state.agents[agent].name for agent, _ in round.missing]
+    most = 6
+    more = [f"{counted(len(who) - most, 'other')}"] if len(who) > most else []
+    return ", ".join(who[:most] + more)

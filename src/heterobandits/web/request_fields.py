@@ -1,0 +1,101 @@
+"""What a request says, looked at before its route does its work: only queries that the route knows, and JSON that says each thing once.
+
+What is refused later is told with the field it is about: every message of the library begins with what is wrong.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, NamedTuple, get_args
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from heterobandits.campaigns.validation import MOST_ERRORS, Wrong
+from heterobandits.errors import InvalidInput, json_from, shown, unknown
+from heterobandits.web.errors import Malformed, WrongMedia, wrong_fields
+
+SUBJECT = re.compile(r"(?:unknown )?(\w+) ", re.ASCII)
+
+
+class Fields(NamedTuple):
+    """The names that a request to a route may use: in its query, and in its body, if it has one, with the model of that."""
+
+    queries: frozenset[str]
+    body: frozenset[str]
+    model: TypeAdapter[Any] | None
+
+
+def fields_of(route: APIRoute) -> Fields:
+    """The names that a route knows."""
+    queries = frozenset(field.alias for field in route.dependant.query_params)
+    body: set[str] = set()
+    whole: TypeAdapter[Any] | None = None
+    for field in route.dependant.body_params:
+        kind: Any = field.field_info.annotation
+        whole = TypeAdapter(kind)
+        for model in get_args(kind) or (kind,):  # one that may be left out is a union with None
+            if issubclass(model, BaseModel):
+                body |= model.model_fields.keys()
+    return Fields(queries, frozenset(body), whole)
+
+
+def check_queries(given: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Refuse a query that the route does not know: misspelt, it would do something else than was meant."""
+    names = sorted(known)
+    strange = [name for name in given if name not in known][:MOST_ERRORS]
+    if not names and strange:
+        raise Wrong([(name, f"unknown query {shown(name)}: this has none") for name in strange])
+    if strange:
+        raise Wrong([(name, str(unknown("query", name, names))) for name in strange])
+
+
+class Read(Request):
+    """A request whose body is not read again, once it is known what it says."""
+
+    said: Any = None
+
+    async def json(self) -> Any:
+        """What the body says."""
+        return await super().json() if self.said is None else self.said
+
+
+def said_by(body: bytes, kind: str, fields: Fields) -> Any:
+    """What a body says, as its model, if it is called JSON and says nothing twice."""
+    media = kind.partition(";")[0].strip().lower()
+    if media != "application/json" and not re.fullmatch(r"application/\S+\+json", media):
+        given = f"is {shown(kind)}" if kind else "is missing"
+        raise WrongMedia(f"Content-Type {given}: send Content-Type: application/json")
+    assert fields.model is not None, "the route takes a body"
+    try:
+        said = json_from(body.decode())
+        return fields.model.validate_python(fewer(said, fields.body))
+    except ValidationError as error:
+        found = error.errors(include_url=False)[:MOST_ERRORS]
+        raise wrong_fields([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
+    except InvalidInput as error:
+        raise Malformed(f"the body cannot be used: {error}") from None
+    except UnicodeDecodeError:
+        raise Malformed("the body is not JSON: it is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise Malformed(f"the body is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists without end
+        raise Malformed("the body is not JSON that can be read") from None
+
+
+def fewer(said: Any, known: frozenset[str]) -> Any:
+    """What is said, with no more of the names that are not known than are told of."""
+    if not isinstance(said, dict) or len(said) <= len(known) + MOST_ERRORS:
+        return said
+    strange = islice((name for name in said if name not in known), MOST_ERRORS)
+    return {name: said[name] for name in (*(name for name in known if name in said), *strange)}
+
+
+def placed(error: InvalidInput, names: frozenset[str]) -> InvalidInput:
+    """The error with the path of the field that its message begins with, if it is one of these."""
+    subject = SUBJECT.match(str(error))
+    if type(error) is not InvalidInput or subject is None or subject[1] not in names:
+        return error
+    return Wrong([(subject[1], str(error))])

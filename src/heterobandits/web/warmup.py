@@ -1,0 +1,64 @@
+"""Kernels are loaded before the first request: a tiny campaign is planned and looked at with every policy there is."""
+
+from typing import Any
+
+from heterobandits.campaigns import plan_events, service
+from heterobandits.campaigns.analysis.answers import answers, estimates
+from heterobandits.campaigns.analysis.prices import prices
+from heterobandits.campaigns.analysis.projection import project
+from heterobandits.campaigns.events import NOTHING, Draft, now, sealed
+from heterobandits.campaigns.reducer import fold, policy_body
+from heterobandits.campaigns.state import State
+from heterobandits.campaigns.validation import policy_from
+from heterobandits.policies.catalogue import RECOMMENDED_FOR_HORIZON
+from heterobandits.policies.policy import CATALOGUE
+
+SEASON = 3
+AGENTS = (  # all ways to report
+    {"name": "a", "sensitivity": 0.9},
+    {"name": "b", "sensitivity": 0.5, "false_positive_rate": 0.1, "tests": 2},
+    {"name": "c", "calibration": [17, 20]},
+)
+PLANNED: dict[str, Any] = {"forbidden": [("a", "w")], "absent": ["c"]}
+
+
+def load_kernels() -> None:
+    """Do once whatever a request may do."""
+    for name, entry in CATALOGUE.items():
+        if not entry.simulated_only:
+            look_at(played(name))
+    project(played(RECOMMENDED_FOR_HORIZON), rounds=1, draws=2)
+
+
+def played(policy: str) -> State:
+    """A campaign that nobody keeps, after a round."""
+    body = {
+        "name": "to load kernels",
+        "agents": list(AGENTS),
+        "arms": [{"name": name} for name in "wxyz"],
+        "policy": policy_body(policy_from(policy, season=SEASON)),
+        "seed": 0,
+        "season": SEASON,
+    }
+    state = following(None, [Draft("created", body)])
+    planned = service.preview_body(state)
+    state = following(state, [Draft("round planned", planned)])
+    outcomes = service.bodies(state, 1, {"a": 1, "b": (1, 2), "c": 0})
+    return following(state, [Draft("reported", told) for _, told in outcomes])
+
+
+def following(state: State | None, drafts: list[Draft]) -> State:
+    """The state after these."""
+    number, previous = (0, NOTHING) if state is None else (state.number, state.hash)
+    events = sealed(drafts, "0" * 12, after=number, previous=previous, time=now(), who="nobody")
+    return fold(events, state)
+
+
+def look_at(state: State) -> None:
+    """Plan the next round with and without circumstances, and ask all there is to ask."""
+    for circumstances in ({}, PLANNED):
+        given, _ = service.preview(state, **circumstances)
+        plan_events.explanations(state, given)
+        prices(state, given)
+    estimates(state)
+    answers(state)

@@ -1,0 +1,789 @@
+"""The service: what people do with a campaign, through a log in a real file."""
+
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from campaigning import VERA, Watched, opened, park
+from heterobandits import InvalidInput
+from heterobandits.campaigns import service
+from heterobandits.campaigns.audit.verification import verify
+from heterobandits.campaigns.events import (
+    NOTHING,
+    SERVER,
+    Draft,
+    hash_of,
+    line,
+    now,
+    sealed,
+    timestamp,
+)
+from heterobandits.campaigns.reducer import AlreadyTold, LinkEnded, fold
+from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.storage import past_states
+from heterobandits.campaigns.storage.repository import KeyReused, Log, Request
+from heterobandits.campaigns.storage.store import Conflict, Store, UnknownCampaign
+from heterobandits.campaigns.validation import Wrong
+from heterobandits.errors import appearance
+from heterobandits.web.auth import Gate
+
+
+@pytest.fixture
+def log(tmp_path):
+    return opened(tmp_path)
+
+
+@pytest.fixture
+def campaign(log):
+    return park(log)
+
+
+def sent(state, number):
+    """Who went where in a round, by name."""
+    round = state.round(number)
+    return {state.agents[a].name: state.arms[n].name for a, n in round.sent}
+
+
+class TestCreate:
+    """How a campaign begins."""
+
+    def test_every_mistake_is_named_and_nothing_is_kept(self, log):
+        agents = [
+            {"name": "Ana", "sensitivity": 1.2},
+            {"name": "Ana", "sensitivity": 0.5},
+            {"nam": 1},
+        ]
+        with pytest.raises(Wrong) as refused:
+            park(log, agents=agents)
+        places = [place for place, _ in refused.value.errors]
+        assert places == [
+            "agents[0].sensitivity",
+            "agents[1].name",
+            "agents[2]",
+            "agents[2].name",
+            "agents[2].sensitivity",
+        ]
+        assert log.store.heads() == []
+
+    def test_mistakes_of_all_kinds_are_named_at_once(self, log):
+        with pytest.raises(Wrong) as refused:
+            park(log, name="", agents=[{"name": "Ana", "sensitivity": 2}], arms=["a", "a"], seed=-1)
+        places = [place for place, _ in refused.value.errors]
+        assert places == ["name", "agents[0].sensitivity", "arms[1].name", "seed"]
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"agents": []}, "agents is empty"),
+            ({"arms": []}, "arms is empty"),
+            ({"arms": ["a", "a"]}, "that name is taken"),
+            ({"arms": ["only one"]}, "at most as many agents as arms"),
+            ({"name": "  "}, "not blank"),
+            ({"name": "x" * 201}, "201 letters"),
+            ({"policy": "season"}, "say how many rounds"),
+            ({"policy": "sesaon"}, "did you mean 'season'"),
+            ({"delta": 0}, "delta"),
+            ({"seed": -1}, "seed is -1"),
+            ({"season": 0}, "season is 0"),
+            ({"arms": [f"arm {i}" for i in range(400_000)]}, "at most 1,000,000 pairs"),
+        ],
+    )
+    def test_what_is_refused(self, log, changes, message):
+        with pytest.raises(InvalidInput, match=message):
+            park(log, **changes)
+        assert log.store.heads() == []
+
+    def test_the_policy_follows_from_the_season(self, log):
+        assert log.state(park(log)).policy.name == "posterior-sorted"
+        state = log.state(park(log, season=30))
+        assert (state.policy.name, state.policy.horizon, state.rounds_left) == ("season", 30, 30)
+
+    def test_names_are_composed(self, log):
+        state = log.state(park(log, name="Cafe\u0301", arms=["a\u0308", "b", "c"]))
+        assert (state.name, state.arm_names[0]) == ("Café", "ä")
+        assert state.arm("a\u0308") == 0
+
+
+class TestRounds:
+    """Planning and reporting."""
+
+    def test_a_preview_changes_nothing_and_the_plan_is_the_same(self, log, campaign):
+        state = log.state(campaign)
+        body = service.preview_body(state, absent=["Ben"], closed=["river"])
+        assert service.preview_body(state, absent=["Ben"], closed=["river"]) == body
+        assert log.store.head(campaign).number == 1
+        done = service.plan_round(log, campaign, VERA, absent=["Ben"], closed=["river"])
+        assert done.events[0].body == body
+        where = sent(done.state, 1)
+        assert set(where) == {"Ana", "Chi"}
+        assert "river" not in where.values()
+
+    def test_several_rounds_may_wait_and_results_come_in_any_order(self, log, campaign):
+        for _ in range(3):
+            service.plan_round(log, campaign, VERA)
+        assert log.state(campaign).waiting == {1, 2, 3}
+        service.report(log, campaign, VERA, 3, {"Ana": 1})
+        done = service.report(log, campaign, VERA, 1, {"Ana": 0, "Ben": 1, "Chi": (3, 12)})
+        assert done.state.waiting == {2, 3}
+        assert done.state.pulls.sum() == 1 + 1 + 1 + 12
+
+    def test_a_report_is_all_or_nothing(self, log, campaign):
+        service.plan_round(log, campaign, VERA, absent=["Ben"])
+        for wrong in ({"Ana": 1, "Ben": 1}, {"Ana": 1, "Chi": (13, 12)}, {"Ana": 1, "Dan": 1}, {}):
+            with pytest.raises(InvalidInput):
+                service.report(log, campaign, VERA, 1, wrong)
+        assert log.store.head(campaign).number == 2
+
+    def test_the_same_report_again_writes_nothing_and_another_is_refused(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        assert service.report(log, campaign, VERA, 1, {"Ana": (1, 1)}).events == []
+        with pytest.raises(AlreadyTold, match=r"'Ana'.*round 1 is reported already: correct it"):
+            service.report(log, campaign, VERA, 1, {"Ana": 0})
+        with pytest.raises(AlreadyTold):
+            service.report(log, campaign, VERA, 1, {"Ana": "not done"})
+
+    def test_an_arm_that_is_full_says_which_visit_to_correct(self, log, campaign):
+        for number, agent in ((1, "Ana"), (2, "Ben"), (3, "Chi")):
+            service.plan_round(log, campaign, VERA, forced=[(agent, "river")])
+            if number < 3:  # as earlier versions took it, and as it still may stand in a log
+                body = {"round": number, "agent": agent, "arm": "river", "successes": 7}
+                draft = Draft("reported", body | {"tests": 2**31 - 8 if number == 1 else 7})
+                log.write(campaign, VERA, lambda state, draft=draft: [draft])
+        full = r"'river' would have over 2,147,483,647 tests.* 'Ana' to 'river' in round 1,"
+        with pytest.raises(InvalidInput, match=full):
+            service.report(log, campaign, VERA, 3, {"Chi": (3, 12)})
+        with pytest.raises(InvalidInput, match=full):
+            service.correct(log, campaign, VERA, 2, {"Ben": (3, 12)})
+        service.correct(log, campaign, VERA, 1, {"Ana": 1})
+        service.report(log, campaign, VERA, 3, {"Chi": (3, 12)})
+
+    def test_a_correction_keeps_the_old_value_in_the_history(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        service.correct(log, campaign, Request("Ana"), 1, {"Ana": "not done"})
+        told = [e for e in service.history(log, campaign, 2) if e.body["agent"] == "agent-1"]
+        assert [(e.who, e.kind) for e in told] == [("Vera", "reported"), ("Ana", "corrected")]
+        assert [(e.body.get("successes"), e.body.get("missing")) for e in told] == [
+            (1, None),
+            (None, True),
+        ]
+
+    def test_a_correction_of_what_has_changed_meanwhile_is_refused(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        seen = service.report(log, campaign, VERA, 1, {"Ana": 1, "Ben": 1}).state.number
+        service.correct(log, campaign, VERA, 1, {"Ana": 0}, seen=seen)
+        with pytest.raises(Stale, match=f"changed since event {seen}"):
+            service.correct(log, campaign, VERA, 1, {"Ana": 1}, seen=seen)
+        service.correct(log, campaign, VERA, 1, {"Ben": 0}, seen=seen)  # of others nothing has
+
+    def test_plans_made_stay_as_they_were_and_the_next_follow_the_correction(self, tmp_path):
+        plans = []
+        for told, corrected in ((1, None), (0, None), (0, 1)):
+            log = opened(tmp_path, f"{told}{corrected}.db")
+            campaign = park(
+                log, agents=[{"name": "Ana", "sensitivity": 0.9}], arms=["river", "hill"]
+            )
+            for number in (1, 2):
+                service.plan_round(log, campaign, VERA)
+                first = (
+                    sent(log.state(campaign), number)["Ana"] == sent(log.state(campaign), 1)["Ana"]
+                )
+                service.report(
+                    log, campaign, VERA, number, {"Ana": (told * 12 if first else 6, 12)}
+                )
+            second = sent(service.plan_round(log, campaign, VERA).state, 3)
+            if corrected:
+                service.correct(log, campaign, VERA, 1, {"Ana": (12, 12)})
+                assert sent(log.state(campaign), 3) == second
+            after = service.preview(log.state(campaign))[1].assignment
+            plans.append((second, after))
+            assert verify(log, campaign).rounds == 3
+        assert plans[0][1] == plans[2][1] != plans[1][1]
+        assert plans[1][0] == plans[2][0]
+
+    def test_who_went_elsewhere(self, log, campaign):
+        state = service.plan_round(log, campaign, VERA).state
+        away = next(arm for arm in state.arm_names if arm not in sent(state, 1).values())
+        done = service.override(log, campaign, VERA, 1, "Ana", [away])
+        assert sent(done.state, 1)["Ana"] == away
+        done = service.override(log, campaign, VERA, 1, "Ben", [])
+        assert "Ben" not in sent(done.state, 1)
+        service.override(log, campaign, VERA, 1, "Chi", ["river", "hill"])
+        with pytest.raises(InvalidInput, match="say which arm"):
+            service.report(log, campaign, VERA, 1, {"Chi": (3, 12)})
+        done = service.report(log, campaign, VERA, 1, {("Chi", "hill"): (3, 12), "Ana": 1})
+        assert done.state.pulls[2, 1] == 12
+
+    def test_after_the_season_nothing_is_planned(self, log):
+        campaign = park(log, season=1)
+        service.plan_round(log, campaign, VERA)
+        with pytest.raises(InvalidInput, match="round 2 is after the end of the season"):
+            service.plan_round(log, campaign, VERA)
+        service.set_season(log, campaign, VERA, 2)
+        assert service.plan_round(log, campaign, VERA).state.policy.horizon == 2
+
+    def test_why_is_told_as_it_was_then(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        then = {a: str(why) for a, why in service.explain(log, campaign, 1).items()}
+        assert set(then) == {0, 1, 2}
+        service.report(log, campaign, VERA, 1, {"Ana": 1, "Ben": 0, "Chi": (6, 12)})
+        service.rename(log, campaign, VERA, "arm", "river", "stream")
+        service.plan_round(log, campaign, VERA)
+        assert {a: str(why) for a, why in service.explain(log, campaign, 1).items()} == then
+        with pytest.raises(InvalidInput, match="round 3 is not planned"):
+            service.explain(log, campaign, 3)
+
+    def test_nothing_of_a_campaign_that_is_not_there(self, log):
+        for act in (service.plan_round, service.explain):
+            with pytest.raises((UnknownCampaign, TypeError)):
+                act(log, "0123456789ab", VERA)
+        with pytest.raises(UnknownCampaign):
+            service.history(log, "0123456789ab")
+
+
+class TestTeam:
+    """Changes from the next round on."""
+
+    def test_a_new_ranger_and_a_new_area(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        service.add_arms(log, campaign, VERA, ["pass", {"name": "cave"}])
+        service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
+        assert "Dan" in sent(service.plan_round(log, campaign, VERA).state, 2)
+        assert "Dan" not in sent(log.state(campaign), 1)
+        with pytest.raises(Wrong, match="that name is taken"):
+            service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
+
+    def test_leaving_and_returning(self, log, campaign):
+        service.retire(log, campaign, VERA, "agent", "Ana")
+        assert "Ana" not in sent(service.plan_round(log, campaign, VERA).state, 1)
+        service.bring_back(log, campaign, VERA, "agent", "Ana")
+        assert "Ana" in sent(service.plan_round(log, campaign, VERA).state, 2)
+
+    def test_a_better_detector_or_a_wrong_statement(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        service.report(log, campaign, VERA, 1, {"Ana": 0})
+        state = service.revise(log, campaign, VERA, "Ana", {"sensitivity": 0.95}, "now").state
+        assert state.team.sensitivities == (0.9, 0.6, 18 / 22, 0.95)
+        state = service.revise(log, campaign, VERA, "Ben", {"tests": 3}, "always").state
+        row = state.rows[state.agents[1].row].reports
+        assert (row.sensitivity, row.false_positive_rate, row.tests) == (0.6, 0.05, 3)
+        state = service.revise(log, campaign, VERA, "Chi", {"calibration": [9, 10]}, "always").state
+        assert state.rows[state.agents[2].row].reports.sensitivity == 10 / 12
+
+    def test_what_is_stated_anew_replaces_what_it_was_known_by(self, log, campaign):
+        state = service.revise(log, campaign, VERA, "Chi", {"sensitivity": 0.7}, "always").state
+        chi = state.rows[state.agents[2].row].reports
+        assert (chi.sensitivity, chi.calibration, chi.tests) == (0.7, None, 12)
+        both = {"false_positive_calibration": [1, 18]}
+        state = service.revise(log, campaign, VERA, "Ben", both, "always").state
+        assert state.rows[state.agents[1].row].reports.false_positive_rate == 2 / 20
+
+    def test_another_policy(self, log, campaign):
+        state = service.set_policy(log, campaign, VERA, "min-width", 0.1).state
+        assert (state.policy.name, state.policy.delta) == ("min-width", 0.1)
+        state = service.set_policy(log, campaign, VERA, delta=0.2).state
+        assert (state.policy.name, state.policy.delta) == ("min-width", 0.2)
+        service.set_policy(log, campaign, VERA, "min-width-window", memory=50)
+        state = service.set_policy(log, campaign, VERA, delta=0.1).state
+        assert (state.policy.memory, state.policy.delta) == (50, 0.1)
+        assert service.set_season(log, campaign, VERA, 9).state.rounds_left == 9
+
+    def test_names(self, log, campaign):
+        service.rename(log, campaign, VERA, "agent", "Ana", "Anna")
+        service.rename(log, campaign, VERA, "campaign", None, "South park")
+        state = log.state(campaign)
+        assert (state.agent_names[0], state.name) == ("Anna", "South park")
+        with pytest.raises(InvalidInput, match="that name is taken"):
+            service.rename(log, campaign, VERA, "agent", "Anna", "Ben")
+        with pytest.raises(InvalidInput, match="unknown agent 'Ana': did you mean 'Anna'"):
+            service.rename(log, campaign, VERA, "agent", "Ana", "X")
+
+    def test_notes(self, log, campaign):
+        service.add_note(log, campaign, VERA, "rain\r\nall day\n", None)
+        assert service.history(log, campaign)[-1].body == {"text": "rain\nall day", "round": None}
+        with pytest.raises(InvalidInput, match="round 1 is not planned"):
+            service.add_note(log, campaign, VERA, "rain", 1)
+        with pytest.raises(InvalidInput, match="text-direction"):
+            service.add_note(log, campaign, VERA, "ra\u202ein")
+
+
+class TestTogether:
+    """Several who write, and the same request again."""
+
+    def test_the_same_key_gives_the_first_answer(self, log, campaign):
+        request = Request("Vera", "k1", "digest")
+        first = service.plan_round(log, campaign, request)
+        again = service.plan_round(log, campaign, request)
+        assert (first.repeated, again.repeated) == (False, True)
+        assert again.events == first.events
+        assert len(log.state(campaign).rounds) == 1
+        with pytest.raises(KeyReused, match="'k1' was used for another request"):
+            service.plan_round(log, campaign, Request("Vera", "k1", "other"))
+
+    def test_the_same_key_creates_once(self, log):
+        request = Request("Vera", "k1", "digest")
+        given = {"name": "x", "agents": [{"name": "Ana", "sensitivity": 0.9}], "arms": ["river"]}
+        first = service.create(log, request, **given)
+        assert service.create(log, request, **given).state.campaign == first.state.campaign
+        assert len(log.store.heads()) == 1
+
+    @pytest.mark.parametrize("separate", [False, True])
+    def test_everybody_reports_at_once(self, log, tmp_path, separate):
+        count = 8
+        agents = [{"name": f"a{i}", "sensitivity": 0.5} for i in range(count)]
+        campaign = park(log, agents=agents, arms=[f"n{i}" for i in range(count)])
+        for _ in range(3):
+            service.plan_round(log, campaign, VERA)
+        wrong = []
+
+        def work(i):
+            mine = Log(Store(tmp_path / "campaigns.db")) if separate else log
+            try:
+                for number in (1, 2, 3):
+                    service.report(mine, campaign, Request(f"a{i}"), number, {f"a{i}": i % 2})
+            except Exception as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        state = log.state(campaign)
+        assert state.pulls.sum() == 3 * count
+        assert state.number == 4 + 3 * count
+        assert not state.waiting
+        assert verify(log, campaign).events == state.number
+
+    def test_of_two_first_reports_one_is_told_so(self, log, tmp_path, campaign):
+        service.plan_round(log, campaign, VERA)
+        other = Log(Store(tmp_path / "campaigns.db"))
+        other.state(campaign)
+        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        with pytest.raises(AlreadyTold):
+            service.report(other, campaign, Request("Ben"), 1, {"Ana": 0})
+
+    def test_of_two_plans_each_is_a_round(self, log, tmp_path, campaign):
+        other = Log(Store(tmp_path / "campaigns.db"))
+        other.state(campaign)
+        service.plan_round(log, campaign, VERA)
+        assert len(service.plan_round(other, campaign, VERA).state.rounds) == 2
+
+    def test_a_snapshot_is_never_needed(self, log, tmp_path, campaign, monkeypatch):
+        from heterobandits.campaigns.storage import snapshots
+
+        monkeypatch.setattr(snapshots, "FIRST", 3)
+        for number in range(1, 6):
+            service.plan_round(log, campaign, VERA)
+            service.report(log, campaign, VERA, number, {"Ana": 1, "Ben": 0})
+        kept = log.store.snapshot(campaign)
+        assert kept is not None
+        hashes = {Log(Store(tmp_path / "campaigns.db")).state(campaign).hash}
+        log.store.keep_snapshot(campaign, kept._replace(data=b"damaged"))
+        hashes.add(Log(Store(tmp_path / "campaigns.db")).state(campaign).hash)
+        log.store.keep_snapshot(campaign, kept._replace(made_with="another version"))
+        hashes.add(Log(Store(tmp_path / "campaigns.db")).state(campaign).hash)
+        other = snapshots.written(replace(log.state(campaign), hash="f" * 64, name="X"))
+        log.store.keep_snapshot(campaign, kept._replace(data=other))
+        again = Log(Store(tmp_path / "campaigns.db")).state(campaign)
+        assert again.name == "North park"
+        assert hashes == {log.store.head(campaign).hash, again.hash}
+        assert log.at(campaign, 3).number == 3
+
+
+class TestLookingBack:
+    """What stood after an event of long ago."""
+
+    @pytest.fixture
+    def season(self, tmp_path, monkeypatch):
+        """A log with a season of 81 events, of which every 16th is kept in mind."""
+        monkeypatch.setattr(past_states, "STEP", 16)
+        log = Log(Watched(tmp_path / "season.db"))
+        campaign = park(log)
+        for number in range(1, 21):
+            service.plan_round(log, campaign, VERA)
+            service.report(
+                log, campaign, VERA, number, {"Ana": 1, "Ben": 0, "Chi": (number % 13, 12)}
+            )
+        return log, campaign
+
+    def test_it_is_folded_once(self, season):
+        log, campaign = season
+        state = log.at(campaign, 77)
+        log.store.counted = 0
+        assert log.at(campaign, 77) is state
+        assert log.store.counted == 0
+
+    def test_any_other_is_folded_from_one_nearby(self, season):
+        log, campaign = season
+        log.at(campaign, 81)
+        for number in (80, 3, 40, 17, 81, 64, 16, 1, 79):
+            log.store.counted = 0
+            state = log.at(campaign, number)
+            assert log.store.counted <= 16
+            plain = fold(log.store.read(campaign, 0, number))
+            assert (state.number, state.hash) == (number, plain.hash)
+            assert (state.pulls == plain.pulls).all()
+            assert (state.successes == plain.successes).all()
+            assert list(state.rounds) == list(plain.rounds)
+        assert log.at(campaign, 99).number == 81
+
+    @pytest.mark.parametrize(("bound", "most"), [("MOST", 3), ("MOST_CELLS", 3 * 15)])
+    def test_few_are_at_hand(self, season, monkeypatch, bound, most):
+        monkeypatch.setattr(past_states, bound, most)
+        log, campaign = season
+        for number in range(1, 82):
+            assert log.at(campaign, number).number == number
+        assert len(log.past) == 3
+
+
+class TestLinks:
+    """Who holds a link."""
+
+    def test_the_log_has_the_hash_of_a_token_and_not_the_token(self, log, campaign):
+        done, token = service.issue_link(
+            log, campaign, VERA, role="reporter", name="Ana's phone", agent="Ana"
+        )
+        (link,) = done.state.links.values()
+        assert (link.role, link.agent, link.token_hash) == (
+            "reporter",
+            0,
+            service.token_hash(token),
+        )
+        assert token.startswith(f"hb_{campaign}_{link.id}_")
+        assert len(token.split("_", 3)[3]) == 43  # 32 bytes in base 64
+        assert token not in service.export(log, campaign)
+        assert token.split("_", 3)[3] not in service.export(log, campaign)
+
+    def test_its_end_is_kept_in_utc(self, log, campaign):
+        ends = "2099-01-01T02:00+02:00"
+        done, _ = service.issue_link(log, campaign, VERA, role="viewer", name="wall", expires=ends)
+        (link,) = done.state.links.values()
+        assert link.expires == "2099-01-01T00:00:00.000000Z"
+
+    def test_it_ends_with_its_time_or_when_it_is_revoked(self, log, campaign):
+        done, _ = service.issue_link(
+            log, campaign, VERA, role="viewer", name="wall", expires="2099-01-01T00:00:00Z"
+        )
+        (link,) = done.state.links.values()
+        assert link.holds("2098-12-31T23:59:59Z")
+        assert not link.holds("2099-01-01T00:00:00.000000Z")
+        state = service.revoke_link(log, campaign, VERA, link.id).state
+        assert not state.links[link.id].holds("2026-01-01T00:00:00Z")
+        with pytest.raises(InvalidInput, match="revoked already"):
+            service.revoke_link(log, campaign, VERA, link.id)
+
+    def test_nothing_is_written_with_one_that_is_revoked(self, log, campaign, tmp_path):
+        done, _ = service.issue_link(log, campaign, VERA, role="owner", name="Olga")
+        olga = Request("Olga", link=done.events[0].body["link"])
+        (written,) = service.add_note(log, campaign, olga, "hello").events
+        assert written.link == olga.link
+        other = Log(Store(tmp_path / "campaigns.db"))  # who does not know of it yet
+        assert other.state(campaign).links[olga.link].holds("2026-01-01T00:00:00Z")
+        service.revoke_link(log, campaign, VERA, olga.link)
+        for one in (log, other):
+            with pytest.raises(LinkEnded, match="revoked"):
+                service.issue_link(one, campaign, olga, role="owner", name="Olga again")
+        forged = sealed(
+            [Draft("note", {"text": "x", "round": None})],
+            campaign,
+            after=log.state(campaign).number,
+            previous=log.state(campaign).hash,
+            time=now(),
+            who="Olga",
+            link=olga.link,
+        )
+        for link in (olga.link, "f" * 12):
+            with pytest.raises(LinkEnded):
+                fold([replace(forged[0], link=link)], log.state(campaign))
+        with pytest.raises(LinkEnded):
+            fold(sealed([Draft("created", {})], campaign, after=0, previous=NOTHING, time=now(), who="Vera", link="f" * 12))  # fmt: skip
+
+    def test_a_revocation_gives_no_way_to_who_writes_without_a_pause(self, campaign, tmp_path):
+        others = opened(tmp_path)
+
+        class Rushed(Store):
+            """Somebody else is always faster, until the 40th time."""
+
+            rushed = 0
+
+            def append(self, *given, **more):
+                self.rushed += 1
+                if self.rushed < 40:
+                    service.add_note(others, campaign, VERA, "storm")
+                super().append(*given, **more)
+
+        done, _ = service.issue_link(others, campaign, VERA, role="planner", name="Pia")
+        link = done.events[0].body["link"]
+        with Rushed(tmp_path / "campaigns.db") as store:
+            done = service.revoke_link(Log(store), campaign, VERA, link)
+        assert done.state.links[link].revoked
+        assert store.rushed == 40
+
+    def test_one_that_would_end_before_the_last_event_is_not_issued(self, log, campaign):
+        state = log.state(campaign)
+        ahead = sealed(
+            [Draft("note", {"text": "x", "round": None})],
+            campaign,
+            after=state.number,
+            previous=state.hash,
+            time=timestamp(datetime.now(UTC) + timedelta(hours=23)),
+            who="Vera",
+        )
+        log.store.append(ahead)
+        soon, later = (timestamp(datetime.now(UTC) + timedelta(hours=hours)) for hours in (2, 24))
+        with pytest.raises(InvalidInput, match="by a clock that was ahead"):
+            service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=soon)
+        service.issue_link(log, campaign, VERA, role="viewer", name="wall", expires=soon)
+        done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=later)
+        pia = Request("Pia", link=done.events[0].body["link"])
+        assert service.add_note(log, campaign, pia, "hello").events
+
+    @pytest.mark.parametrize("name", ["Owner", "server", "PIA"])
+    def test_no_agent_is_named_like_another_who_writes(self, log, campaign, name):
+        service.issue_link(log, campaign, VERA, role="planner", name="Pia")
+        with pytest.raises(InvalidInput, match="would not tell it from another"):
+            service.rename(log, campaign, VERA, "agent", "Ana", name)
+        service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
+        service.rename(log, campaign, VERA, "agent", "Ana", "Ann")
+        service.rename(log, campaign, VERA, "agent", "Ann", "Ana")
+
+    def test_nobody_is_called_like_the_server_though_an_agent_is(self, log, campaign):
+        service.add_agents(log, campaign, VERA, [{"name": "server", "sensitivity": 0.5}])
+        for agent in ("server", None):
+            with pytest.raises(InvalidInput, match="would not tell it from another"):
+                service.issue_link(log, campaign, VERA, role="reporter", name="server", agent=agent)
+
+    def test_keys_are_of_a_link(self, log, campaign):
+        notes = {"Olga": "one", "Pia": "another"}
+        for name, text in notes.items():
+            done, _ = service.issue_link(log, campaign, VERA, role="planner", name=name)
+            asks = Request(name, "week 3", text, done.events[0].body["link"])
+            for repeated in (False, True):
+                assert service.add_note(log, campaign, asks, text).repeated is repeated
+        with pytest.raises(KeyReused):
+            service.add_note(log, campaign, asks._replace(digest="other"), "other")
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "owner", "Owner", "оwner", "0wner", "ow\u200bner", "ｏwner", "Olga", "OIga", "Оlga", "ow\u034fner", "ow\ufe0fner",
+            "owner\u3164", "owner\u115f", "owner\u2800", "օwner", "OԜNER", "ᴏᴡɴᴇʀ", "ówner", "o\u0308wner", "server", "Ѕerver",
+        ],
+    )  # fmt: skip
+    def test_no_name_looks_like_that_of_another_holder(self, log, campaign, name):
+        done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Olga")
+        with pytest.raises(InvalidInput, match="another name"):
+            service.issue_link(log, campaign, VERA, role="planner", name=name)
+        with pytest.raises(InvalidInput, match="another name"):
+            service.issue_links(log, campaign, VERA, [("Pia", None), ("PIA", None)], role="planner")
+        service.revoke_link(log, campaign, VERA, done.events[0].body["link"])
+        if appearance(name).casefold() == "olga":
+            service.issue_link(log, campaign, VERA, role="planner", name=name)
+
+    @pytest.mark.parametrize(("one", "other"), [("रमु", "रमे"), ("Ana", "Anna"), ("ow ner", "owner 2")])  # fmt: skip
+    def test_names_that_look_different_are_two(self, log, campaign, one, other):
+        for name in (one, other):
+            service.issue_link(log, campaign, VERA, role="planner", name=name)
+
+    def test_several_of_one_agent_may_have_one_name(self, log, campaign):
+        for _ in range(2):
+            service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
+        with pytest.raises(InvalidInput, match="another name"):
+            service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ben")
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"role": "king", "name": "x"},
+            {"role": "viewer", "name": "x", "agent": "Ana"},
+            {"role": "reporter", "name": "x", "agent": "Zoe"},
+            {"role": "viewer", "name": "x", "expires": "2020-01-01T00:00:00Z"},
+            {"role": "viewer", "name": "x", "expires": "soon"},
+            {"role": "viewer", "name": ""},
+        ],
+    )
+    def test_what_is_refused(self, log, campaign, given):
+        with pytest.raises(InvalidInput):
+            service.issue_link(log, campaign, VERA, **given)
+        assert log.store.head(campaign).number == 1
+
+
+class TestFiles:
+    """Export and import."""
+
+    @pytest.fixture
+    def lived(self, log, campaign):
+        for number in (1, 2):
+            service.plan_round(log, campaign, VERA)
+            service.report(log, campaign, VERA, number, {"Ana": 1})
+        service.correct(log, campaign, VERA, 1, {"Ana": 0})
+        return campaign
+
+    def test_elsewhere_it_has_the_same_state_and_hashes(self, log, lived, tmp_path):
+        text = service.export(log, lived)
+        other = opened(tmp_path, "other.db")
+        done = service.import_events(other, VERA, text)
+        assert done.state.hash == log.state(lived).hash
+        assert service.export(other, lived) == text
+        assert verify(other, lived) == verify(log, lived)
+
+    def test_once_more_changes_nothing_and_a_longer_one_goes_on(self, log, lived, tmp_path):
+        other = opened(tmp_path, "other.db")
+        service.import_events(other, VERA, service.export(log, lived))
+        assert service.import_events(other, VERA, service.export(log, lived)).events == []
+        service.plan_round(log, lived, VERA)
+        done = service.import_events(other, VERA, service.export(log, lived))
+        assert [e.kind for e in done.events] == ["round planned"]
+        assert done.state.hash == log.state(lived).hash
+
+    def test_the_same_key_imports_once(self, log, lived, tmp_path):
+        other = opened(tmp_path, "other.db")
+        request = Request("Vera", "k1", "digest")
+        first = service.import_events(other, request, service.export(log, lived))
+        again = service.import_events(other, request, service.export(log, lived))
+        assert (first.repeated, again.repeated) == (False, True)
+        assert again.events == first.events
+
+    def test_changed_bodies_under_old_hashes_are_not_taken_for_what_is_there(self, log, lived):
+        events = service.history(log, lived)
+        events[0] = replace(events[0], body=events[0].body | {"name": "South park"})
+        with pytest.raises(InvalidInput, match="event 1 is not what its hash says"):
+            service.import_events(log, VERA, "\n".join(map(line, events)))
+
+    def test_another_history_is_refused(self, log, lived, tmp_path):
+        other = opened(tmp_path, "other.db")
+        service.import_events(other, VERA, service.export(log, lived))
+        service.plan_round(log, lived, VERA)
+        service.close_round(other, lived, VERA, 2)
+        number = log.state(lived).number - 1
+        with pytest.raises(InvalidInput, match=f"another history: they part after event {number}"):
+            service.import_events(other, VERA, service.export(log, lived))
+
+    def test_links_come_along_only_if_they_are_kept(self, log, lived, tmp_path):
+        _, token = service.issue_link(log, lived, VERA, role="owner", name="Olga")
+        (link,) = log.state(lived).links
+        text = service.export(log, lived)
+        kept, left = opened(tmp_path, "kept.db"), opened(tmp_path, "left.db")
+        done = service.import_events(kept, VERA, text, keep_links=True)
+        assert done.state.hash == log.state(lived).hash
+        assert done.state.links[link].holds(now())
+        asks = Request("owner", link=SERVER)
+        done = service.import_events(left, asks, text)
+        assert [event.kind for event in done.events[-2:]] == ["link issued", "link revoked"]
+        assert (done.events[-1].who, done.events[-1].link) == ("owner", SERVER)
+        assert Gate(left, "").caller(token) is None
+        assert service.import_events(left, asks, text).events == []
+        forged = sealed(
+            [Draft("link issued", {"link": "ab" * 6, "role": "owner", "name": "Mallory", "agent": None, "expires": None, "token_hash": "0" * 64})],
+            lived, after=log.state(lived).number, previous=log.state(lived).hash, time=now(), who="Vera",
+        )  # fmt: skip
+        done = service.import_events(kept, VERA, text + line(forged[0]) + "\n")
+        assert [one.id for one in done.state.links.values() if one.holds(now())] == [link]
+
+    @pytest.mark.parametrize(
+        ("role", "kind", "body"),
+        [
+            ("viewer", "note", {"text": "x", "round": None}),
+            ("reporter", "renamed", {"what": "campaign", "name": "mine"}),
+            ("planner", "season changed", {"season": 99}),
+            (
+                "planner",
+                "link issued",
+                {"link": "b" * 12, "role": "owner", "name": "Mallory", "agent": None, "expires": None, "token_hash": "0" * 64},
+            ),
+            ("reporter of Ben", "withdrawn", {"round": 1, "agent": "agent-1", "arm": "arm-1"}),
+            ("nobody", "note", {"text": "x", "round": None}),
+        ],
+    )  # fmt: skip
+    def test_nothing_is_taken_that_its_link_does_not_write(self, log, lived, tmp_path, role, kind, body):  # fmt: skip
+        link = "a" * 12
+        if role != "nobody":
+            agent = "Ben" if role.endswith("Ben") else None
+            given = {"role": role.split()[0], "name": "Mallory", "agent": agent}
+            done, _ = service.issue_link(log, lived, VERA, **given)
+            link = done.events[0].body["link"]
+        last = log.state(lived)
+        forged = sealed(
+            [Draft(kind, body)],
+            lived,
+            after=last.number,
+            previous=last.hash,
+            time=now(),
+            who="Mallory",
+            link=link,
+        )
+        text = service.export(log, lived)
+        other = opened(tmp_path, "other.db")
+        for _ in range(2):  # as a whole, and as what follows
+            with pytest.raises(
+                InvalidInput, match=r"writes no such|is another|did not hold"
+            ) as caught:
+                service.import_events(other, VERA, text + line(forged[0]) + "\n")
+            assert not isinstance(caught.value, LinkEnded)
+            service.import_events(other, VERA, text, keep_links=True)
+        assert other.state(lived).number > last.number - 1
+
+    def test_one_wrong_clock_dates_nothing_else(self, log, lived, tmp_path):
+        last = log.state(lived)
+        ahead = sealed(
+            [Draft("note", {"text": "x", "round": None})],
+            lived,
+            after=last.number,
+            previous=last.hash,
+            time="9999-12-31T23:59:59.999999Z",
+            who="Vera",
+        )
+        text = service.export(log, lived) + line(ahead[0]) + "\n"
+        with pytest.raises(InvalidInput, match="more than a day ahead"):
+            service.import_events(opened(tmp_path, "other.db"), VERA, text)
+        log.store.append(ahead)  # as a program with a wrong clock did
+        (after,) = service.add_note(log, lived, VERA, "later").events
+        assert after.time[:4] == now()[:4]
+
+    @pytest.mark.parametrize("text", ["", "\n\n", "hello", '{"a": 1}'])
+    def test_what_is_no_export_is_refused(self, log, text):
+        with pytest.raises(InvalidInput):
+            service.import_events(log, VERA, text)
+        assert log.store.heads() == []
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("who", "a\u202eb"), ("who", ""), ("time", "yesterday"), ("key", "\x1b[31m")],
+    )
+    def test_what_nobody_could_have_written_is_refused(self, log, lived, tmp_path, field, value):
+        other = opened(tmp_path, "other.db")
+        events = [replace(e, **{field: value}) for e in service.history(log, lived)[:1]]
+        events = [replace(e, hash=hash_of(e)) for e in events]
+        with pytest.raises(InvalidInput, match=field):
+            service.import_events(other, VERA, "\n".join(map(line, events)))
+        assert other.store.heads() == []
+
+    def test_a_changed_line_is_refused_and_nothing_is_kept(self, log, lived, tmp_path):
+        other = opened(tmp_path, "other.db")
+        events = service.history(log, lived)
+        events[3] = replace(events[3], who="Mallory")
+        with pytest.raises(InvalidInput, match="event 4"):
+            service.import_events(other, VERA, "\n".join(map(line, events)))
+        assert other.store.heads() == []
+
+
+class TestConflict:
+    """When others never pause."""
+
+    def test_it_is_said(self, log, campaign, monkeypatch):
+        from heterobandits.campaigns.storage import repository as module
+
+        monkeypatch.setattr(module, "TRIES", 2)
+        other = Log(log.store)
+
+        def always_late(state):
+            service.add_note(other, campaign, VERA, "first")
+            return [service.Draft("note", {"text": "second", "round": None})]
+
+        with pytest.raises(Conflict, match="changed by others without a pause"):
+            log.write(campaign, VERA, always_late)

@@ -1,0 +1,37 @@
+"""The house is as its page says: folders with docstrings that CONTRIBUTING repeats, and tests in folders of the same names."""
+
+import ast
+import re
+
+from paths import ROOT, TESTS
+
+SOURCES = ROOT / "src" / "heterobandits"
+FOLDERS = {
+    path.parent.relative_to(SOURCES).as_posix(): path
+    for path in sorted(SOURCES.rglob("__init__.py"))
+    if path.parent != SOURCES
+}
+
+
+def test_contributing_says_of_every_folder_what_its_docstring_says():
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `([a-z_/]+)/` \| (.*) \|$", page, re.M))
+    first_lines = {
+        folder: ast.get_docstring(ast.parse(path.read_text("utf-8"))).partition("\n")[0]
+        for folder, path in FOLDERS.items()
+    }
+    assert rows == first_lines
+
+
+def test_every_folder_of_sources_is_a_package():
+    with_modules = {path.parent.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.py")}
+    migrations = {folder for folder in with_modules if "migrations" in folder}
+    assert with_modules - migrations == {*FOLDERS, "."}
+
+
+def test_folders_of_tests_are_folders_of_sources():
+    folders = {path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
+    assert folders <= {*FOLDERS, "."}
+    assert {folder.partition("/")[0] for folder in FOLDERS} <= {
+        f.partition("/")[0] for f in folders
+    }

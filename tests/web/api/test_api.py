@@ -1,0 +1,1520 @@
+"""The HTTP API as programs use it: what each route answers, keys, ETags, problems, names of any letters."""
+
+import asyncio
+import csv
+import io
+import json
+import os
+import re
+import sqlite3
+import threading
+import time
+from contextlib import AsyncExitStack, closing
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+from urllib.parse import quote
+
+import httpx
+import pytest
+from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.analysis import projection
+from heterobandits.campaigns.storage.repository import Request as Who
+from heterobandits.campaigns.storage.store import StoreUnavailable
+from heterobandits.campaigns.validation import Reports
+from heterobandits.web import budgets, requests
+from heterobandits.web import turns as module
+from heterobandits.web.api import campaigns, responses_schema
+from heterobandits.web.auth import (
+    ALL,
+    ALLOWED,
+    ALONE,
+    ANYONE,
+    API,
+    BODIES,
+    FEW_FIELDS,
+    OWNERS,
+    PLANNERS,
+    READERS,
+    REPORTERS,
+)
+from heterobandits.web.errors import KINDS
+from heterobandits.web.request_fields import said_by
+from paths import DOCS
+from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
+
+HOSTILE = (
+    "a/b",
+    "50%",
+    "a?b#c",
+    "..",
+    "x y",
+    "日本",
+    "عربى",
+    "<b>&amp;",
+    "%2F",
+    "=1+1",
+    "a//b",
+    "arms",
+)
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """The app and its log, over an empty database."""
+    app, log = app_on(tmp_path / "campaigns.db")
+    yield app, log
+    log.store.close()
+
+
+@pytest.fixture
+def ask(made):
+    with Asker(made[0]) as client:
+        yield client
+
+
+@pytest.fixture
+def log(made):
+    return made[1]
+
+
+@pytest.fixture
+def north(ask):
+    """A campaign with a round that waits."""
+    place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}"
+    assert ask.post(f"{place}/rounds", json={"absent": ["Ben"]}).status_code == 201
+    return place
+
+
+def conforms(shape, answer, status=200):
+    """What an answer says, if it has the status and the shape."""
+    assert answer.status_code == status, answer.text
+    TypeAdapter(shape).validate_python(answer.json(), strict=True, extra="forbid")
+    assert set(answer.json()) == set(shape.__annotations__)
+    return answer.json()
+
+
+def refused(answer, status, kind):
+    """The problem that an answer tells of."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["type"] == f"/problems/{kind}"
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem["instance"].startswith("/")
+    return problem
+
+
+def paths(answer):
+    """The fields that a refusal names."""
+    return [error["path"] for error in refused(answer, 422, "invalid-input")["errors"]]
+
+
+class TestCampaigns:
+    """Made, listed, changed."""
+
+    def test_a_new_campaign_is_as_asked_for(self, ask):
+        answer = ask.post("/api/campaigns", json=NORTH)
+        said = conforms(responses_schema.Campaign, answer, 201)
+        assert [agent["name"] for agent in said["agents"]] == ["Ana", "Ben", "Chi"]
+        assert [arm["id"] for arm in said["arms"]] == ["arm-1", "arm-2", "arm-3", "arm-4"]
+        assert said["agents"][2]["sensitivity"] == pytest.approx(17 / 20, abs=0.05)
+        assert (said["seed"], said["season"], said["rounds"]) == (3, 30, 0)
+        assert answer.headers["etag"] == '"1"'
+        assert ask.get(f"/api/campaigns/{said['id']}").json() == said
+        listed = conforms(responses_schema.Entries, ask.get("/api/campaigns"))
+        assert [one["id"] for one in listed["campaigns"]] == [said["id"]]
+
+    def test_every_wrong_field_is_named_at_once(self, ask, log):
+        agents = [
+            {"name": "Ana", "sensitivity": 1.5},
+            {"name": "Ana", "sensitivity": 0.5},
+            {"name": "Ben", "sensitivity": "high", "weight": 3},
+            7,
+        ]
+        problem = refused(
+            ask.post("/api/campaigns", json=NORTH | {"agents": agents}), 422, "invalid-input"
+        )
+        assert [error["path"] for error in problem["errors"]] == [
+            "agents[0].sensitivity",
+            "agents[1].name",
+            "agents[2]",
+            "agents[2].sensitivity",
+            "agents[3]",
+        ]
+        assert log.store.heads() == []
+
+    @pytest.mark.parametrize(
+        ("change", "path"),
+        [
+            ({"name": 5}, "name"),
+            ({"season": "long"}, "season"),
+            ({"seed": 1.5}, "seed"),
+            ({"seed": True}, "seed"),
+            ({"colour": "red"}, "colour"),
+            ({"arms": "river"}, "arms"),
+        ],
+    )
+    def test_fields_of_the_wrong_kind_have_their_path(self, ask, change, path):
+        problem = refused(ask.post("/api/campaigns", json=NORTH | change), 422, "invalid-input")
+        assert [error["path"] for error in problem["errors"]] == [path]
+        assert problem["errors"][0]["message"].startswith(path)
+
+    @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+    def test_numbers_that_are_none_are_refused(self, ask, number):
+        body = json.dumps(NORTH).replace("0.9", number)
+        answer = ask.post(
+            "/api/campaigns", content=body, headers={"Content-Type": "application/json"}
+        )
+        problem = refused(answer, 422, "invalid-input")
+        assert problem["errors"][0]["path"] == "agents[0].sensitivity"
+
+    def test_one_change_at_a_time(self, ask, north):
+        said = conforms(responses_schema.Campaign, ask.patch(north, json={"name": "South park"}))
+        assert said["name"] == "South park"
+        assert ask.patch(north, json={"season": None}).status_code == 422  # its policy goes by it
+        said = ask.patch(north, json={"policy": "cucb", "delta": 0.1}).json()
+        assert said["policy"] == {"name": "cucb", "delta": 0.1, "memory": None}
+        assert ask.patch(north, json={"season": None}).json()["season"] is None
+        for body in ({}, {"name": "x", "season": 4}):
+            detail = refused(ask.patch(north, json=body), 422, "invalid-input")["detail"]
+            assert f"{len(body)} changes" in detail
+
+    def test_agents_and_arms_come_and_go(self, ask, north):
+        new = conforms(
+            responses_schema.Agents,
+            ask.post(f"{north}/agents", json={"agents": [{"name": "Dan", "sensitivity": 0.8}]}),
+            201,
+        )
+        assert [(one["id"], one["name"]) for one in new["agents"]] == [("agent-4", "Dan")]
+        arms = conforms(
+            responses_schema.Arms, ask.post(f"{north}/arms", json={"arms": [{"name": "ford"}]}), 201
+        )
+        assert arms["arms"] == [{"id": "arm-5", "name": "ford", "retired": False}]
+        assert ask.patch(f"{north}/arms/ford", json={"retired": True}).json()["retired"]
+        assert not ask.patch(f"{north}/arms/arm-5", json={"retired": False}).json()["retired"]
+        dan = f"{north}/agents/Dan"
+        assert conforms(responses_schema.Agent, ask.patch(dan, json={"retired": True}))["retired"]
+        assert ask.patch(f"{north}/agents/agent-4", json={"name": "Dora"}).json()["name"] == "Dora"
+        refused(ask.patch(dan, json={"retired": False}), 404, "not-found")
+        ana = ask.patch(f"{north}/agents/Ana", json={"sensitivity": 0.7, "since": "always"}).json()
+        assert ana["sensitivity"] == 0.7
+        refused(ask.patch(f"{north}/agents/Ana", json={"sensitivity": 0.7}), 422, "invalid-input")
+
+    def test_wrong_agents_and_wrong_arms_are_named_together(self, ask, log):
+        wrong = {"agents": [{"name": "Ana", "sensitivity": 7}], "arms": [{"name": " "}], "seed": -1}
+        named = ["agents[0].sensitivity", "arms[0].name", "seed"]
+        assert paths(ask.post("/api/campaigns", json=NORTH | wrong)) == named
+        assert log.store.heads() == []
+
+    @pytest.mark.parametrize(
+        ("where", "change", "path"),
+        [
+            ("", {"name": None}, "name"),
+            ("", {"name": "a\nb"}, "name"),
+            ("", {"season": 0}, "season"),
+            ("", {"policy": "none-such"}, "policy"),
+            ("", {"delta": 7}, "delta"),
+            ("/agents/Ana", {"name": None}, "name"),
+            ("/agents/Ana", {"name": "Ben"}, "name"),
+            ("/agents/Ana", {"retired": None}, "retired"),
+            ("/agents/Ana", {"sensitivity": 0.7}, "since"),
+            ("/agents/Ana", {"sensitivity": 0.7, "since": None}, "since"),
+            ("/agents/Ana", {"sensitivity": 7, "since": "now"}, "sensitivity"),
+            ("/agents/Ana", {"since": "now"}, "since"),
+            ("/arms/river", {"retired": None}, "retired"),
+            ("/arms/river", {"name": None}, "name"),
+        ],
+    )
+    def test_a_change_that_is_none_or_wrong_is_refused_with_its_field(
+        self, ask, north, log, where, change, path
+    ):
+        before = log.store.heads()
+        answer = ask.patch(f"{north}{where}", json=change)
+        assert paths(answer) == [path]
+        assert path in answer.json()["errors"][0]["message"].split(":")[0]
+        assert log.store.heads() == before
+
+    def test_null_is_no_change(self, ask, north, log):
+        ask.patch(f"{north}/agents/Ana", json={"retired": True})
+        before = log.store.heads()
+        refused(ask.patch(f"{north}/agents/Ana", json={"retired": None}), 422, "invalid-input")
+        nothing = {"policy": None, "delta": None, "memory": None}
+        problem = refused(ask.patch(north, json=nothing), 422, "invalid-input")
+        assert "0 changes" in problem["detail"]
+        assert log.store.heads() == before
+        assert ask.patch(north, json=nothing | {"policy": "cucb"}).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("change", "path"),
+        [
+            ({"role": "king"}, "role"),
+            ({"name": ""}, "name"),
+            ({"agent": "Zoe"}, "agent"),
+            ({"role": "viewer"}, "agent"),
+            ({"expires": "soon"}, "expires"),
+            ({"expires": (datetime.now(UTC) - timedelta(days=1)).isoformat()}, "expires"),
+        ],
+    )
+    def test_a_link_that_cannot_be_has_its_wrong_field(self, ask, north, change, path):
+        body = {"role": "reporter", "name": "Ana's phone", "agent": "Ana"}
+        assert paths(ask.post(f"{north}/links", json=body | change)) == [path]
+
+    def test_what_is_exported_is_imported_with_its_hashes(self, ask, north, tmp_path):
+        page = ask.get(f"{north}/export")
+        assert page.headers["content-type"] == "application/x-ndjson"
+        other, log = app_on(tmp_path / "other.db")
+        with Asker(other) as there:
+            changed = page.content.replace(b"Ana", b"Ann")
+            refused(there.post("/api/campaigns/import", content=changed), 422, "invalid-input")
+            assert log.store.heads() == []
+            said = there.post("/api/campaigns/import", content=page.content)
+            assert conforms(responses_schema.Campaign, said, 201) == ask.get(north).json()
+            assert there.get(f"{north}/export").content == page.content
+            assert there.post("/api/campaigns/import", content=page.content).status_code == 200
+            refused(there.post("/api/campaigns/import", content=b"\xff"), 422, "invalid-input")
+        log.store.close()
+
+    def test_events_come_in_pages(self, ask, north):
+        said = conforms(responses_schema.Events, ask.get(f"{north}/events"))
+        assert [event["kind"] for event in said["events"]] == ["created", "round planned"]
+        page = ask.get(f"{north}/events?after=1&limit=1").json()
+        assert page == {"events": said["events"][1:], "last": 2}
+        assert ask.get(f"{north}/events?after=9").json()["events"] == []
+
+    def test_notes_are_in_the_history(self, ask, north):
+        said = conforms(
+            responses_schema.Note,
+            ask.post(f"{north}/notes", json={"text": "rain", "round": 1}),
+            201,
+        )
+        assert (said["text"], said["round"], said["who"]) == ("rain", 1, "owner")
+        assert ask.get(f"{north}/events?after=2").json()["events"][0]["kind"] == "note"
+        assert paths(ask.post(f"{north}/notes", json={"text": "rain", "round": 7})) == ["round"]
+
+
+class TestRounds:
+    """Planned, overridden, reported, corrected, withdrawn, closed."""
+
+    def test_a_preview_records_nothing_and_is_what_is_planned(self, ask, north, log):
+        given = {"closed": ["river"], "forced": [["Ana", "lake"]]}
+        before = log.store.heads()
+        shown = conforms(
+            responses_schema.Preview, ask.post(f"{north}/rounds?preview=true", json=given)
+        )
+        assert log.store.heads() == before
+        planned = conforms(responses_schema.Round, ask.post(f"{north}/rounds", json=given), 201)
+        assert planned["assignments"] == shown["assignments"]
+        assert planned["circumstances"] == shown["circumstances"]
+        assert planned["assignments"][0]["arm"] == "lake"
+        assert {cost["kind"] for cost in shown["prices"]["constraints"]} == {"closed", "forced"}
+
+    def test_a_price_is_what_the_plans_with_and_without_differ_by(self, ask, north):
+        def priced(**given):
+            return ask.post(f"{north}/rounds?preview=true", json=given).json()["prices"]
+
+        known = priced(closed=["river"], forced=[["Ana", "lake"]])
+        without = {
+            "closed": priced(forced=[["Ana", "lake"]]),
+            "forced": priced(closed=["river"]),
+        }
+        for one in known["constraints"]:
+            lost = without[one["kind"]]["expected"] - known["expected"]
+            assert one["lost"] == pytest.approx(lost, abs=1e-12)
+
+    def test_a_plan_needs_no_body(self, ask, north):
+        assert ask.post(f"{north}/rounds").status_code == 201
+
+    def test_a_round_tells_who_went_where_and_what_waits(self, ask, north):
+        said = conforms(responses_schema.Round, ask.get(f"{north}/rounds/1"))
+        assert said["circumstances"]["absent"] == [{"id": "agent-2", "name": "Ben"}]
+        assert [one["arm"] is None for one in said["assignments"]] == [False, True, False]
+        assert [visit["agent"] for visit in said["visits"]] == ["Ana", "Chi"]
+        assert said["waits"]
+        assert all(visit["waits"] for visit in said["visits"])
+        rounds = conforms(responses_schema.Rounds, ask.get(f"{north}/rounds"))
+        assert [(one["visits"], one["told"]) for one in rounds["rounds"]] == [(2, 0)]
+
+    def test_a_report_then_a_correction(self, ask, north):
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        first = ask.put(ana, json={"successes": 1, "tests": 1})
+        assert conforms(responses_schema.Visit, first, 201)["event"] == 3
+        again = ask.put(ana, json={"successes": 1, "tests": 1})
+        assert (again.status_code, again.headers["etag"]) == (200, '"3"')
+        problem = refused(ask.put(ana, json={"successes": 0, "tests": 1}), 409, "already-reported")
+        assert problem["current"] == {
+            "waits": False, "missing": False, "successes": 1, "tests": 1, "event": 3,
+        }  # fmt: skip
+        seen = first.headers["etag"]
+        fixed = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
+        assert conforms(responses_schema.Visit, fixed)["successes"] == 0
+        late = ask.put(ana, json={"missing": True}, headers={"If-Match": seen})
+        problem = refused(late, 412, "changed-since")
+        assert problem["current"]["successes"] == 0
+        assert problem["current"]["event"] == 4
+        forced = ask.put(ana, json={"missing": True}, headers={"If-Match": "*"})
+        assert conforms(responses_schema.Visit, forced)["missing"]
+
+    def test_a_change_elsewhere_does_not_hinder_a_correction(self, ask, north):
+        ana, chi = (f"{north}/rounds/1/outcomes/{name}" for name in ("Ana", "Chi"))
+        seen = ask.put(ana, json={"successes": 1, "tests": 1}).headers["etag"]
+        ask.put(chi, json={"successes": 3, "tests": 12})
+        fixed = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
+        assert fixed.status_code == 200
+
+    def test_an_etag_of_another_history_is_refused(self, ask, north):
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        ask.put(ana, json={"successes": 1, "tests": 1})
+        ahead = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": '"99"'})
+        assert refused(ahead, 412, "changed-since")["current"]["successes"] == 1
+        wrong = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": "soon"})
+        refused(wrong, 422, "invalid-input")
+
+    @pytest.mark.parametrize("told", [True, False])
+    @pytest.mark.parametrize("tag", ["*", '"3"'])
+    def test_only_what_has_changed_since_is_called_so(self, ask, north, told, tag):
+        """With If-Match, whether there is something to correct or not, what is wrong in itself is wrong."""
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        ask.post(f"{north}/notes", json={"text": "rain"})
+        if told:
+            ask.put(ana, json={"successes": 1, "tests": 1})
+        seen, body = {"If-Match": tag}, {"successes": 0, "tests": 1}
+        wrong = ask.put(ana, json={"successes": 5, "tests": 1}, headers=seen)
+        assert paths(wrong) == ["successes"]
+        for method in ("PUT", "DELETE"):
+            given = body if method == "PUT" else None
+            refused(
+                ask.request(method, ana, json=given, headers={"If-Match": "x"}),
+                422,
+                "invalid-input",
+            )
+            bad = seen | {"Idempotency-Key": "k" * 201}
+            refused(ask.request(method, ana, json=given, headers=bad), 422, "invalid-input")
+            nowhere = ask.request(method, f"{ana}?arm=lake", json=given, headers=seen)
+            assert (
+                "did not send 'Ana' to 'lake'" in refused(nowhere, 422, "invalid-input")["detail"]
+            )
+        key = seen | {"Idempotency-Key": "rain"}
+        ask.post(f"{north}/notes", json={"text": "rain"}, headers=key)
+        refused(ask.put(ana, json=body, headers=key), 422, "key-reused")
+        if not told:
+            problem = refused(ask.put(ana, json=body, headers=seen), 412, "changed-since")
+            assert problem["current"]["waits"]
+
+    def test_an_etag_of_another_history_takes_nothing_back(self, ask, north):
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        ask.put(ana, json={"successes": 1, "tests": 1})
+        ahead = ask.delete(ana, headers={"If-Match": '"99"'})
+        assert refused(ahead, 412, "changed-since")["current"]["successes"] == 1
+
+    def test_what_was_withdrawn_waits_again(self, ask, north):
+        ana = f"{north}/rounds/1/outcomes/Ana"
+        seen = ask.put(ana, json={"successes": 1, "tests": 1}).headers["etag"]
+        assert conforms(responses_schema.Visit, ask.delete(ana))["waits"]
+        refused(ask.delete(ana), 422, "invalid-input")
+        late = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
+        assert refused(late, 412, "changed-since")["current"]["waits"]
+        assert ask.put(ana, json={"successes": 0, "tests": 1}).status_code == 201
+
+    @pytest.mark.parametrize(
+        ("body", "named"),
+        [
+            ({}, ["successes", "tests"]),
+            ({"successes": 1}, ["tests"]),
+            ({"missing": True, "tests": 1}, ["tests"]),
+            ({"successes": "1", "tests": 1}, ["successes"]),
+            ({"successes": 0.5, "tests": 1}, ["successes"]),
+            ({"successes": 5, "tests": 1}, ["successes"]),
+            ({"successes": -1, "tests": 1}, ["successes"]),
+            ({"successes": 0, "tests": -1}, ["tests"]),
+            ({"successes": -1, "tests": -1}, ["tests", "successes"]),
+        ],
+    )
+    def test_half_an_outcome_is_none(self, ask, north, log, body, named):
+        before = log.store.heads()
+        assert paths(ask.put(f"{north}/rounds/1/outcomes/Ana", json=body)) == named
+        assert log.store.heads() == before
+
+    def test_who_went_to_several_arms_says_which(self, ask, north):
+        moved = ask.put(f"{north}/rounds/1/overrides/Ben", json={"arms": ["gate", "arm-4"]})
+        visits = conforms(responses_schema.Round, moved)["visits"]
+        assert [(one["agent"], one["arm"]) for one in visits if one["agent"] == "Ben"] == [
+            ("Ben", "gate"),
+            ("Ben", "lake"),
+        ]
+        ben = f"{north}/rounds/1/outcomes/Ben"
+        refused(ask.put(ben, json={"successes": 1, "tests": 1}), 422, "invalid-input")
+        said = ask.put(f"{ben}?arm=lake", json={"successes": 1, "tests": 1})
+        assert conforms(responses_schema.Visit, said, 201)["arm_id"] == "arm-4"
+        refused(ask.put(f"{ben}?arm=moon", json={"successes": 1, "tests": 1}), 404, "not-found")
+        assert ask.delete(f"{ben}?arm=lake").json()["waits"]
+
+    def test_a_closed_round_does_not_wait(self, ask, north):
+        assert not conforms(responses_schema.Round, ask.post(f"{north}/rounds/1/close"))["waits"]
+        refused(ask.post(f"{north}/rounds/1/close"), 422, "invalid-input")
+
+    def test_why(self, ask, north):
+        said = conforms(responses_schema.Explanations, ask.get(f"{north}/rounds/1/explanations"))
+        assert [one["agent"] for one in said["explanations"]] == ["Ana", "Chi"]
+        assert said["explanations"][0]["text"].startswith("Ana -> ")
+
+    def test_indices_without_end_are_words(self, ask):
+        place = ask.post("/api/campaigns", json=NORTH | {"policy": "cucb"}).json()["id"]
+        planned = ask.post(f"/api/campaigns/{place}/rounds").json()
+        assert {one["index"] for one in planned["assignments"]} == {"infinite"}
+
+    @pytest.mark.parametrize("number", ["0", "2", "-1", "x", "1.5", "9" * 30])
+    def test_a_round_that_is_not_there(self, ask, north, number):
+        refused(ask.get(f"{north}/rounds/{number}"), 404, "not-found")
+        body = {"successes": 1, "tests": 1}
+        refused(ask.put(f"{north}/rounds/{number}/outcomes/Ana", json=body), 404, "not-found")
+
+
+class TestKnowledge:
+    """What the campaign says after some rounds."""
+
+    @pytest.fixture
+    def told(self, ask, north):
+        ask.put(f"{north}/rounds/1/outcomes/Ana", json={"successes": 1, "tests": 1})
+        ask.put(f"{north}/rounds/1/outcomes/Chi", json={"successes": 3, "tests": 12})
+        return north
+
+    def test_arms_add_up_to_what_was_reported(self, ask, told):
+        arms = conforms(responses_schema.Estimates, ask.get(f"{told}/arms"))["arms"]
+        assert [arm["name"] for arm in arms] == ["river", "hill", "gate", "lake"]
+        assert sum(arm["pulls"] for arm in arms) == 13
+        assert sum(arm["successes"] for arm in arms) == 4
+        by_agent = {one["agent"]: one["pulls"] for arm in arms for one in arm["by_agent"]}
+        assert by_agent == {"Ana": 1, "Chi": 12}
+
+    def test_answers_shadow_projection_and_worth(self, ask, told):
+        assert conforms(responses_schema.Answers, ask.get(f"{told}/answers"))["sentences"]
+        own = conforms(responses_schema.Shadow, ask.get(f"{told}/shadow?policy=season"))
+        assert (own["rounds"], own["differ"], own["differences"]) == (1, 0, [])
+        refused(ask.get(f"{told}/shadow?policy=none-such"), 422, "invalid-input")
+        ahead = conforms(
+            responses_schema.Projection, ask.get(f"{told}/projection?rounds=2&draws=10")
+        )
+        assert (ahead["rounds"], ahead["draws"]) == (2, 10)
+        one_more = conforms(
+            responses_schema.Worth, ask.get(f"{told}/worth?sensitivity=0.9&rounds=2&draws=10")
+        )
+        assert one_more["plain"] == ahead
+        better = ask.get(f"{told}/worth?sensitivity=0.99&agent=Ben&rounds=2&draws=10")
+        assert conforms(responses_schema.Worth, better)["plain"] == ahead
+
+    def test_who_reports_as_it_does_finds_nothing_more(self, ask):
+        """On the same worlds with the same luck: all that is not said of an agent is its own."""
+        dan = {"name": "Dan", "sensitivity": 0.7, "false_positive_rate": 0.1, "tests": 12}
+        made = ask.post("/api/campaigns", json=NORTH | {"agents": [*NORTH["agents"], dan]}).json()
+        worth = f"/api/campaigns/{made['id']}/worth?rounds=3&draws=20&agent=Dan"
+        same = ask.get(f"{worth}&sensitivity=0.7").json()
+        assert (same["more"], same["more_se"]) == (0.0, 0.0)
+        assert ask.get(f"{worth}&sensitivity=0.7&tests=1").json()["more"] < 0.0
+        assert ask.get(f"{worth}&sensitivity=0.9").json()["more"] > 0.0
+        assert paths(ask.get(f"{worth}&sensitivity=0.05")) == ["false_positive_rate"]
+
+    def test_a_new_agent_may_make_several_tests(self, ask, told, log):
+        state = log.state(told.rpartition("/")[2])
+        said = ask.get(
+            f"{told}/worth?sensitivity=0.9&tests=12&false_positive_rate=0.05&rounds=3&draws=20"
+        ).json()
+        found = projection.worth(state, rounds=3, draws=20, add=Reports(0.9, 0.05, 12))
+        assert (said["more"], said["more_se"]) == (found.more, found.more_se)
+        plain = ask.get(f"{told}/worth?sensitivity=0.9&rounds=3&draws=20").json()
+        assert plain["more"] < said["more"]
+
+    @pytest.mark.parametrize(
+        ("query", "named"),
+        [
+            ("sensitivity=7", ["sensitivity"]),
+            ("sensitivity=0.5&tests=0&false_positive_rate=0.6", ["tests", "false_positive_rate"]),
+            ("sensitivity=0.5&agent=Zoe", ["agent"]),
+            ("sensitivity=0.5&test=3", ["test"]),
+        ],
+    )
+    def test_what_cannot_be_of_worth_is_named(self, ask, told, query, named):
+        assert paths(ask.get(f"{told}/worth?rounds=1&draws=10&{query}")) == named
+
+    @pytest.mark.parametrize("query", ["rounds=0", "draws=100000", "rounds=1e9", "draws=x"])
+    def test_projections_are_bounded(self, ask, told, query):
+        refused(ask.get(f"{told}/projection?{query}"), 422, "invalid-input")
+
+    def test_what_would_hold_the_long_place_is_refused(self, ask):
+        agents = [{"name": f"a{i}", "calibration": [17, 40], "tests": 30} for i in range(20)]
+        given = {"name": "Slow", "agents": agents, "policy": "bayes-ucb", "season": None}
+        arms = [{"name": f"n{i}"} for i in range(50)]
+        slow = ask.post("/api/campaigns", json=NORTH | given | {"arms": arms}).json()["id"]
+        answers = []
+        for query in ("projection?", "worth?sensitivity=0.5&tests=30&"):
+            answer = ask.get(f"/api/campaigns/{slow}/{query}rounds=1000&draws=40")
+            refused(answer, 422, "invalid-input")
+            answers.append(int(re.search(r"with so many draws (\d+) rounds", answer.text)[1]))
+        assert answers[0] > 2 * answers[1] > 20
+        answer = ask.get(f"/api/campaigns/{slow}/worth?sensitivity=0.5&rounds=1&draws=500")
+        assert answer.status_code == 200
+
+    def test_an_outcome_far_from_the_plan_is_marked(self, ask, told):
+        for _ in range(2):
+            ask.post(f"{told}/rounds")
+        asked = {"Chi": (13, True), "Ana": (1, False)}
+        for agent, (tests, far) in asked.items():
+            body = {"successes": 0, "tests": tests}
+            seen = conforms(
+                responses_schema.Visit, ask.put(f"{told}/rounds/2/outcomes/{agent}", json=body), 201
+            )
+            assert seen["far"] is far
+        again = ask.put(f"{told}/rounds/3/outcomes/Chi", json={"successes": 0, "tests": 5}).json()
+        assert (again["tests_planned"], again["far"]) == (12, True)
+        rows = list(csv.DictReader(io.StringIO(ask.get(f"{told}/visits.csv").text)))
+        marked = [(row["round"], row["agent"], row["tests_planned"]) for row in rows if row["far"]]
+        assert marked == [("2", "Chi", "12"), ("3", "Chi", "12")]
+        waits = [visit for visit in ask.get(f"{told}/rounds/3").json()["visits"] if visit["waits"]]
+        assert waits
+        assert not any(visit["far"] for visit in waits)
+
+    def test_visits_for_a_spreadsheet(self, ask, told):
+        page = ask.get(f"{told}/visits.csv")
+        assert page.headers["content-type"] == "text/csv; charset=utf-8"
+        assert [line.split(",")[2] for line in page.text.splitlines()] == ["agent", "Ana", "Chi"]
+
+
+class TestLargeCampaigns:
+    """What takes long is computed one at a time, so that there are threads for others."""
+
+    ASKED = (
+        ("GET", "/arms"),
+        ("GET", "/answers"),
+        ("GET", "/rounds/1/explanations"),
+        ("POST", "/rounds?preview=true"),
+        ("GET", "/shadow?policy=cucb"),
+        ("GET", "/projection?rounds=1&draws=10"),
+        ("GET", "/worth?sensitivity=0.5&rounds=1&draws=10"),
+    )
+    ALWAYS_LONG = 3  # the last of them, whatever the campaign
+
+    def made(self, ask, agents, arms):
+        body = {
+            "name": "large",
+            "agents": [{"name": f"a{i}", "sensitivity": 0.5} for i in range(agents)],
+            "arms": [{"name": f"n{i}"} for i in range(arms)],
+        }
+        place = f"/api/campaigns/{ask.post('/api/campaigns', json=body).json()['id']}"
+        assert ask.post(f"{place}/rounds").status_code == 201
+        return place
+
+    def test_who_asks_while_another_computes_waits_and_nobody_else(self, made, ask, monkeypatch):
+        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        small, large = self.made(ask, 3, 4), self.made(ask, 4, 300)
+        app = made[0]
+
+        async def statuses(place, asked):
+            places = app.state.places
+            async with (
+                places.large.turn(somebody()),
+                places.long.turn(somebody()),
+                calling(app, OWNER) as client,
+            ):
+                sent = [await client.request(method, place + path) for method, path in asked]
+            return [answer.status_code for answer in sent]
+
+        assert asyncio.run(statuses(large, self.ASKED)) == [503] * len(self.ASKED)
+        quick = self.ASKED[: -self.ALWAYS_LONG]
+        assert asyncio.run(statuses(small, quick)) == [200] * len(quick)
+        others = [("GET", ""), ("GET", "/rounds/1"), ("POST", "/rounds")]
+        assert asyncio.run(statuses(large, others)) == [200, 200, 201]
+
+    def test_long_histories_are_large_too(self, made, ask, north, monkeypatch):
+        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        app = made[0]
+
+        async def statuses():
+            async with app.state.places.large.turn(somebody()), calling(app, OWNER) as client:
+                sent = [
+                    await client.get(north + path)
+                    for path in ("/visits.csv", "/rounds/1/explanations")
+                ]
+            return [answer.status_code for answer in sent]
+
+        assert asyncio.run(statuses()) == [200, 200]
+        monkeypatch.setattr(module, "MANY", 0)
+        assert asyncio.run(statuses()) == [503, 503]
+
+
+def calling(app, token):
+    """A client that may ask for many things at once."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    inside = httpx.ASGITransport(app)
+    return httpx.AsyncClient(transport=inside, base_url="http://127.0.0.1", headers=headers)
+
+
+async def until(condition):
+    """Wait until something is so."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+class TestTurns:
+    """However many connections a link has, others wait for one of its requests at most."""
+
+    def links(self, ask, *roles):
+        """A new campaign with a round, and links of these roles."""
+        place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}"
+        assert ask.post(f"{place}/rounds").status_code == 201
+        bodies = ({"role": role, "name": f"{role} {i}"} for i, role in enumerate(roles))
+        return place, [ask.post(f"{place}/links", json=body).json()["token"] for body in bodies]
+
+    async def order(self, app, turns, busy, *asked):
+        """In which order these are answered, who all came while nothing was free: name, token and path of each."""
+        done = []
+
+        async def send(name, token, path):
+            async with calling(app, token) as client:
+                answer = await client.get(path)
+            assert answer.status_code == 200, answer.text
+            done.append(name)
+
+        async with AsyncExitStack() as held, asyncio.TaskGroup() as group:
+            for number in range(1, busy):  # so that there is one place for all
+                await held.enter_async_context(turns.turn(somebody(number)))
+            async with turns.turn(somebody()):
+                for count, one in enumerate(asked, 1):
+                    group.create_task(send(*one))
+                    await until(lambda count=count: turns.waiting == count)
+        return done
+
+    @pytest.mark.parametrize(
+        ("kind", "busy", "path"),
+        [
+            ("quick", module.QUICK, ""),
+            ("quick", module.QUICK, "/arms"),
+            ("quick", module.QUICK, "/export"),
+            ("large", 1, "/rounds/1/explanations"),
+            ("large", 1, "/events?limit=2"),
+            ("large", 1, "/visits.csv"),
+            ("long", 1, "/projection?rounds=1&draws=10"),
+        ],
+    )
+    def test_many_connections_of_a_link_are_in_nobodys_way(self, made, ask, monkeypatch, kind, busy, path):  # fmt: skip
+        if kind == "large":
+            monkeypatch.setattr(module, "MANY", 0)
+        app = made[0]
+        (north, (flooding,)), (south, (other,)) = self.links(ask, "planner"), self.links(ask, "planner")  # fmt: skip
+        turns = getattr(app.state.places, kind)
+        flood = [("flood", flooding, north + path)] * 8
+        found = asyncio.run(self.order(app, turns, busy, *flood, ("other", other, south + path)))
+        assert "other" in found[:2]
+        assert turns.waiting == 0
+
+    def test_who_has_no_link_takes_turns_by_where_they_come_from(self, made, ask):
+        app = made[0]
+        north, (viewer,) = self.links(ask, "viewer")
+        asked = [("nobody", None, "/metrics")] * 8 + [("viewer", viewer, north)]
+        found = asyncio.run(self.order(app, app.state.places.quick, module.QUICK, *asked))
+        assert "viewer" in found[:2]
+
+    def test_campaigns_take_turns_and_in_a_campaign_its_links(self, made, ask):
+        app = made[0]
+        (north, many), (south, (other,)) = self.links(ask, *["viewer"] * 3), self.links(ask, "viewer")  # fmt: skip
+        path = "/projection?rounds=1&draws=10"
+        asked = [("one", many[0], north + path)] * 3
+        asked += [("two", many[1], north + path), ("three", many[2], north + path)]
+        asked += [("other", other, south + path)] * 2
+        found = asyncio.run(self.order(app, app.state.places.long, 1, *asked))
+        assert found == ["one", "other", "two", "other", "three", "one", "one"]
+
+    def test_a_link_has_one_place_at_a_time_and_the_other_is_for_others(self, made):
+        turns = made[0].state.places.quick
+
+        async def again():
+            async with turns.turn(somebody(1)):
+                pass
+
+        async def taken():
+            async with asyncio.TaskGroup() as group, turns.turn(somebody(1)):
+                second = group.create_task(again())
+                await until(lambda: turns.waiting == 1)
+                async with turns.turn(somebody(2)):
+                    assert (turns.full, second.done()) == (True, False)
+
+        asyncio.run(taken())
+
+    def test_long_imports_and_cards_are_not_in_the_way_of_what_is_quick(
+        self, made, ask, monkeypatch
+    ):
+        app = made[0]
+        north, _ = self.links(ask)
+        export = ask.get(f"{north}/export").text
+        monkeypatch.setattr(campaigns, "MUCH", 0)
+        large, long = app.state.places.large, app.state.places.long
+
+        async def asked():
+            cookie = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
+            async with calling(app, OWNER) as client, asyncio.TaskGroup() as group:
+                sent = []
+                async with large.turn(somebody()), long.turn(somebody()):
+                    importing = client.post("/api/campaigns/import", content=export)
+                    sent.append(group.create_task(importing))
+                    path = f"{north.removeprefix('/api')}/cards"
+                    form = {"days": "1", "agents": "agent-1"}
+                    making = client.post(path, data=form, headers=cookie)
+                    sent.append(group.create_task(making))
+                    await until(lambda: (large.waiting, long.waiting) == (1, 1))
+            return [one.result().status_code for one in sent]
+
+        assert asyncio.run(asked()) == [200, 200]
+
+    def test_while_the_database_is_locked_others_read(self, made, ask, tmp_path):
+        app = made[0]
+        north, tokens = self.links(ask, "planner", "planner", "viewer")
+        locking = sqlite3.connect(tmp_path / "campaigns.db", isolation_level=None)
+
+        async def asked():
+            async with AsyncExitStack() as held, asyncio.TaskGroup() as group:
+                clients = [await held.enter_async_context(calling(app, one)) for one in tokens]
+                locking.execute("BEGIN IMMEDIATE")
+                for client in clients[:2]:
+                    group.create_task(client.post(f"{north}/notes", json={"text": "x"}))
+                await until(lambda: app.state.places.writing.waiting == 1)
+                try:
+                    async with asyncio.timeout(3):
+                        seen = [await clients[2].get(path) for path in (north, "/api/health")]
+                finally:
+                    locking.execute("ROLLBACK")
+            return [answer.status_code for answer in seen]
+
+        with closing(locking):
+            assert asyncio.run(asked()) == [200, 200]
+
+    def test_health_is_said_when_nothing_is_free(self, made):
+        app = made[0]
+
+        async def asked():
+            async with AsyncExitStack() as held, calling(app, None) as client:
+                for number in range(module.QUICK):
+                    turn = app.state.places.quick.turn(somebody(number))
+                    await held.enter_async_context(turn)
+                async with asyncio.timeout(3):
+                    return (await client.get("/api/health")).status_code
+
+        assert asyncio.run(asked()) == 200
+
+    @pytest.mark.parametrize(
+        ("kind", "busy", "path"),
+        [
+            ("quick", module.QUICK, "/rounds/1"),
+            ("quick", module.QUICK, "/arms"),
+            ("long", 1, "/projection?rounds=1&draws=10"),
+        ],
+    )
+    def test_a_link_that_ends_while_it_waits_is_told_nothing(self, made, ask, kind, busy, path):
+        app = made[0]
+        north, (viewer,) = self.links(ask, "viewer")
+        turns = getattr(app.state.places, kind)
+        campaign, link = north.rpartition("/")[2], viewer.split("_")[2]
+
+        async def asked():
+            async with calling(app, viewer) as one, AsyncExitStack() as held:
+                for number in range(busy):
+                    await held.enter_async_context(turns.turn(somebody(number)))
+                answer = asyncio.create_task(one.get(north + path))
+                await until(lambda: turns.waiting == 1)
+                who = Who(service.OWNER)
+                await asyncio.to_thread(service.revoke_link, made[1], campaign, who, link)
+                await held.aclose()
+                return await answer
+
+        assert asyncio.run(asked()).status_code == 401
+
+    def test_nothing_is_computed_for_whoever_has_left(self, made, ask):
+        app = made[0]
+        north, (viewer,) = self.links(ask, "viewer")
+        sent = []
+
+        async def receive():
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+
+        async def asked():
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "scheme": "http",
+                "path": f"{north}/projection",
+                "query_string": b"rounds=1&draws=10",
+                "headers": [(b"authorization", f"Bearer {viewer}".encode())],
+            }
+            turns = app.state.places.long
+            async with asyncio.TaskGroup() as group, turns.turn(somebody()):
+                group.create_task(app(scope, receive, send))
+                await until(lambda: turns.waiting == 1)
+            return turns.waiting, turns.full
+
+        assert asyncio.run(asked()) == (0, False)
+        assert sent[0]["status"] == 499
+
+    def test_what_is_long_ends_when_its_asker_has_left(self, made):
+        app, begun, ended = made[0], threading.Event(), threading.Event()
+
+        async def receive():
+            while not begun.is_set():
+                await asyncio.sleep(0.001)
+            return {"type": "http.disconnect"}
+
+        def compute(tell):
+            try:
+                for _ in range(10_000):
+                    tell(0.5)
+                    begun.set()
+                    time.sleep(0.001)
+            finally:
+                ended.set()
+
+        async def asked():
+            scope = {"type": "http", "app": app, "path_params": {}, "client": None, "state": {}}
+            with pytest.raises(HTTPException) as caught:
+                await module.alone(Request(scope, receive), compute)
+            return caught.value.status_code, app.state.places.long.full
+
+        assert asyncio.run(asked()) == (module.GONE, False)
+        assert ended.is_set()
+
+    def test_what_is_long_ends_before_others_wait_in_vain(self, made, ask, monkeypatch):
+        monkeypatch.setattr(module, "PATIENCE", -1.0)
+        north, (viewer,) = self.links(ask, "viewer")
+        with Asker(made[0], viewer) as looking:
+            for part in ("shadow?policy=cucb", "projection?rounds=1&draws=10"):
+                refused(looking.get(f"{north}/{part}"), 422, "invalid-input")
+
+    def test_an_export_comes_in_parts(self, ask, log, north, monkeypatch):
+        monkeypatch.setattr(campaigns, "EXPORTED", 2)
+        (head,) = log.store.heads()
+        assert head.number % 2 == 0
+        ask.post(f"{north}/notes", json={"text": "x"})
+        assert ask.get(f"{north}/export").text == service.export(log, head.campaign)
+
+
+class TestBudgets:
+    """What is written stays, so that a link may not write without end."""
+
+    TOLD: ClassVar = {"successes": 1, "tests": 1}
+
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch):
+        monkeypatch.setattr(budgets, "PAUSE", 0.0)
+
+    def link(self, ask, place, role):
+        token = ask.post(f"{place}/links", json={"role": role, "name": role}).json()["token"]
+        return {"Authorization": f"Bearer {token}"}
+
+    def tell(self, ask, place, agent, link, number=1):
+        told = {"successes": number % 2, "tests": 1}
+        path = f"{place}/rounds/1/outcomes/{agent}"
+        return ask.put(path, json=told, headers=link | {"If-Match": "*"})
+
+    def test_a_link_writes_so_much_an_hour(self, ask, log, north, monkeypatch):
+        monkeypatch.setattr(budgets, "LEAST", 6)
+        monkeypatch.setattr(budgets, "BY_AGENT", 0)
+        reporter, planner = (self.link(ask, north, role) for role in ("reporter", "planner"))
+        ask.put(f"{north}/rounds/1/outcomes/Ana", json=self.TOLD, headers=reporter)
+        for number in range(5):
+            assert self.tell(ask, north, "Ana", reporter, number).status_code == 200
+        last = log.store.heads()[0].number
+        answer = self.tell(ask, north, "Ana", reporter, 1)
+        problem = refused(answer, 429, "too-many")
+        assert "within an hour: wait" in problem["detail"]
+        assert 0 < int(answer.headers["retry-after"]) <= 3600 / 6
+        assert ask.delete(f"{north}/rounds/1/outcomes/Ana", headers=reporter).status_code == 429
+        assert log.store.heads()[0].number == last
+        assert ask.get(north, headers=reporter).status_code == 200
+        for number in range(10):
+            assert self.tell(ask, north, "Ana", planner, number).status_code == 200
+            assert self.tell(ask, north, "Ana", {}, number + 1).status_code == 200
+
+    def test_all_agents_of_a_large_team_may_report_by_one_link(self, ask, monkeypatch):
+        monkeypatch.setattr(budgets, "LEAST", 3)
+        monkeypatch.setattr(budgets, "BY_AGENT", 1)
+        team = [{"name": f"a{i}", "sensitivity": 0.5} for i in range(20)]
+        arms = [{"name": f"n{i}"} for i in range(20)]
+        body = NORTH | {"agents": team, "arms": arms}
+        place = f"/api/campaigns/{ask.post('/api/campaigns', json=body).json()['id']}"
+        ask.post(f"{place}/rounds")
+        link = self.link(ask, place, "reporter")
+        told = [
+            ask.put(f"{place}/rounds/1/outcomes/a{i}", json=self.TOLD, headers=link).status_code
+            for i in range(20)
+        ]
+        assert told == [201] * 20
+        assert self.tell(ask, place, "a1", link, 2).status_code == 429
+
+    def test_a_visit_is_changed_so_often_by_whatever_name(self, ask, north, monkeypatch):
+        monkeypatch.setattr(budgets, "OF_VISIT", 4)
+        link = self.link(ask, north, "reporter")
+        for path in ("1/outcomes/Ana", "1/outcomes/agent-1", "01/outcomes/Ana"):
+            ask.put(f"{north}/rounds/{path}", json=self.TOLD, headers=link)
+        assert self.tell(ask, north, "Ana", link, 2).status_code == 200
+        answer = self.tell(ask, north, "agent-1", link, 1)
+        assert "look at what stands there" in refused(answer, 429, "too-many")["detail"]
+        assert 0 < int(answer.headers["retry-after"]) <= 3600 / 4
+        assert ask.put(f"{north}/rounds/1/outcomes/Chi", json=self.TOLD, headers=link).status_code == 201  # fmt: skip
+        assert self.tell(ask, north, "Ana", {}, 1).status_code == 200
+
+    def test_on_a_page_it_is_said_too(self, made, ask, north, monkeypatch):
+        monkeypatch.setattr(budgets, "OF_VISIT", 1)
+        token = ask.post(f"{north}/links", json={"role": "reporter", "name": "R"}).json()["token"]
+        place = north.removeprefix("/api")
+        arm = ask.get(f"{north}/rounds/1").json()["visits"][0]["arm_id"]
+        with Visitor(made[0], token) as visitor:
+            path = f"{place}/rounds/1/outcomes/agent-1"
+            assert visitor.submit(path, do="found", arm=arm).status_code == 303
+            answer = visitor.submit(path, do="found", arm=arm)
+        assert answer.status_code == 429
+        assert "before you change it again" in answer.text
+        assert int(answer.headers["retry-after"]) > 0
+
+    def test_a_budget_fills_again(self, monkeypatch):
+        monkeypatch.setattr(budgets, "HOUR", 0.2)
+        monkeypatch.setattr(budgets, "MOST", 3)
+        left = budgets.Budgets()
+        assert [left.spend("me", 2) for _ in range(2)] == [0.0, 0.0]
+        assert 0.0 < left.spend("me", 2) <= 0.1
+        asyncio.run(until(lambda: left.spend("me", 2) == 0.0))
+        for number in range(9):
+            left.spend(number, 2)
+        assert len(left) == 3
+
+
+class TestNames:
+    """Any name that a campaign takes can stand in a path."""
+
+    @pytest.mark.parametrize("name", HOSTILE)
+    def test_in_paths(self, ask, name):
+        body = NORTH | {"agents": [{"name": name, "sensitivity": 0.5}], "arms": [{"name": name}]}
+        place = f"/api/campaigns/{ask.post('/api/campaigns', json=body).json()['id']}"
+        ask.post(f"{place}/rounds")
+        part = quote(name, safe="").replace(".", "%2E")
+        said = ask.put(f"{place}/rounds/1/outcomes/{part}", json={"successes": 1, "tests": 1})
+        assert conforms(responses_schema.Visit, said, 201)["agent"] == name
+        assert ask.put(f"{place}/rounds/1/overrides/{part}", json={"arms": []}).status_code == 422
+        assert ask.delete(f"{place}/rounds/1/outcomes/{part}").json()["agent_id"] == "agent-1"
+        assert ask.patch(f"{place}/arms/{part}", json={"name": "plain"}).json()["name"] == "plain"
+        assert ask.patch(f"{place}/agents/{part}", json={"name": "plain"}).json()["id"] == "agent-1"
+
+    @pytest.mark.parametrize("name", ["a\u202eb", "a\nb", "\u0000", " ", "\ud800", "agent-1"])
+    def test_that_are_refused(self, ask, log, name):
+        body = json.dumps(NORTH | {"arms": [{"name": name}]})
+        answer = ask.post(
+            "/api/campaigns", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert refused(answer, 422, "invalid-input")["errors"][0]["path"] == "arms[0].name"
+        assert log.store.heads() == []
+
+
+class TestKeys:
+    """The same key again gives the first answer, and nothing is done twice."""
+
+    def test_every_kind_of_write(self, ask, north, log):
+        writes = [
+            ("POST", "/api/campaigns", NORTH),
+            ("POST", f"{north}/rounds", {}),
+            ("PUT", f"{north}/rounds/1/outcomes/Ana", {"successes": 1, "tests": 1}),
+            ("PUT", f"{north}/rounds/1/overrides/Ben", {"arms": ["gate"]}),
+            ("POST", f"{north}/rounds/1/close", None),
+            ("POST", f"{north}/notes", {"text": "rain"}),
+            ("POST", f"{north}/agents", {"agents": [{"name": "Dan", "sensitivity": 0.5}]}),
+            ("POST", f"{north}/arms", {"arms": [{"name": "ford"}]}),
+            ("PATCH", f"{north}/agents/Dan", {"name": "Dora"}),
+            ("PATCH", f"{north}/arms/ford", {"retired": True}),
+            ("PATCH", north, {"name": "South park"}),
+            ("DELETE", f"{north}/rounds/1/outcomes/Ana", None),
+        ]
+        answers = []
+        for number, (method, path, body) in enumerate(writes):
+            key = {"Idempotency-Key": f"key {number}"}
+            first = ask.request(method, path, json=body, headers=key)
+            assert first.is_success, (path, first.text)
+            answers.append((key, first))
+        heads = log.store.heads()
+        # Dan is Dora now, so that what names it in a path is not there: by id it would be.
+        for (method, path, body), (key, first) in zip(writes, answers, strict=True):
+            again = ask.request(method, path, json=body, headers=key)
+            if path.endswith("/agents/Dan"):
+                refused(again, 404, "not-found")
+                continue
+            assert (again.status_code, again.text) == (first.status_code, first.text)
+            assert again.headers["etag"] == first.headers["etag"]
+        assert log.store.heads() == heads
+
+    def test_a_key_of_another_request_is_refused(self, ask, north, log):
+        key = {"Idempotency-Key": "k"}
+        ask.post(f"{north}/notes", json={"text": "rain"}, headers=key)
+        before = log.store.heads()
+        other = ask.post(f"{north}/notes", json={"text": "sun"}, headers=key)
+        refused(other, 422, "key-reused")
+        refused(ask.post(f"{north}/rounds", headers=key), 422, "key-reused")
+        assert log.store.heads() == before
+
+    def test_an_import_has_its_first_answer_again(self, ask, north, tmp_path):
+        short = ask.get(f"{north}/export").content
+        ask.post(f"{north}/notes", json={"text": "rain"})
+        long = ask.get(f"{north}/export").content
+        other, log = app_on(tmp_path / "other.db")
+        with Asker(other) as there:
+            where = "/api/campaigns/import"
+            firsts = {}
+            for text, key in (
+                (short, "short"),
+                (long, "long"),
+            ):  # the second goes on with the first
+                firsts[key] = there.post(where, content=text, headers={"Idempotency-Key": key})
+            there.post(f"{north}/notes", json={"text": "sun"})
+            for text, key in ((short, "short"), (long, "long")):
+                again = there.post(where, content=text, headers={"Idempotency-Key": key})
+                first = firsts[key]
+                assert (again.status_code, first.status_code) == (201, 201)
+                assert (again.text, again.headers["etag"]) == (first.text, first.headers["etag"])
+            before = log.store.heads()
+            for text in (long, long + b"\n"):
+                mixed = there.post(where, content=text, headers={"Idempotency-Key": "short"})
+                refused(mixed, 422, "key-reused")
+            assert log.store.heads() == before
+        log.store.close()
+
+    def test_what_wrote_nothing_does_not_keep_its_key(self, ask, north):
+        ana, key = f"{north}/rounds/1/outcomes/Ana", {"Idempotency-Key": "k"}
+        ask.put(ana, json={"successes": 1, "tests": 1})
+        same = ask.put(ana, json={"successes": 1, "tests": 1}, headers=key)
+        assert same.status_code == 200
+        note = ask.post(f"{north}/notes", json={"text": "rain"}, headers=key)
+        assert note.status_code == 201
+
+    def test_keys_are_of_one_campaign(self, ask, north):
+        other = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}"
+        for place in (north, other):
+            sent = ask.post(
+                f"{place}/notes", json={"text": place[-12:]}, headers={"Idempotency-Key": "k"}
+            )
+            assert sent.json()["text"] == place[-12:]
+
+    @pytest.mark.parametrize("key", ["", "k" * 201, "a\tb"])
+    def test_keys_that_are_none(self, ask, north, key):
+        answer = ask.post(f"{north}/rounds", headers={"Idempotency-Key": key})
+        refused(answer, 422, "invalid-input")
+
+    def test_a_token_is_told_once(self, ask, north):
+        body, key = {"role": "viewer", "name": "Eva"}, {"Idempotency-Key": "k"}
+        first = conforms(
+            responses_schema.NewLink, ask.post(f"{north}/links", json=body, headers=key), 201
+        )
+        again = conforms(
+            responses_schema.NewLink, ask.post(f"{north}/links", json=body, headers=key), 201
+        )
+        assert first["token"]
+        assert first["url"].endswith(f"/enter/{first['token']}")
+        assert again == first | {"token": None, "url": None}
+
+
+class TestTags:
+    """ETags are numbers of events."""
+
+    @pytest.mark.parametrize(
+        "path",
+        ["", "/rounds", "/rounds/1", "/rounds/1/explanations", "/arms", "/answers", "/links",
+         "/events", "/export", "/visits.csv", "/shadow?policy=cucb",
+         "/projection?rounds=1&draws=10", "/worth?sensitivity=0.5&rounds=1&draws=10"],
+    )  # fmt: skip
+    def test_what_has_not_changed_is_not_sent_again(self, ask, north, path):
+        first = ask.get(f"{north}{path}")
+        assert (first.status_code, first.headers["etag"]) == (200, '"2"')
+        for tag in ('"2"', 'W/"2"', '"1", "2"'):
+            again = ask.get(f"{north}{path}", headers={"If-None-Match": tag})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == '"2"'
+        ask.post(f"{north}/notes", json={"text": "rain"})
+        later = ask.get(f"{north}{path}", headers={"If-None-Match": '"2"'})
+        assert (later.status_code, later.headers["etag"]) == (200, '"3"')
+
+    @pytest.mark.parametrize(
+        ("path", "status"),
+        [
+            ("/rounds/999", 404),
+            ("/rounds/999/explanations", 404),
+            ("/shadow", 422),
+            ("/shadow?policy=none-such", 422),
+            ("/projection?rounds=0", 422),
+            ("/worth?sensitivity=7&rounds=1", 422),
+            ("/events?after=x", 422),
+            ("?colour=red", 422),
+            ("/answers?colour=red", 422),
+        ],
+    )
+    def test_what_is_not_there_has_not_stayed_the_same(self, ask, north, path, status):
+        answer = ask.get(f"{north}{path}", headers={"If-None-Match": '"2"'})
+        refused(answer, status, {404: "not-found", 422: "invalid-input"}[status])
+
+
+class TestProblems:
+    """Whatever goes wrong is a problem with a type, and never a failure."""
+
+    def test_bodies_that_are_no_json(self, ask, north):
+        for body in (b"{", b"", b"\xff\xfe", b'{"name": 1e', b"[" * 100_000, b"9" * 10_000):
+            answer = ask.post(
+                "/api/campaigns", content=body, headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code in (400, 422), body
+            assert answer.headers["content-type"] == "application/problem+json"
+        refused(ask.post("/api/campaigns", content=b"{", headers={"Content-Type": "application/json"}), 400, "malformed")  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"text": "rain", "text": "sun"}',
+            b'{"text": "rain", "round": {"a": 1, "a": 1}}',
+            b'\xef\xbb\xbf{"text": "rain", "text": "rain"}',
+        ],
+    )
+    def test_bodies_that_say_something_twice(self, ask, north, log, body):
+        before = log.store.heads()
+        answer = ask.post(
+            f"{north}/notes", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert "is there twice" in refused(answer, 400, "malformed")["detail"]
+        assert log.store.heads() == before
+
+    @pytest.mark.parametrize("twice", [True, False])
+    def test_bodies_of_very_many_keys_stop_nobody(self, ask, north, twice):
+        keys = [f'"k{i}": 0' for i in range(40_000)] + ['"k39999": 0'] * twice
+        began = time.monotonic()
+        answer = ask.post(
+            f"{north}/agents",
+            content=f"{{{', '.join(keys)}}}",
+            headers={"Content-Type": "application/json"},
+        )
+        assert time.monotonic() - began < 3  # not the minute of looking at every pair of keys
+        if twice:
+            assert "'k39999' is there twice" in refused(answer, 400, "malformed")["detail"]
+        else:
+            assert len(refused(answer, 422, "invalid-input")["errors"]) == 100
+
+    def test_very_many_wrong_queries_are_not_all_named(self, ask, north):
+        query = "&".join(f"q{i}=" for i in range(1_000))
+        assert len(refused(ask.get(f"{north}?{query}"), 422, "invalid-input")["errors"]) == 100
+
+    def test_a_long_body_is_read_while_others_are_answered(self, made):
+        """Not in the thread of the event loop."""
+        body = json.dumps({"text": "x", "more": [{"a": i} for i in range(70_000)]})
+        with pytest.MonkeyPatch.context() as patch, Asker(made[0]) as ask:
+            place = f"/api/campaigns/{ask.post('/api/campaigns', json=NORTH).json()['id']}/agents"
+            threads = set()
+            loads = json.loads
+            patch.setattr(
+                json, "loads",
+                lambda *given, **how: (threads.add(threading.current_thread()), loads(*given, **how))[1],
+            )  # fmt: skip
+            headers = {"Content-Type": "application/json"}
+            answer = ask.post(place, content=body, headers=headers)
+        assert threads
+        assert threading.main_thread() not in threads
+        refused(answer, 422, "invalid-input")
+
+    @pytest.mark.parametrize(
+        "media", [None, "application/x-www-form-urlencoded", "text/plain", "application/jsonl"]
+    )
+    def test_bodies_that_are_not_called_json(self, ask, north, log, media):
+        before = log.store.heads()
+        headers = {} if media is None else {"Content-Type": media}
+        answer = ask.post(f"{north}/notes", content=b'{"text": "rain"}', headers=headers)
+        problem = refused(answer, 415, "wrong-media")
+        assert "send Content-Type: application/json" in problem["detail"]
+        assert log.store.heads() == before
+
+    @pytest.mark.parametrize(
+        "media", ["application/json; charset=utf-8", "Application/JSON", "application/x+json"]
+    )
+    def test_bodies_that_are_called_json(self, ask, north, media):
+        content, headers = b'{"text": "rain"}', {"Content-Type": media}
+        sent = ask.post(f"{north}/notes", content=content, headers=headers)
+        assert sent.status_code == 201
+
+    @pytest.mark.parametrize(
+        ("method", "path", "said"),
+        [
+            ("POST", "/rounds?previw=true", "did you mean 'preview'?"),
+            ("POST", "/rounds?preview=true&dry=1", "unknown query 'dry'"),
+            ("PUT", "/rounds/1/outcomes/Ana?Arm=river", "did you mean 'arm'?"),
+            ("POST", "/rounds/1/close?force", "this has none"),
+            ("GET", "?verbose=1", "this has none"),
+        ],
+    )
+    def test_queries_that_nobody_knows(self, ask, north, log, method, path, said):
+        before = log.store.heads()
+        body = {"successes": 1, "tests": 1} if method == "PUT" else None
+        problem = refused(ask.request(method, f"{north}{path}", json=body), 422, "invalid-input")
+        assert said in problem["errors"][-1]["message"]
+        assert log.store.heads() == before
+
+    def test_an_upload_that_is_dropped_ends_quietly(self, made, ask, north, log):
+        before = log.store.heads()
+        messages = iter(
+            [
+                {"type": "http.request", "body": b'{"te', "more_body": True},
+                {"type": "http.disconnect"},
+            ]
+        )
+        sent = []
+
+        async def receive():
+            return next(messages)
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST",
+            "scheme": "http", "path": f"{north}/notes", "raw_path": f"{north}/notes".encode(),
+            "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1), "server": ("h", 80),
+            "headers": [(b"authorization", f"Bearer {OWNER}".encode())],
+        }  # fmt: skip
+        asyncio.run(made[0](scope, receive, send))
+        route = 'route="/api/campaigns/{campaign}/notes"'
+        page = ask.get("/metrics").text
+        assert f'heterobandits_requests_total{{method="POST",{route},status="499"}} 1.0' in page
+        assert f'{route},status="500"' not in page
+        assert log.store.heads() == before
+
+    def test_bodies_that_are_too_large(self, ask, north, log):
+        before = log.store.heads()
+        large = json.dumps({"text": "x" * 200_001})
+        answer = ask.post(f"{north}/notes", content=large, headers=JSON)
+        assert "at most" in refused(answer, 413, "too-large")["detail"]
+        pieces = (b"x" * 90_000 for _ in range(3))  # it does not say how long it is
+        refused(ask.post(f"{north}/notes", content=pieces), 413, "too-large")
+        told = {"successes": 1, "tests": 1}
+        large = json.dumps(told) + " " * 8_000
+        answer = ask.put(f"{north}/rounds/1/outcomes/Ana", content=large, headers=JSON)
+        assert "over 8,000 bytes" in refused(answer, 413, "too-large")["detail"]
+        longest = {"text": "\U0001f600" * 10_000}  # as programs escape it, twelve bytes a letter
+        assert ask.post(f"{north}/notes", json=longest).status_code == 201
+        before = log.store.heads()
+        refused(ask.post("/api/campaigns/import", content=b"x" * 20_000_001), 413, "too-large")
+        refused(ask.post("/api/campaigns/import", content=b"x" * 1_000_001), 422, "invalid-input")
+        assert log.store.heads() == before
+
+    def test_a_body_of_what_is_only_looked_at_is_not_read(self, made, ask, north):
+        async def receive():
+            raise AssertionError("the body was asked for")
+
+        statuses = []
+
+        async def send(message):
+            statuses.append(message.get("status"))
+
+        headers = {"authorization": f"Bearer {OWNER}", "content-length": "8000"}
+        request = {
+            "type": "http", "method": "GET", "path": north, "query_string": b"", "scheme": "http",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }  # fmt: skip
+        asyncio.run(made[0](request, receive, send))
+        assert statuses[0] == 200
+        for more in ({"content": b"x" * 8_001}, {"content": iter([b"x"])}):
+            refused(ask.request("GET", north, **more), 413, "too-large")
+
+    def test_what_is_read_of_a_body_waits_for_its_turn(self, made, ask, north, monkeypatch):
+        """And a link that has spent its budget is told so before."""
+        monkeypatch.setattr(budgets, "PAUSE", 0.0)
+        monkeypatch.setattr(budgets, "LEAST", 1)
+        monkeypatch.setattr(budgets, "BY_AGENT", 0)
+        token = ask.post(f"{north}/links", json={"role": "reporter", "name": "R"}).json()["token"]
+        bearer = {"Authorization": f"Bearer {token}"}
+        place = f"{north}/rounds/1/outcomes/Ana"
+        read = []
+        monkeypatch.setattr(
+            requests, "said_by", lambda *given: (read.append(made[0].state.places.quick._holding.copy()), said_by(*given))[1]
+        )  # fmt: skip
+        assert ask.put(place, content=b"{", headers=JSON | bearer).status_code == 400
+        assert [[asker.campaign for asker in one] for one in read] == [[north.split("/")[-1]]]
+        assert ask.put(place, content=b"{", headers=JSON | bearer).status_code == 429
+        assert len(read) == 1
+
+    def test_of_very_many_wrong_entries_a_hundred_are_named(self, ask, north):
+        for entry in ("7", '{"name":""}', '{"name":"x","sensitivity":7}'):
+            content = f'{{"agents":[{",".join([entry] * 30_000)}]}}'
+            answer = ask.post(f"{north}/agents", content=content, headers=JSON)
+            assert len(refused(answer, 422, "invalid-input")["errors"]) == 100
+            assert len(answer.content) < 30_000
+        many = f'{{"absent":[{",".join(["1"] * 90_000)}], "more": 1}}'
+        answer = ask.post(f"{north}/rounds", content=many, headers=JSON)
+        assert paths(answer) == ["absent[0]", "more"]
+
+    def test_a_round_has_one_name(self, ask, north):
+        """By another its reports would be counted apart."""
+        for name in ("1.0", "+1", "%201", "1_0", "-0", "1e0", "x", "9" * 5_000):
+            assert ask.get(f"{north}/rounds/{name}").status_code == 404
+            answer = ask.put(f"{north}/rounds/{name}/outcomes/Ana", json={"missing": True})
+            refused(answer, 404, "not-found")
+
+    def test_what_is_not_there(self, ask, north):
+        for path in ("/api", "/api/nothing", f"{north}/", "/api/docs", "/api/campaigns/"):
+            refused(ask.get(path), 404, "not-found")
+        refused(ask.get("/api/campaigns/000000000000"), 404, "not-found")
+        refused(ask.get("/api/campaigns/%00"), 404, "not-found")
+        refused(ask.put(f"{north}/rounds/1/outcomes/Zoe", json={"missing": True}), 404, "not-found")
+        refused(ask.patch(f"{north}/arms/moon", json={"name": "sun"}), 404, "not-found")
+        refused(ask.delete(f"{north}/links/none"), 404, "not-found")
+
+    def test_methods_that_are_not_for_it(self, ask, north):
+        answer = ask.put(north)
+        refused(answer, 405, "wrong-method")
+        assert set(answer.headers["allow"].split(", ")) >= {"GET"}
+
+    def test_a_database_that_is_gone(self, ask, north, log, monkeypatch):
+        def gone(*arguments, **options):
+            raise StoreUnavailable("the database x.db: the disk is full", "the disk is full")
+
+        monkeypatch.setattr(log.store, "append", gone)
+        answer = ask.post(f"{north}/rounds")
+        assert refused(answer, 503, "unavailable")["detail"].endswith("the disk is full")
+        assert int(answer.headers["retry-after"]) > 0
+        monkeypatch.setattr(log.store, "check", gone)
+        health = ask.get("/api/health")
+        assert health.status_code == 503
+        assert health.json()["database"] == "unavailable"
+        assert "x.db" not in health.text
+
+    def test_health_looks_whether_the_disk_is_full(self, ask, monkeypatch):
+        assert ask.get("/api/health").status_code == 200
+        asked = os.statvfs
+
+        def full(path):
+            found = list(asked(path))
+            found[3:5] = 0, 0  # blocks that are free
+            return os.statvfs_result(found)
+
+        monkeypatch.setattr(os, "statvfs", full)
+        assert ask.get("/api/health").status_code == 503
+
+    def test_which_database_it_is_only_the_server_says(self, tmp_path, caplog):
+        app, log = app_on(tmp_path / "secret place.db")
+        with Asker(app) as ask:
+            campaign = ask.post("/api/campaigns", json=NORTH).json()["id"]
+            (tmp_path / "secret place.db").unlink()
+            answer = ask.get(f"/api/campaigns/{campaign}")
+        assert "output says why" in refused(answer, 503, "unavailable")["detail"]
+        assert "secret place.db: the file or its -wal" in caplog.text
+        with Asker(app, None) as visitor:
+            visitor.cookies.set("hb_owner", OWNER)
+            page = visitor.get(f"/campaigns/{campaign}")
+        assert page.status_code == 503
+        assert "output says why" in page.text
+        for told in (answer.text, page.text):
+            assert "secret" not in told
+        log.store.close()
+
+    def test_no_answer_is_taken_for_another_type(self, ask, north):
+        for place in ("/metrics", "/api/health", "/api/openapi.json", "/static/site.js", north, f"{north}/visits.csv"):  # fmt: skip
+            answer = ask.get(place)
+            assert answer.status_code == 200
+            assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+
+    def test_what_has_a_token_in_it_is_kept_nowhere(self, ask, north):
+        answer = ask.post(f"{north}/links", json={"role": "viewer", "name": "wall"})
+        assert answer.json()["token"]
+        assert answer.headers["cache-control"] == "no-store"
+
+    def test_what_is_unforeseen_says_nothing_of_itself(self, made, north, monkeypatch):
+        monkeypatch.setattr(service, "add_note", lambda *arguments: 1 / 0)
+        with Asker(made[0], strict=False) as ask:
+            answer = ask.post(f"{north}/notes", json={"text": "rain"})
+        problem = refused(answer, 500, "failed")
+        assert "zero" not in answer.text
+        assert "Traceback" not in problem["detail"]
+
+
+class TestServer:
+    """Health, metrics and the description."""
+
+    def test_health_needs_no_token(self, made):
+        with Asker(made[0], None) as ask:
+            said = conforms(responses_schema.Health, ask.get("/api/health"))
+            head = ask.head("/api/health")
+        assert (said["status"], said["database"]) == ("ok", "ok")
+        assert head.status_code == 200
+
+    def test_metrics_have_templates_and_no_names(self, ask, north):
+        ask.get(f"{north}/rounds/1")
+        ask.get("/nowhere")
+        ask.request("BREW", north)
+        page = ask.get("/metrics").text
+        route = 'route="/api/campaigns/{campaign}/rounds/{round}"'
+        counted = f'heterobandits_requests_total{{method="GET",{route},status="200"}} 1.0'
+        assert counted in page
+        assert 'heterobandits_requests_total{method="GET",route="none",status="404"} 1.0' in page
+        assert 'heterobandits_requests_total{method="other",route="none",status="405"} 1.0' in page
+        assert "heterobandits_request_seconds_bucket" in page
+        assert north.rpartition("/")[2] not in page
+        assert OWNER not in page
+
+    def test_the_description_has_every_route_with_its_problems(self, ask):
+        described = ask.get("/api/openapi.json").json()
+        put = described["paths"]["/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent}"]["put"]
+        assert {"200", "201", "401", "403", "404", "409", "412", "413", "422", "503"} <= set(
+            put["responses"]
+        )
+        names = {parameter["name"].lower() for parameter in put["parameters"]}
+        assert {"idempotency-key", "if-match", "campaign", "round", "agent", "arm"} <= names
+        problem = put["responses"]["422"]["content"]
+        assert list(problem) == ["application/problem+json"]
+        assert "HTTPValidationError" not in described["components"]["schemas"]
+
+
+class TestDocumentation:
+    """The page of the API is true."""
+
+    PAGE = (DOCS / "http-api.md").read_text("utf-8")
+    WORDS: ClassVar = {
+        "anyone": ANYONE,
+        "server's owner": ALONE,
+        "all": ALL,
+        "owner": OWNERS,
+        "owner, planner": PLANNERS,
+        "owner, planner, viewer": READERS,
+        "owner, planner, reporter": REPORTERS,
+    }
+
+    def test_it_has_how_large_a_body_may_be(self):
+        rows = re.findall(r"^\| ([\d,]+) \| ([^|]+) \|", self.PAGE, re.M)
+        said = {
+            route: int(most.replace(",", ""))
+            for most, routes in rows
+            for route in re.findall(r"`([A-Z]+) (/\S*)`", routes)
+        }
+        assert said == BODIES
+        assert BODIES.keys() <= ALLOWED.keys()
+        assert str(FEW_FIELDS) in [most.replace(",", "") for most, _ in rows]
+
+    def test_it_has_every_route_and_who_may(self):
+        rows = re.findall(r"^\| `([A-Z]+) (/\S*)` \| ([^|]+) \|", self.PAGE, re.M)
+        assert {(method, path): self.WORDS[who] for method, path, who in rows} == API
+        assert len(rows) == len(API)
+
+    def test_it_has_every_problem(self):
+        rows = dict(re.findall(r"^\| (\d{3}) \| ([^|]+) \|", self.PAGE, re.M))
+        named = {
+            (int(status), name)
+            for status, text in rows.items()
+            for name in re.findall(r"/problems/([\w-]+)", text)
+        }
+        known = {(kind.status, kind.name) for kind in KINDS}
+        assert named == known | {(405, "wrong-method")}

@@ -1,0 +1,556 @@
+"""Who may do what: every route and method with every role; tokens that open nothing; how guessing is slowed down."""
+
+import asyncio
+import json
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import httpx
+import pytest
+
+from campaigning import Watched
+from heterobandits.campaigns import service
+from heterobandits.campaigns.events import NOTHING, Draft, from_line, line, sealed
+from heterobandits.campaigns.reducer import WRITERS
+from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.store import Store
+from heterobandits.errors import InvalidInput
+from heterobandits.web.app import create_app
+from heterobandits.web.auth import (
+    ANYONE,
+    API,
+    ONE,
+    Gate,
+    Slowing,
+    network,
+    new_token,
+    owner_of,
+    renew_owner,
+)
+from heterobandits.web.turns import QUICK
+from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
+
+ROLES = ("owner", "planner", "reporter", "viewer")
+# Said again, in the words of the documentation, and by route instead of by role.
+MAY = {
+    "viewer": {
+        f"GET {ONE}{part}"
+        for part in (
+            "", "/rounds", "/rounds/{round}", "/rounds/{round}/explanations", "/arms", "/answers",
+            "/shadow", "/projection", "/worth", "/visits.csv",
+        )
+    },
+    "reporter": {
+        f"GET {ONE}",
+        f"GET {ONE}/rounds",
+        f"GET {ONE}/rounds/{{round}}",
+        f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}",
+        f"DELETE {ONE}/rounds/{{round}}/outcomes/{{agent}}",
+    },
+}  # fmt: skip
+MAY["planner"] = MAY["viewer"] | MAY["reporter"] | {
+    f"GET {ONE}/events",
+    f"GET {ONE}/export",
+    f"POST {ONE}/rounds",
+    f"POST {ONE}/rounds/{{round}}/close",
+    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}",
+    f"POST {ONE}/notes",
+}  # fmt: skip
+MAY["owner"] = MAY["planner"] | {
+    f"PATCH {ONE}",
+    f"POST {ONE}/agents",
+    f"PATCH {ONE}/agents/{{agent}}",
+    f"POST {ONE}/arms",
+    f"PATCH {ONE}/arms/{{arm}}",
+    f"GET {ONE}/links",
+    f"POST {ONE}/links",
+    f"DELETE {ONE}/links/{{link}}",
+}
+MAY["server"] = MAY["owner"] | {
+    "GET /api/campaigns",
+    "POST /api/campaigns",
+    "POST /api/campaigns/import",
+}
+HEADS = {("HEAD", "/api/openapi.json"), ("HEAD", "/api/health")}
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
+BODIES = {  # that would change something
+    f"PATCH {ONE}": {"name": "taken over"},
+    f"POST {ONE}/agents": {"agents": [{"name": "Mal", "sensitivity": 0.5}]},
+    f"PATCH {ONE}/agents/{{agent}}": {"name": "Mal"},
+    f"POST {ONE}/arms": {"arms": [{"name": "moon"}]},
+    f"PATCH {ONE}/arms/{{arm}}": {"name": "moon"},
+    f"POST {ONE}/rounds": {},
+    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}": {"arms": []},
+    f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}": {"successes": 1, "tests": 1},
+    f"POST {ONE}/notes": {"text": "hello"},
+    f"POST {ONE}/links": {"role": "owner", "name": "Mal"},
+    "POST /api/campaigns": NORTH,
+}
+QUERIES = {
+    f"GET {ONE}/shadow": "?policy=cucb",
+    f"GET {ONE}/projection": "?rounds=1&draws=10",
+    f"GET {ONE}/worth": "?sensitivity=0.5&rounds=1&draws=10",
+}
+
+
+class World:
+    """Two campaigns, and links of every role, good and bad."""
+
+    def __init__(self, folder):
+        self.app, self.log = app_on(folder / "campaigns.db")
+        self.app.state.slowing.FIRST = 0.0  # it has tests of its own
+        me = Request("Vera")
+        self.north = service.create(self.log, me, **NORTH).state.campaign
+        self.south = service.create(self.log, me, **NORTH).state.campaign
+        service.plan_round(self.log, self.north, me)
+        self.tokens = {"server": OWNER}
+        for role in ROLES:
+            self.tokens[role] = self.issued(role)
+        self.link = self.tokens["viewer"].split("_")[2]
+        self.tokens["reporter of Ana"] = self.issued("reporter", agent="Ana")
+        self.tokens["of another campaign"] = self.issued("owner", campaign=self.south)
+        self.tokens["expired"] = self.issued("owner", seconds=1)
+        self.tokens["revoked"] = self.issued("owner")
+        revoked = self.tokens["revoked"].split("_")[2]
+        service.revoke_link(self.log, self.north, me, revoked)
+        good = self.tokens["owner"]
+        self.tokens["none"] = None
+        self.tokens["changed at its end"] = good[:-1] + ("A" if good[-1] != "A" else "B")
+        self.tokens["with another link's id"] = good.replace(good.split("_")[2], self.link)
+        self.tokens["without a secret"] = "_".join(good.split("_")[:3]) + "_"
+        self.tokens["a hash instead"] = service.token_hash(good)
+        self.tokens["of no campaign"] = good.replace(self.north, "0" * 12)
+        self.tokens["made up"] = new_token()
+        self.tokens["empty"] = ""
+        time.sleep(1.1)  # until the one that expires has
+
+    def issued(self, role, agent=None, campaign=None, seconds=None):
+        expires = None
+        if seconds is not None:
+            expires = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+        _, token = service.issue_link(
+            self.log, campaign or self.north, Request("Vera"),
+            role=role, name=f"{role} link {len(self.log.state(campaign or self.north).links)}", agent=agent, expires=expires,
+        )  # fmt: skip
+        return token
+
+    def address(self, route):
+        values = {
+            "campaign": self.north,
+            "round": "1",
+            "agent": "Ana",
+            "arm": "river",
+            "link": self.link,
+        }
+        return re.sub(r"{(\w+)}", lambda name: values.get(name[1], "x"), route)
+
+    def asked(self, holder, method, route):
+        """The answer to a request that would change something if it were allowed."""
+        name = f"{method} {route}"
+        with Asker(self.app, self.tokens[holder]) as ask:
+            return ask.request(
+                method, self.address(route) + QUERIES.get(name, ""), json=BODIES.get(name)
+            )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    made = World(tmp_path_factory.mktemp("roles"))
+    yield made
+    made.log.store.close()
+
+
+def routes(app):
+    """Every path of the app with each of its methods, whatever put them there."""
+    described = {
+        (method.upper(), path)
+        for path, operations in app.openapi()["paths"].items()
+        for method in operations
+    }
+    return described | {("GET", "/api/openapi.json")}
+
+
+BAD = (
+    "none", "expired", "revoked", "changed at its end", "with another link's id",
+    "without a secret", "a hash instead", "of no campaign", "made up", "empty",
+)  # fmt: skip
+GUARDED = sorted(name for name, roles in API.items() if roles != ANYONE)
+
+
+class TestTable:
+    """The table of the code is what is documented, and has all routes."""
+
+    def test_it_has_every_route_of_the_app(self, world):
+        assert routes(world.app) == set(API)
+
+    def test_it_says_what_the_documentation_says(self):
+        for role, may in MAY.items():
+            assert {f"{m} {r}" for (m, r), roles in API.items() if role in roles} == may
+        public = {name for name, roles in API.items() if roles == ANYONE}
+        assert {path for _, path in public} == {
+            "/api/openapi.json", "/api/health", "/metrics",
+        }  # fmt: skip
+        assert {method for method, _ in public} == {"GET"}
+
+
+class TestEveryRoute:
+    """With every role on every route and method: what is not allowed is refused and changes nothing."""
+
+    @pytest.mark.parametrize("role", ROLES)
+    def test_what_a_role_may_not(self, world, role):
+        before = world.log.store.heads()
+        tried = 0
+        for method, route in GUARDED:
+            if f"{method} {route}" not in MAY[role]:
+                answer = world.asked(role, method, route)
+                assert answer.status_code == 403, (method, route)
+                assert answer.json()["type"] == "/problems/forbidden"
+                tried += 1
+        assert tried == len(GUARDED) - len(MAY[role])
+        assert world.log.store.heads() == before
+
+    @pytest.mark.parametrize("holder", BAD)
+    def test_without_a_token_that_opens_anything(self, world, holder):
+        before = world.log.store.heads()
+        for method, route in GUARDED:
+            answer = world.asked(holder, method, route)
+            assert answer.status_code == 401, (method, route)
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert "North" not in answer.text
+        assert world.log.store.heads() == before
+
+    def test_with_a_link_of_another_campaign(self, world):
+        before = world.log.store.heads()
+        with Asker(world.app, world.tokens["of another campaign"]) as ask:
+            nowhere = ask.get("/api/campaigns/000000000000").json()
+        for method, route in GUARDED:
+            answer = world.asked("of another campaign", method, route)
+            assert answer.status_code == (404 if "{campaign}" in route else 403), (method, route)
+            if (method, route) == ("GET", ONE):  # nor can it tell whether there is one
+                said = answer.json()
+                for one in (said, nowhere):
+                    one["detail"] = re.sub("[0-9a-f]{12}", "", one["detail"])
+                    one.pop("instance")
+                assert said == nowhere
+        assert world.log.store.heads() == before
+
+    def test_methods_that_no_route_has(self, world):
+        before = world.log.store.heads()
+        paths = {route for _, route in API}
+        for method, route in product(METHODS, sorted(paths)):
+            if (method, route) not in {*API, *HEADS}:
+                answer = world.asked("server", method, route)
+                # a path may be another's too, as /api/campaigns/import is one of a campaign
+                assert answer.status_code in (404, 405), (method, route)
+        assert world.log.store.heads() == before
+
+    def test_what_a_role_may(self, world, tmp_path):
+        """In a world of its own for each: nothing is refused that is allowed."""
+        for role in ("server", *ROLES):
+            folder = tmp_path / role
+            folder.mkdir()
+            own = World(folder)
+            for name in sorted(
+                MAY[role], key=lambda name: ("DELETE" in name, "PATCH" in name, name)
+            ):
+                method, route = name.split(" ", 1)
+                answer = own.asked(role, method, route)
+                assert answer.status_code not in (401, 403, 404, 405), (role, name, answer.text)
+                assert answer.status_code < 500
+            own.log.store.close()
+
+    def test_a_reporter_of_one_agent_reports_of_no_other(self, world):
+        before = world.log.store.heads()
+        with Asker(world.app, world.tokens["reporter of Ana"]) as ask:
+            for agent in ("Ben", "agent-2", "Chi"):
+                place = f"/api/campaigns/{world.north}/rounds/1/outcomes/{agent}"
+                for answer in (
+                    ask.put(place, json={"successes": 1, "tests": 1}),
+                    ask.put(place, json={"successes": 1, "tests": 1}, headers={"If-Match": "*"}),
+                    ask.delete(place),
+                ):
+                    assert answer.status_code == 403, answer.text
+            assert world.log.store.heads() == before
+            own = f"/api/campaigns/{world.north}/rounds/1/outcomes/Ana"
+            assert ask.put(own, json={"successes": 1, "tests": 1}).status_code in (200, 201)
+
+    def test_a_reporter_reports_ten_times_the_planned_tests_at_most(self, world):
+        planned = service.plan_round(world.log, world.north, Request("Vera")).state
+        before = planned.number
+        place = f"/api/campaigns/{world.north}/rounds/{planned.next_round - 1}/outcomes"
+        any_ = {"If-Match": "*"}
+        with Asker(world.app, world.tokens["reporter"]) as ask:
+            for agent, most in (("Ana", 10), ("Chi", 120)):
+                for tests in (most + 1, 2**31 - 1):
+                    answer = ask.put(f"{place}/{agent}", json={"successes": tests, "tests": tests})
+                    assert answer.status_code == 422, answer.text
+                    (error,) = answer.json()["errors"]
+                    assert error["path"] == "tests"
+                    assert f"at most {most}" in error["message"]
+            assert world.log.state(world.north).number == before
+            assert ask.put(f"{place}/Ana", json={"successes": 10, "tests": 10}).status_code == 201
+            answer = ask.put(f"{place}/Ana", json={"successes": 0, "tests": 11}, headers=any_)
+            assert answer.status_code == 422
+        for role, tests in (("planner", 11), ("owner", 1000), ("server", 1_000_000)):
+            with Asker(world.app, world.tokens[role]) as ask:
+                body = {"successes": 0, "tests": tests}
+                assert ask.put(f"{place}/Ana", json=body, headers=any_).status_code == 200
+                answer = ask.put(f"{place}/Chi", json={"successes": 0, "tests": 1_000_001})
+                assert answer.status_code == 422
+                assert answer.json()["errors"][0]["path"] == "tests"
+        with Asker(world.app, world.tokens["reporter"]) as ask:  # the same again is no mistake
+            assert (
+                ask.put(f"{place}/Ana", json={"successes": 0, "tests": 1_000_000}).status_code
+                == 200
+            )
+
+    def test_who_wrote_it_is_the_link(self, world):
+        with Asker(world.app, world.tokens["planner"]) as ask:
+            ask.post(f"/api/campaigns/{world.north}/notes", json={"text": "rain"})
+        assert world.log.store.read(world.north)[-1].who.startswith("planner link")
+
+    def test_nothing_of_a_body_is_read_before_its_sender_is_known(self, world):
+        with Asker(world.app, None) as ask:
+            answer = ask.post("/api/campaigns", content=b"{" * 3_000_000)
+        assert answer.status_code == 401
+
+
+class TestLinks:
+    """Where a link leads, and how it ends."""
+
+    def test_a_revoked_link_is_shut_at_once(self, world):
+        token = world.issued("viewer")
+        place = f"/api/campaigns/{world.north}"
+        with Asker(world.app, token) as holder, Asker(world.app) as owner:
+            assert holder.get(place).status_code == 200
+            assert owner.delete(f"{place}/links/{token.split('_')[2]}").json()["revoked"]
+            assert holder.get(place).status_code == 401
+
+    def test_for_a_bad_token_no_campaign_is_read(self, tmp_path):
+        _, log = app_on(tmp_path / "x.db")
+        campaign = service.create(log, Request("Vera"), **NORTH).state.campaign
+        _, good = service.issue_link(log, campaign, Request("Vera"), role="viewer", name="Eva")
+        log.store.close()
+        with Watched(tmp_path / "x.db") as store:
+            app = create_app(Log(store), None)
+            app.state.slowing.FIRST = 0.0
+            place = f"/api/campaigns/{campaign}"
+            with Asker(app, good[:-1] + ("A" if good[-1] != "A" else "B")) as guesser:
+                assert guesser.get(place).status_code == 401
+                assert (
+                    guesser.get(f"/enter/{guesser.headers['authorization'][7:]}").status_code == 404
+                )
+            assert store.counted == 0
+            with Asker(app, good) as holder:
+                assert holder.get(place).status_code == 200
+
+    def test_no_answer_has_a_hash_or_a_token_of_a_link(self, world):
+        with Asker(world.app) as ask:
+            page = ask.get(f"/api/campaigns/{world.north}/links").text
+        for token in filter(None, world.tokens.values()):
+            assert token not in page
+            assert service.token_hash(token) not in page
+
+    @pytest.mark.parametrize("kept", ["é" * 64, "", "\u0000" * 64])
+    def test_a_hash_that_is_none_opens_nothing(self, tmp_path, kept):
+        app, log = app_on(tmp_path / "x.db")
+        assert Gate(log, kept).caller(OWNER) is None
+        me = Request("Vera")
+        state = service.create(log, me, **NORTH).state
+        done, token = service.issue_link(log, state.campaign, me, role="owner", name="Eva")
+        assert app.state.gate.caller(token).who == "Eva"
+        ((link, known),) = done.state.links.items()
+        done.state.links[link] = replace(known, token_hash=kept)  # as of a file from elsewhere
+        assert app.state.gate.caller(token) is None
+        log.store.close()
+
+
+KINDS = {
+    f"PATCH {ONE}": ["renamed", "policy changed", "season changed"],
+    f"POST {ONE}/agents": ["agents added"],
+    f"PATCH {ONE}/agents/{{agent}}": ["renamed", "retired", "returned", "agent revised"],
+    f"POST {ONE}/arms": ["arms added"],
+    f"PATCH {ONE}/arms/{{arm}}": ["renamed", "retired", "returned"],
+    f"POST {ONE}/rounds": ["round planned"],
+    f"POST {ONE}/rounds/{{round}}/close": ["round closed"],
+    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}": ["overridden"],
+    f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}": ["reported", "corrected"],
+    f"DELETE {ONE}/rounds/{{round}}/outcomes/{{agent}}": ["withdrawn"],
+    f"POST {ONE}/notes": ["note"],
+    f"POST {ONE}/links": ["link issued"],
+    f"DELETE {ONE}/links/{{link}}": ["link revoked"],
+}
+
+
+def test_who_may_ask_for_an_event_is_who_may_have_written_it():
+    for route, kinds in KINDS.items():
+        method, path = route.split()
+        for kind in kinds:
+            assert API[method, path] == WRITERS[kind] | {"server"}
+    assert {kind for kinds in KINDS.values() for kind in kinds} == set(WRITERS) - {"created"}
+
+
+class TestOwner:
+    """The token of the server's owner."""
+
+    def test_it_is_made_once_and_kept_as_a_hash(self, tmp_path):
+        _, log = app_on(tmp_path / "x.db")
+        stated, token = owner_of(log.store, None)
+        assert stated is None  # the gate looks into the store, where it may be replaced
+        assert log.store.setting("owner") == service.token_hash(token)
+        assert len(token) >= len("hb_owner_") + 43  # 256 bits in letters of six
+        assert owner_of(log.store, None) == (None, None)
+        log.store.close()
+        assert token.encode() not in (tmp_path / "x.db").read_bytes()
+
+    def test_one_that_is_set_stands_in_its_place(self, tmp_path):
+        _, log = app_on(tmp_path / "x.db")
+        assert owner_of(log.store, OWNER) == (service.token_hash(OWNER), None)
+        with pytest.raises(InvalidInput, match="at least 32"):
+            owner_of(log.store, "short")
+        log.store.close()
+
+    def test_another_in_its_place_counts_at_once(self, database, called, monkeypatch):
+        monkeypatch.setenv("HETEROBANDITS_DATABASE", database)
+        with Store(database) as store:
+            _, old = owner_of(store, None)
+            app = create_app(Log(store), None)
+            with Asker(app, old) as asker, Visitor(app, old) as visitor:
+                assert asker.get("/api/campaigns").status_code == 200
+                assert visitor.get("/new").status_code == 200
+                code, out, err = called("db", "new-owner")
+                assert code == 0
+                assert asker.get("/api/campaigns").status_code == 401
+                assert visitor.get("/new").status_code == 401
+            (new,) = set(re.findall(r"hb_owner_[\w-]{43}", out))
+            assert "shown this once" in out
+            assert "HETEROBANDITS_OWNER_TOKEN" in err
+            with Asker(app, new) as asker:
+                assert asker.get("/api/campaigns").status_code == 200
+            assert store.setting("owner") == service.token_hash(new)
+            with Asker(create_app(Log(store), service.token_hash(OWNER)), new) as asker:
+                assert asker.get("/api/campaigns").status_code == 401  # one that was stated wins
+
+    def test_it_writes_nothing_once_it_was_replaced_while_it_waited(self, database):
+        with Store(database) as store:
+            log = Log(store)
+            _, old = owner_of(store, None)
+            app = create_app(log, None)
+            with Asker(app, old) as asker:
+                north = f"/api/campaigns/{asker.post('/api/campaigns', json=NORTH).json()['id']}"
+                export = asker.get(f"{north}/export").text
+            first = from_line(export.splitlines()[0])
+            elsewhere = sealed(
+                [Draft(first.kind, first.body)],
+                "c0ffee000001",
+                after=0,
+                previous=NOTHING,
+                time=first.time,
+                who="Zoë",
+            )
+            heads = store.heads()
+            quick, writing = app.state.places.quick, app.state.places.writing
+            written = [
+                ("/api/campaigns", {"json": NORTH}),
+                ("/api/campaigns/import", {"content": line(*elsewhere)}),
+                (f"{north}/notes", {"json": {"text": "x"}}),
+            ]
+
+            async def asked():
+                inside = httpx.ASGITransport(app)
+                headers = {"Authorization": f"Bearer {old}"}
+                given = {"transport": inside, "base_url": "http://127.0.0.1", "headers": headers}
+                async with (
+                    httpx.AsyncClient(**given) as client,
+                    asyncio.TaskGroup() as group,
+                    AsyncExitStack() as held,
+                ):
+                    for number in range(QUICK):
+                        await held.enter_async_context(quick.turn(somebody(number)))
+                    asking = [group.create_task(client.post(p, **m)) for p, m in written]
+                    while quick.waiting + writing.waiting < len(written):
+                        await asyncio.sleep(0.001)
+                    renew_owner(store)
+                return [one.result().status_code for one in asking]
+
+            assert asyncio.run(asked()) == [401] * 3
+            assert store.heads() == heads
+
+    def test_it_writes_nothing_once_it_was_replaced_while_its_body_came(self, tmp_path):
+        with Store(tmp_path / "x.db") as store:
+            _, old = owner_of(store, None)
+
+            answers = []
+
+            async def receive():
+                renew_owner(store)
+                return {"type": "http.request", "body": json.dumps(NORTH).encode()}
+
+            async def send(message):
+                answers.append(message.get("status"))
+
+            headers = {"Authorization": f"Bearer {old}", "Content-Type": "application/json"}
+            request = {
+                "type": "http", "method": "POST", "path": "/api/campaigns", "query_string": b"", "scheme": "http",
+                "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+            }  # fmt: skip
+            asyncio.run(create_app(Log(store), None)(request, receive, send))
+            assert answers[0] == 401
+            assert store.heads() == []
+
+
+class TestSlowing:
+    """Bad tokens are slowed down, by where they come from."""
+
+    def test_it_grows_up_to_a_bound_and_others_do_not_wait(self):
+        slowing = Slowing()
+        waits = [slowing.seconds("10.0.0.1") for _ in range(12)]
+        assert waits[:4] == [0.05, 0.1, 0.2, 0.4]
+        assert max(waits) == waits[-1] == 5.0
+        assert slowing.seconds("10.0.0.2") == 0.05
+
+    def test_memory_is_bounded(self):
+        slowing = Slowing()
+        for number in range(slowing.MOST + 500):
+            slowing.seconds(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
+        assert len(slowing) == slowing.MOST
+
+    def test_it_begins_anew_after_a_quiet_while(self, monkeypatch):
+        slowing = Slowing()
+        moments = iter([0.0, 1.0, 2.0, 2.0 + slowing.QUIET + 1])
+        monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+        assert [slowing.seconds("::1") for _ in range(4)] == [0.05, 0.1, 0.2, 0.05]
+
+    def test_a_household_of_version_6_is_one(self):
+        assert network("2001:db8::1") == network("2001:db8::ffff:1") == "2001:db8::/64"
+        assert network("2001:db8:0:1::1") != network("2001:db8::1")
+        assert network("fe80::1%eth0") == "fe80::/64"
+        assert network("::ffff:10.0.0.1") == network("10.0.0.1") != network("::ffff:10.0.0.2")
+        assert network(None) == network("no address") == "unknown"
+
+    def test_on_a_real_server_good_tokens_are_not_slowed(self, tmp_path):
+        with served(tmp_path / "x.db") as server:
+
+            def asked(token):
+                began = time.monotonic()
+                headers = {"Authorization": f"Bearer {token}"}
+                answer = httpx.get(f"{server.url}/api/campaigns", headers=headers, timeout=30)
+                return answer.status_code, time.monotonic() - began
+
+            bad = [asked(new_token()) for _ in range(5)]
+            assert {status for status, _ in bad} == {401}
+            for (_, seconds), least in zip(bad, (0.05, 0.1, 0.2, 0.4, 0.8), strict=True):
+                assert seconds >= least
+            with ThreadPoolExecutor(1) as pool:  # while a bad one waits 1.6 s
+                waiting = pool.submit(asked, new_token())
+                time.sleep(0.2)
+                status, seconds = asked(OWNER)
+                assert status == 200
+                assert not waiting.done()
+                assert seconds < 1.4
+                assert waiting.result()[1] >= 1.6

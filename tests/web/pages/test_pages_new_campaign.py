@@ -1,0 +1,417 @@
+"""Making a campaign in the browser: what is wrong stands beside its field, nothing typed is lost, nothing is made by halves."""
+
+import json
+import re
+import time
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.files.templates import example, examples
+from heterobandits.campaigns.storage.repository import Request
+from heterobandits.policies.policy import CATALOGUE
+from markup import Page
+from serving import NORTH, OWNER, Visitor, app_on
+
+FIELDS = ("name", "agents", "arms", "season", "policy", "delta", "seed")
+PARK = {"name": "Park", "agents": "Ana\t0.9\nBen\t0.6", "arms": "river\nhill\ngate", "season": "12", "seed": "3"}  # fmt: skip
+HOSTILE = "<b>x</b> {{ 7*7 }} & \"two\" 'one' --> </textarea></script>"
+NOT_THERE = "a sensitivity is a probability in (0, 1]"
+
+
+class Shown(HTMLParser):
+    """A form as a browser would fill it, and what is said beside its fields."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.fields, self.marked, self.said = {}, [], {}
+        self._textarea = self._select = self._beside = None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if given.get("aria-invalid"):
+            self.marked.append(given["name"])
+        if tag == "input":
+            self.fields[given["name"]] = given.get("value", "")
+        elif tag == "textarea":
+            self._textarea, self.fields[given["name"]] = given["name"], ""
+        elif tag == "select":
+            self._select = given["name"]
+        elif tag == "option" and ("selected" in given or self._select not in self.fields):
+            self.fields[self._select] = given["value"]
+        elif tag == "div" and given.get("id", "").startswith("told-"):
+            self._beside = given["id"].removeprefix("told-")
+        if tag in ("li", "p") and self._beside:
+            self.said.setdefault(self._beside, []).append("")
+
+    def handle_endtag(self, tag):
+        if tag == "textarea":
+            # browsers leave out the line end that follows the tag
+            self.fields[self._textarea] = self.fields[self._textarea].removeprefix("\n")
+            self._textarea = None
+        if tag == "div":
+            self._beside = None
+
+    def handle_data(self, data):
+        if self._textarea:
+            self.fields[self._textarea] += data
+        elif self._beside and data.strip():
+            self.said[self._beside][-1] += data
+
+
+@pytest.fixture
+def world(tmp_path):
+    app, log = app_on(tmp_path / "campaigns.db")
+    yield app, log
+    log.store.close()
+
+
+@pytest.fixture
+def log(world):
+    return world[1]
+
+
+@pytest.fixture
+def owner(world):
+    with Visitor(world[0], OWNER) as visitor:
+        yield visitor
+
+
+def refused(answer, log):
+    """The form shown again; nothing was made."""
+    assert answer.status_code == 422
+    assert log.store.heads() == []
+    Page(answer.text)
+    return Shown(answer.text)
+
+
+def made(answer, log):
+    """The campaign that a form has made, the only one."""
+    assert answer.status_code == 303, Shown(answer.text).said
+    (head,) = log.store.heads()
+    assert answer.headers["location"] == f"/campaigns/{head.campaign}"
+    return log.state(head.campaign)
+
+
+class TestTheForm:
+    """Empty, or filled from a template."""
+
+    def test_it_is_empty_and_offers_templates_and_policies(self, owner):
+        answer = owner.get("/new")
+        page, shown = Page(answer.text), Shown(answer.text)
+        assert {shown.fields[name] for name in FIELDS} == {"", "0"}
+        assert (shown.fields["low"], shown.fields["high"]) == ("0.05", "0.5")
+        assert [f"/new?template={name}" in page.references for name in ("rangers", "tests", "hotels")] == [True] * 3  # fmt: skip
+        options = re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)', answer.text)
+        assert options[0] == ("", "Recommended: Season, or Posterior-Sorted if the season has no end")  # fmt: skip
+        plannable = {name for name, entry in CATALOGUE.items() if not entry.simulated_only}
+        assert {name for name, _ in options[1:]} == plannable
+        assert ("kl-ucb", "KL-UCB") in options
+        assert "oracle" not in plannable
+
+    @pytest.mark.parametrize("name", sorted(examples()))
+    def test_a_template_makes_the_campaign_that_it_is(self, owner, log, name):
+        answer = owner.get(f"/new?template={name}")
+        Page(answer.text)
+        assert "The numbers are made up." in answer.text
+        shown = Shown(answer.text)
+        state = made(owner.submit("/new", **shown.fields | {"name": "Mine"}), log)
+        told = example(name)
+        other = log.state(service.create(log, Request("x"), name="x", **told).state.campaign)
+        assert state.agent_names == other.agent_names
+        assert [row.reports for row in state.rows] == [row.reports for row in other.rows]
+        assert list(state.arm_names) == told["arms"]
+        assert (state.season, state.policy) == (told.get("season"), other.policy)
+
+    def test_a_template_that_is_not_there_is_named(self, owner):
+        answer = owner.get("/new?template=ragners")
+        assert answer.status_code == 422
+        assert "did you mean &#39;rangers&#39;?" in answer.text
+
+    def test_a_page_is_small(self, owner):
+        assert len(owner.get("/new?template=tests").content) < 20_000
+
+
+class TestMaking:
+    """What the fields say is what is made."""
+
+    def test_all_fields(self, owner, log):
+        more = {"policy": "kl-ucb", "delta": "0,1", "seed": "7"}
+        state = made(owner.submit("/new", **PARK | more), log)
+        assert (state.name, state.season, state.seed) == ("Park", 12, 7)
+        assert list(state.agent_names) == ["Ana", "Ben"]
+        assert [row.reports.sensitivity for row in state.rows] == [0.9, 0.6]
+        assert list(state.arm_names) == ["river", "hill", "gate"]
+        assert (state.policy.name, state.policy.delta) == ("kl-ucb", 0.1)
+
+    def test_the_policy_follows_the_season_unless_it_is_chosen(self, owner, log):
+        state = made(owner.submit("/new", **PARK | {"season": " "}), log)
+        assert (state.season, state.policy.name) == (None, "posterior-sorted")
+        done = owner.submit("/new", **PARK | {"name": "Other"})
+        assert log.state(done.headers["location"].rpartition("/")[2]).policy.name == "season"
+
+    @pytest.mark.parametrize(
+        ("agents", "sensitivities"),
+        [
+            ("Ana\t0,9\r\nBen\t0,75", [0.9, 0.75]),
+            ("Ana;0,9\nBen;0,75\n", [0.9, 0.75]),
+            ("Ana,0.9\nBen,.75", [0.9, 0.75]),
+            ("\n\nName;Sensitivity;Tests\nAna;0,9;\n\nBen;0,75;1\n", [0.9, 0.75]),
+            ("tests,name,calibration\n1,Ana,17/20\n1,Ben,9 of 10", [18 / 22, 10 / 12]),
+        ],
+    )
+    def test_however_the_agents_were_copied(self, owner, log, agents, sensitivities):
+        state = made(owner.submit("/new", **PARK | {"agents": agents}), log)
+        assert list(state.agent_names) == ["Ana", "Ben"]
+        found = [row.reports.sensitivity for row in state.rows]
+        assert found == pytest.approx(sensitivities)
+
+    def test_a_form_sent_twice_makes_one_campaign(self, owner, log):
+        fields = PARK | {"key": "0123456789abcdef"}
+        first, second = (owner.submit("/new", **fields) for _ in range(2))
+        state = made(first, log)
+        assert second.status_code == 303
+        assert second.headers["location"] == first.headers["location"]
+        assert state.number == 1
+
+    def test_a_name_that_is_taken_is_refused_even_if_it_only_looks_like_it(self, owner, log):
+        service.create(log, Request("Vera"), **NORTH)
+        before = log.store.heads()
+        answer = owner.submit("/new", **PARK | {"name": "North \u200b park "})
+        assert answer.status_code == 422
+        (said,) = Shown(answer.text).said["name"]
+        assert said == f"there is a campaign 'North park' ({before[0].campaign}) already: choose another name"  # fmt: skip
+        assert log.store.heads() == before
+
+
+class TestMistakes:
+    """Each beside its field, all at once, with all that was typed."""
+
+    @pytest.mark.parametrize(
+        ("field", "typed", "said"),
+        [
+            ("name", "", "name is '': a name is a text that is not blank"),
+            ("name", "agent-1", "name is 'agent-1': names like agent-1 and arm-1 are ids"),
+            ("agents", "", "agents is empty: at least one agent"),
+            ("agents", "name,sensitivity", "the text has no lines after the first: at least one"),
+            ("agents", "\nAna\t0.9\n\nBen\t1.2", f"line 4: sensitivity is 1.2: {NOT_THERE}"),
+            ("agents", "Ana\t0.9\nBen\t", "line 2: sensitivity is missing: a probability in (0, 1]"),
+            ("agents", "Ana\t0.9\n\t0.8", "line 2: name is blank: every agent has a name"),
+            ("agents", "name\tsensitivty\nAna\t0.9", "line 1: unknown column 'sensitivty': did you mean 'sensitivity'?; the first line names the columns"),
+            ("agents", "Ana\t0.9\t1\t0.1", "line 1 has 4 cells: name, sensitivity, tests, unless the first line names the columns"),
+            ("agents", '"Ana\t0.9', "line 1: this is no CSV: unexpected end of data"),
+            ("arms", " \n", "arms is empty: at least one arm"),
+            ("arms", "river\n\nriver\nhill", "line 3: name is 'river': that name is taken"),
+            ("arms", "river", "there are 2 agents and 1 arms: each agent needs an arm of its own, so at most as many agents as arms"),
+            ("season", "0", "season is 0: a whole number from 1 to 2,147,483,647"),
+            ("season", "long", "season is 'long': a whole number from 1 to 2,147,483,647"),
+            ("season", "2.5", "season is 2.5: a whole number from 1 to 2,147,483,647"),
+            ("policy", "luck", "unknown policy 'luck': "),
+            ("policy", "oracle", "oracle knows the true means: it can be simulated, not planned with"),
+            ("delta", "2", "delta is 2: a probability strictly between 0 and 1"),
+            ("seed", "-1", "seed is -1: a whole number from 0 to "),
+        ],
+    )  # fmt: skip
+    def test_one_field(self, owner, log, field, typed, said):
+        fields = PARK | {"policy": "cucb", "delta": "0.2"} | {field: typed}
+        shown = refused(owner.submit("/new", **fields), log)
+        (message,) = shown.said[field]
+        assert message.startswith(said) if said.endswith(" ") else message == said
+        assert shown.marked == [field]
+        assert all(said[0][0].isdigit() for name, said in shown.said.items() if name != field)
+        del fields["policy"]  # what is no policy cannot be chosen
+        assert {name: shown.fields[name] for name in fields} == fields
+
+    def test_a_policy_of_the_season_needs_one(self, owner, log):
+        shown = refused(owner.submit("/new", **PARK | {"season": "", "policy": "season"}), log)
+        assert shown.said["policy"] == ["season goes by the length of the season: say how many rounds it has"]  # fmt: skip
+        assert shown.fields["policy"] == "season"
+
+    def test_all_at_once_and_all_lines(self, owner, log):
+        agents = "Ana;0,9\n\nBen;1,2\nCy;x\nAna;0,5"
+        fields = {"name": " ", "agents": agents, "arms": "a\na\nagent-1", "season": "-1", "delta": "x", "seed": "y", "policy": "z"}  # fmt: skip
+        shown = refused(owner.submit("/new", **fields), log)
+        assert shown.marked == list(FIELDS)
+        assert shown.said["agents"] == [
+            f"line 3: sensitivity is 1.2: {NOT_THERE}",
+            f"line 4: sensitivity is 'x': {NOT_THERE}",
+            "line 5: name is 'Ana': that name is taken",
+        ]
+        assert [line.partition(":")[0] for line in shown.said["arms"]] == ["line 2", "line 3"]
+        assert [len(shown.said[name]) for name in FIELDS] == [1, 3, 2, 1, 1, 1, 1]
+
+    def test_blank_lines_before_a_table_stay_there(self, owner, log):
+        fields = PARK | {"agents": "\n\n\tx\nAna\t2\n\n", "arms": "\n a\n"}
+        shown = refused(owner.submit("/new", **fields), log)
+        assert (shown.fields["agents"], shown.fields["arms"]) == (fields["agents"], fields["arms"])
+        assert shown.said["agents"][0] == "line 3: name is blank: every agent has a name"
+
+    def test_hostile_names_are_text(self, owner, log):
+        fields = dict.fromkeys(FIELDS, HOSTILE) | {"arms": f"{HOSTILE}\n{HOSTILE}"}
+        answer = owner.submit("/new", **fields)
+        shown = refused(answer, log)
+        for name in ("name", "agents", "arms", "season", "delta", "seed"):
+            assert shown.fields[name] == fields[name]
+        assert "<b>" not in answer.text
+        assert "</textarea></script>" not in answer.text
+        plain = HOSTILE.replace('"', "`")  # in a table a cell with quotes is read as such
+        state = made(owner.submit("/new", **PARK | {"name": HOSTILE, "arms": f"{plain}\nb"}), log)
+        assert (state.name, state.arm_names[0]) == (HOSTILE, plain)
+
+    def test_of_very_many_wrong_lines_some_are_shown(self, owner, log):
+        agents = "\n".join(f"agent number {i}\t7" for i in range(1, 1001))
+        shown = refused(owner.submit("/new", **PARK | {"agents": agents}), log)
+        assert shown.said["agents"][0].startswith("line 1: ")
+        assert shown.said["agents"][19:] == [f"line 20: sensitivity is 7: {NOT_THERE}", "and 80 more, at least"]  # fmt: skip
+
+    def test_what_cannot_be_read_as_text_is_refused(self, owner, log):
+        answer = owner.post("/new", content=b"name=%ff", headers={"Origin": "http://127.0.0.1"})
+        assert answer.status_code == 400
+        assert log.store.heads() == []
+
+
+class TestSize:
+    """Large tables take no time, and too large ones are refused."""
+
+    def test_ten_thousand_lines(self, owner, log):
+        arms = "\n".join(f"arm number {i}" for i in range(10_000))
+        owner.submit("/new/check", **PARK)
+        for path in ("/new/check", "/new"):
+            begin = time.process_time()
+            answer = owner.submit(path, **PARK | {"arms": arms})
+            assert time.process_time() - begin < 10.0  # of every pair of lines it would be minutes
+            assert answer.status_code in (200, 303)
+        (head,) = log.store.heads()
+        assert log.state(head.campaign).arm_names[-1] == "arm number 9999"
+
+    @pytest.mark.parametrize("path", ["/new", "/new/check", "/new/try"])
+    def test_over_a_megabyte(self, owner, log, path):
+        answer = owner.submit(path, **PARK | {"agents": "Ana\t0.9\n" * 120_000})
+        assert answer.status_code == 413
+        assert "the body has over 1,000,000 bytes: at most that many" in answer.text
+        assert log.store.heads() == []
+
+    def test_more_pairs_than_there_may_be(self, owner, log):
+        agents, arms = ("\n".join(f"{what}{i}\t0.5" for i in range(1100)) for what in "ab")
+        shown = refused(owner.submit("/new", **PARK | {"agents": agents, "arms": arms}), log)
+        assert shown.said["arms"] == ["there would be 1,100 agents and 1,100 arms: at most 1,000,000 pairs of them"]  # fmt: skip
+
+
+class TestLiveCheck:
+    """Says the same as the form, and writes nothing."""
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"name": ""},
+            {"name": "", "agents": "Ana;0,9\n\nBen;1,2\nBen;x", "arms": "a\na", "season": "x"},
+            {"policy": "season", "season": "", "delta": "0", "seed": "z"},
+            {"arms": HOSTILE},
+        ],
+    )
+    def test_the_same_as_the_form(self, owner, log, changes):
+        fields = PARK | changes
+        answer = owner.submit("/new/check", **fields)
+        assert answer.headers["content-type"] == "application/json"
+        shown = refused(owner.submit("/new", **fields), log)
+        for name in FIELDS:
+            told = answer.json()[name]
+            said = told["errors"] or ([told["said"]] if told["said"] else [])
+            assert said == shown.said.get(name, [])
+
+    def test_what_is_right_is_counted_and_nothing_is_made(self, owner, log):
+        told = owner.submit("/new/check", **PARK).json()
+        assert told["agents"] == {"errors": [], "said": "2 agents: Ana to Ben", "count": 2}
+        assert told["arms"] == {"errors": [], "said": "3 arms: river to gate", "count": 3}
+        assert not any(one["errors"] for one in told.values())
+        assert log.store.heads() == []
+
+    def test_guesses_are_checked_once_there_is_something_to_try(self, owner):
+        told = owner.submit("/new/check", **PARK | {"low": "0,6", "high": "0.5"}).json()
+        assert told["low"]["errors"] == ["low is 0.6 and high 0.5: the lowest mean comes first"]
+        assert told["high"]["errors"] == []
+        assert "low" not in owner.submit("/new/check", **PARK | {"arms": "", "low": "2"}).json()
+
+    def test_a_name_that_is_taken(self, owner, log):
+        service.create(log, Request("Vera"), **NORTH)
+        told = owner.submit("/new/check", **PARK | {"name": "North park"}).json()
+        assert "choose another name" in told["name"]["errors"][0]
+
+
+class TestTrying:
+    """The campaign on guessed means, before there is one."""
+
+    def test_without_javascript_it_is_a_page_with_all_that_was_typed(self, owner, log):
+        fields = PARK | {"name": "", "low": "0,1", "high": "0.6", "sensitivity": "0,7"}
+        answer = owner.submit("/new/try", **fields)
+        assert answer.status_code == 200
+        shown = Shown(answer.text)
+        assert {name: shown.fields[name] for name in fields} == fields
+        text = Page(answer.text).text
+        assert "In the next 12 rounds the team is expected to make" in text
+        assert re.search(r"[Oo]ne more agent with sensitivity 0.7 would", text)
+        assert "whose means are drawn evenly between 0.1 and 0.6" in text
+        assert log.store.heads() == []
+
+    def test_bit_by_bit_it_is_the_same(self, owner, log):
+        fields = PARK | {"low": "0.1", "high": "0.6", "sensitivity": "0.7"}
+        page = Page(owner.submit("/new/try", **fields).text).text
+        answer = owner.submit("/new/try?stream=1", **fields)
+        lines = [json.loads(line) for line in answer.text.splitlines()]
+        assert lines[0] == {"share": 0.0}
+        assert Page(lines[-1]["html"]).text in page
+        assert log.store.heads() == []
+
+    def test_of_a_season_without_an_end_thirty_rounds_are_tried(self, owner):
+        text = Page(owner.submit("/new/try", **PARK | {"season": ""}).text).text
+        assert "In the next 30 rounds" in text
+        assert "drawn evenly between 0.05 and 0.5" in text
+
+    def test_one_more_agent_is_like_the_middle_of_the_team_unless_it_is_said(self, owner):
+        text = Page(owner.submit("/new/try", **PARK | {"sensitivity": " "}).text).text
+        assert re.search(r"[Oo]ne more agent with sensitivity 0.75 would", text)
+
+    @pytest.mark.parametrize("stream", ["", "?stream=1"])
+    def test_what_is_wrong_stands_beside_its_field(self, owner, log, stream):
+        wrong = {"low": "-1", "high": "x", "sensitivity": "1.5"}
+        shown = refused(owner.submit(f"/new/try{stream}", **PARK | wrong), log)
+        assert shown.marked == ["low", "high", "sensitivity"]
+        assert shown.said["low"] == ["low is -1: a mean is a probability in [0, 1]"]
+        assert shown.said["high"] == ["high is 'x': a mean is a probability in [0, 1]"]
+        assert shown.said["sensitivity"] == [f"sensitivity is 1.5: {NOT_THERE}"]
+        assert {name: shown.fields[name] for name in wrong} == wrong
+        shown = refused(owner.submit(f"/new/try{stream}", **PARK | {"agents": "Ana\t2"}), log)
+        assert shown.said["agents"] == [f"line 1: sensitivity is 2: {NOT_THERE}"]
+
+
+class TestWho:
+    """Only the server's owner, and only from a page of the server."""
+
+    @pytest.mark.parametrize("role", ["owner", "planner", "reporter", "viewer"])
+    def test_no_link_of_a_campaign_makes_another(self, world, role):
+        app, log = world
+        app.state.slowing.FIRST = 0.0
+        campaign = service.create(log, Request("Vera"), **NORTH).state.campaign
+        _, token = service.issue_link(log, campaign, Request("Vera"), role=role, name="Mal")
+        with Visitor(app, token) as visitor:
+            answers = [visitor.get("/new")]
+            answers += [visitor.submit(path, **PARK) for path in ("/new", "/new/check", "/new/try")]
+            assert {answer.status_code for answer in answers} == {401}
+            visitor.cookies.set("hb_owner", token)
+            assert visitor.submit("/new", **PARK).status_code == 403
+        assert len(log.store.heads()) == 1
+
+    def test_no_other_site_does(self, owner, log):
+        for path in ("/new", "/new/check", "/new/try"):
+            answer = owner.post(path, data=PARK, headers={"Origin": "http://elsewhere.example"})
+            assert answer.status_code == 403
+        assert log.store.heads() == []
+
+
+def test_texts_are_escaped_once(owner):
+    answer = owner.get("/new?template=tests")
+    assert "&amp;#" not in answer.text
+    assert '"tests" is how many' in unescape(answer.text)

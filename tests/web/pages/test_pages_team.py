@@ -1,0 +1,958 @@
+"""The page of the team, its settings and links, and cards with QR codes."""
+
+import re
+import time
+from contextlib import ExitStack
+from html.parser import HTMLParser
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+import zxingcpp
+
+from heterobandits.campaigns import service
+from heterobandits.campaigns.state import ROLES
+from heterobandits.campaigns.storage.repository import Request
+from heterobandits.web.pages.qr import qr, stays_here
+from heterobandits.web.pages.team import ROLES_IN_WORDS
+from serving import NORTH, OWNER, Asker, app_on
+
+VERA = Request("Vera")
+ORIGIN = {"Origin": "http://127.0.0.1", "Content-Type": "application/x-www-form-urlencoded"}
+TOKEN = re.compile(r"hb_[0-9a-f]{12}_[0-9a-f]{12}_[\w-]{43}")
+ADDRESS = re.compile(r"http://127\.0\.0\.1/enter/" + TOKEN.pattern)
+VOID = frozenset({"meta", "br", "img", "hr", "input", "link"})
+
+
+class Seen(HTMLParser):
+    """A page as a browser has it: texts by id, what fields show, what is open, and who describes what."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.source = text
+        self.stack, self.tags = [], []
+        self.texts, self.values, self.attributes = {}, {}, {}
+        self.opened, self.checked, self.labelled = set(), set(), set()
+        self.select = None
+        self.feed(text)
+        self.close()
+        assert self.stack == []
+
+    def handle_starttag(self, tag, attributes):
+        known = dict(attributes)
+        key = known.get("id")
+        self.tags.append((tag, known))
+        if tag not in VOID and not self.source_closes_itself():
+            self.stack.append((tag, key))
+        if key is not None:
+            assert key not in self.texts, f"two elements have the id {key}"
+            self.texts[key] = ""
+            self.attributes[key] = known
+        if tag == "input" and key is not None:
+            self.values[key] = known.get("value", "")
+        if tag == "select":
+            self.select = key
+        if tag == "option" and ("selected" in known or self.select not in self.values):
+            self.values[self.select] = known["value"]
+        if tag == "details" and "open" in known:
+            self.opened.add(key)
+        if tag == "input" and "checked" in known:
+            self.checked.add((known["name"], known["value"]))
+        if tag == "label" and "for" in known:
+            self.labelled.add(known["for"])
+
+    def source_closes_itself(self):
+        return self.get_starttag_text().endswith("/>")
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop()[0] == tag
+
+    def handle_data(self, data):
+        for tag, key in self.stack:
+            if key is not None:
+                self.texts[key] += data
+                if tag == "textarea":
+                    self.values[key] = self.texts[key]
+
+    def text(self, key):
+        return " ".join(self.texts[key].split())
+
+    def beside(self, form, field):
+        """What is said to be wrong beside a field that points to it."""
+        described = self.attributes[f"{form}-{field}"]
+        assert described["aria-invalid"] == "true"
+        assert f"wrong-{field}" in described["aria-describedby"].split()
+        return self.text(f"wrong-{field}")
+
+
+class Site:
+    """The pages of one campaign, in a browser that holds a link."""
+
+    def __init__(self, path, **given):
+        self.app, self.log = app_on(path)
+        self.id = service.create(self.log, VERA, **(NORTH | given)).state.campaign
+        self.home = f"/campaigns/{self.id}"
+        self.ask = Asker(self.app, None)
+        self.ask.cookies.set("hb_owner", OWNER)
+        self.keys = 0
+
+    @property
+    def state(self):
+        return self.log.state(self.id)
+
+    def get(self, part="/team", status=200):
+        answer = self.ask.get(self.home + part)
+        assert answer.status_code == status, answer.text
+        return Seen(answer.text)
+
+    def post(self, part, key=None, **fields):
+        """The answer to a form; with a key of its own unless one is given."""
+        self.keys += 1
+        body = urlencode({"key": key or f"key{self.keys}", **fields}, doseq=True)
+        return self.ask.post(self.home + part, content=body, headers=ORIGIN)
+
+    def done(self, part, **fields):
+        """What a form did, seen on the page it leads to."""
+        answer = self.post(part, **fields)
+        assert answer.status_code == 303, answer.text
+        return Seen(self.ask.get(answer.headers["location"]).text)
+
+    def refused(self, part, **fields):
+        """The form again, after nothing was changed."""
+        before = self.state.number
+        answer = self.post(part, **fields)
+        assert answer.status_code == 422, answer.text
+        assert self.state.number == before
+        seen = Seen(answer.text)
+        assert any(tag == "div" and known.get("role") == "alert" for tag, known in seen.tags)
+        return seen
+
+    def shown(self, part, **fields):
+        """A page that answers a form at once."""
+        answer = self.post(part, **fields)
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["cache-control"] == "no-store"
+        return Seen(answer.text)
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Makes a campaign with its pages, and closes it in the end."""
+    with ExitStack() as end:
+
+        def made(**given):
+            site = Site(tmp_path / "x.db", **given)
+            end.callback(site.log.store.close)
+            end.callback(site.ask.close)
+            return site
+
+        yield made
+
+
+@pytest.fixture
+def site(make):
+    return make()
+
+
+def raster(svg, size=4):
+    """An SVG of horizontal strokes on white, drawn: only the commands M, m, h, v and z are understood."""
+    parts = re.fullmatch(
+        r'<svg viewBox="0 0 (\d+) \1"><path fill="#fff" d="M0 0h\1v\1h-\1z"/>'
+        r'<path stroke="#000" d="([Mmh\d. -]+)"/></svg>',
+        svg,
+    )
+    width = int(parts[1])
+    picture = np.full((width, width), 255, np.uint8)
+    x = y = 0.0
+    for command, numbers in re.findall(r"([Mmh])([-\d. ]+)", parts[2]):
+        values = [float(n) for n in numbers.split()]
+        if command == "h":
+            picture[int(y), int(x) : int(x + values[0])] = 0
+            x += values[0]
+        else:
+            x, y = values if command == "M" else (x + values[0], y + values[1])
+    return np.kron(picture, np.ones((size, size), np.uint8))
+
+
+def read(svg):
+    """What a reader of its own makes of a QR code."""
+    (found,) = zxingcpp.read_barcodes(raster(svg))
+    assert found.format == zxingcpp.BarcodeFormat.QRCode
+    return found.text
+
+
+def codes(seen):
+    return re.findall(r"<svg.*?</svg>", seen.source)
+
+
+class TestCodes:
+    @pytest.mark.parametrize("text", ["a", "https://park.example.org/enter/hb_" + "aZ-_9" * 20])
+    def test_it_is_read_as_it_was_written(self, text):
+        assert read(qr(text)) == text
+
+    def test_it_has_a_quiet_zone_and_no_style(self):
+        made = qr("https://park.example.org/enter/hb_" + "aZ-_9" * 12)
+        picture = raster(made, 1)
+        assert (picture[:4] == 255).all()
+        assert (picture[:, :4] == 255).all()
+        assert (picture[-4:] == 255).all()
+        assert (picture[:, -4:] == 255).all()
+        assert (picture[4:11, 4] == 0).all()  # and there the first of its marks begins
+        assert "style" not in made
+        assert "class" not in made
+
+    def test_it_is_read_with_some_of_it_gone(self):
+        """Level M mends 15 % of the codewords; a twelfth of the modules is painted over."""
+        text = "https://park.example.org/enter/hb_" + "aZ-_9" * 12
+        picture = raster(qr(text), 1)
+        side = len(picture) - 8
+        hole = int((0.08 * side * side) ** 0.5)
+        middle = len(picture) // 2
+        picture[middle : middle + hole, middle : middle + hole] = 255
+        (found,) = zxingcpp.read_barcodes(np.kron(picture, np.ones((4, 4), np.uint8)))
+        assert found.text == text
+
+    @pytest.mark.parametrize(
+        ("base", "here"),
+        [
+            ("http://127.0.0.1:8765", True),
+            ("http://127.9.9.9", True),
+            ("http://localhost:8765", True),
+            ("http://[::1]:8765", True),
+            ("http://192.168.1.5:8765", False),
+            ("https://localhost.example.org", False),
+        ],
+    )
+    def test_which_addresses_a_phone_cannot_reach(self, base, here):
+        assert stays_here(base) is here
+
+
+class TestTeam:
+    def test_it_shows_who_and_what_there_is(self, site):
+        service.plan_round(site.log, site.id, VERA)
+        at = site.state.rounds[0]
+        arm_of = {agent: site.state.arms[arm].name for agent, arm in at.sent}
+        service.report(site.log, site.id, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
+        seen = site.get()
+        assert seen.text("agent-1") == "Ana 0.9 0 1 as stated 1"
+        assert seen.text("agent-2") == "Ben 0.6 0 1 as stated 0"
+        # (17 + 1) / (20 + 2) = 0.818...
+        assert seen.text("agent-3") == "Chi 0.818 0 12 a trial, 17 of 20 12"
+        for n, name in enumerate(("river", "hill", "gate", "lake")):
+            visits = sum(arm_of[agent] == name for agent in (0, 2))
+            said = f"{name} {visits} visit{'s' * (visits != 1)} Name"
+            assert seen.text(f"arm-{n + 1}").startswith(said)
+        settings = seen.text("settings")
+        assert "30 rounds" in settings
+        assert "season" in settings
+        assert "delta 0.05" in settings
+        assert seen.opened == set()
+
+    def test_every_field_has_a_label(self, site):
+        for part in ("/team", "/team?agent=agent-1"):
+            seen = site.get(part)
+            assert seen.values.keys() <= seen.labelled
+            assert "style=" not in seen.source
+
+    def test_headings_are_in_order(self, site):
+        for part in ("/team", "/team?agent=agent-1"):
+            levels = [tag for tag, _ in site.get(part).tags if re.fullmatch("h[1-6]", tag)]
+            assert levels[0] == "h1"
+            assert set(levels[1:]) == {"h2"}
+
+    @pytest.mark.parametrize("agent", ["agent-9", "nobody", "arm-1", ""])
+    def test_an_agent_that_is_not_there(self, site, agent):
+        assert "unknown agent" in site.get(f"/team?agent={agent}", 404).source
+
+    def test_there_is_a_season_without_an_end(self, make):
+        site = make(season=None)
+        assert "without an end" in site.get().text("form-season")
+
+
+class TestAgents:
+    def test_one_is_added(self, site):
+        seen = site.done(
+            "/agents", name="Dora", sensitivity="0.75", false_positive_rate="0.1", tests="3"
+        )
+        assert seen.text("agent-4") == "Dora 0.75 0.1 3 as stated 0"
+        reports = site.state.rows[3].reports
+        assert (reports.sensitivity, reports.false_positive_rate, reports.tests) == (0.75, 0.1, 3)
+
+    def test_only_a_name_and_a_sensitivity_are_needed(self, site):
+        site.done("/agents", name="Dora", sensitivity="0,8", false_positive_rate="", tests="")
+        reports = site.state.rows[3].reports
+        assert (reports.sensitivity, reports.false_positive_rate, reports.tests) == (0.8, 0.0, 1)
+
+    def test_trials_stand_in_for_probabilities(self, site):
+        site.done(
+            "/agents", name="Dora", sensitivity="9/10", false_positive_rate="1 of 40", tests="2"
+        )
+        reports = site.state.rows[3].reports
+        assert reports.calibration == (9, 10)
+        assert reports.false_positive_calibration == (1, 40)
+        assert reports.sensitivity == 10 / 12
+        assert reports.false_positive_rate == 2 / 42
+
+    @pytest.mark.parametrize(
+        ("field", "typed", "said"),
+        [
+            ("name", "", "not blank"),
+            ("name", "Ana", "that name is taken"),
+            ("name", "agent-7", "are ids"),
+            ("sensitivity", "", "missing"),
+            ("sensitivity", "1.2", "sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
+            ("sensitivity", "high", "'high'"),
+            ("sensitivity", "11/10", "from 0 to 10"),
+            ("false_positive_rate", "0.95", "tells nothing"),
+            ("false_positive_rate", "often", "'often'"),
+            ("tests", "0", "at least 1"),
+            ("tests", "1.5", "a whole number"),
+        ],
+    )
+    def test_what_is_wrong_stands_beside_its_field(self, site, field, typed, said):
+        given = {"name": "Dora", "sensitivity": "0.9", "false_positive_rate": "0.1", "tests": "2"}
+        seen = site.refused("/agents", **(given | {field: typed}))
+        message = seen.beside("agent", field)
+        assert said in message or (said == "at least 1" and "from 1 to" in message)
+        assert "agents[" not in message
+        assert seen.opened == {"form-agent"}
+        for name, value in (given | {field: typed}).items():
+            assert seen.values[f"agent-{name}"] == value
+
+    def test_several_mistakes_are_said_at_once(self, site):
+        seen = site.refused("/agents", name="Ben", sensitivity="2", tests="x")
+        for field in ("name", "sensitivity", "tests"):
+            assert seen.beside("agent", field)
+
+    def test_more_agents_than_arms(self, site):
+        site.done("/agents", name="Dora", sensitivity="0.9")
+        seen = site.refused("/agents", name="Emil", sensitivity="0.9")
+        assert "5 agents" in seen.text("form-agent")
+        assert seen.values["agent-name"] == "Emil"
+
+    def test_twice_with_the_same_key_is_once(self, site):
+        for _ in range(2):
+            answer = site.post("/agents", key="again", name="Dora", sensitivity="0.9")
+            assert answer.status_code == 303
+        assert site.state.agent_names == ("Ana", "Ben", "Chi", "Dora")
+
+    def test_one_is_renamed(self, site):
+        seen = site.done("/agents/agent-2", do="rename", name="Benjamin / B")
+        assert site.state.agent_names == ("Ana", "Benjamin / B", "Chi")
+        assert seen.text("agent-2").startswith("Benjamin / B")
+
+    def test_a_name_that_is_taken(self, site):
+        seen = site.refused("/agents/agent-2", do="rename", name="Ana")
+        assert "that name is taken" in seen.beside("rename", "name")
+        assert seen.values["rename-name"] == "Ana"
+
+    def test_one_is_retired_and_brought_back(self, site):
+        assert "retired" in site.done("/agents/agent-2", do="retire").text("agent-2")
+        assert site.state.agents[1].retired
+        page = site.get("/team?agent=agent-2")
+        assert ("button", "return") in [(t, a.get("value")) for t, a in page.tags]
+        assert "retired" not in site.done("/agents/agent-2", do="return").text("agent-2")
+        assert not site.state.agents[1].retired
+
+    def test_the_last_one_stays(self, site):
+        for agent in ("agent-1", "agent-2"):
+            site.done(f"/agents/{agent}", do="retire")
+        seen = site.refused("/agents/agent-3", do="retire")
+        assert "'Chi' is the last agent: add another one before" in seen.source.replace(
+            "&#39;", "'"
+        )
+
+    def test_another_way_to_report_from_now_on(self, site):
+        service.plan_round(site.log, site.id, VERA)
+        service.report(site.log, site.id, VERA, 1, {"Ana": 1})
+        site.done(
+            "/agents/agent-1", do="revise", since="now", sensitivity="0.5", tests="4", false_positive_rate="0.1"
+        )  # fmt: skip
+        mine = [row for row in site.state.rows if row.agent == 0]
+        assert [(row.since, row.reports.sensitivity, row.reports.tests) for row in mine] == [
+            (1, 0.9, 1), (2, 0.5, 4),
+        ]  # fmt: skip
+        seen = site.get("/team?agent=agent-1")
+        assert seen.values["revise-sensitivity"] == "0.5"
+        assert "From round 1 to 1: sensitivity 0.9" in " ".join(seen.source.split())
+        assert "Since round 2: sensitivity 0.5" in " ".join(seen.source.split())
+
+    def test_it_was_stated_wrongly(self, site):
+        service.plan_round(site.log, site.id, VERA)
+        service.report(site.log, site.id, VERA, 1, {"Ana": 1})
+        site.done("/agents/agent-1", do="revise", since="always", sensitivity="9/10")
+        (row,) = [row for row in site.state.rows if row.agent == 0]
+        assert row.reports.calibration == (9, 10)
+        assert row.reports.sensitivity == 10 / 12
+
+    def test_the_form_has_what_stands_and_says_what_differs(self, site):
+        seen = site.get("/team?agent=agent-3")
+        assert seen.values["revise-sensitivity"] == "17/20"
+        assert seen.values["revise-tests"] == "12"
+        assert ("since", "now") in seen.checked
+        assert "what was found before counts as it was reported then" in seen.source
+        assert "everything is worked out anew" in seen.source
+        before = site.state.rows[2].reports
+        site.done(
+            "/agents/agent-3",
+            do="revise",
+            since="always",
+            **{name: seen.values[f"revise-{name}"] for name in ("sensitivity", "false_positive_rate", "tests")},
+        )  # fmt: skip
+        assert site.state.rows[2].reports == before
+
+    @pytest.mark.parametrize(
+        ("field", "typed"),
+        [
+            ("sensitivity", "0"),
+            ("false_positive_rate", "0.9"),
+            ("tests", "many"),
+            ("since", "then"),
+        ],
+    )
+    def test_what_is_wrong_with_another_way_to_report(self, site, field, typed):
+        given = {
+            "sensitivity": "0.8",
+            "false_positive_rate": "0.1",
+            "tests": "2",
+            "since": "always",
+        }
+        seen = site.refused("/agents/agent-1", do="revise", **(given | {field: typed}))
+        assert typed in seen.text(f"wrong-{field}")
+        for name, value in (given | {field: typed}).items():
+            if name == "since":
+                assert (("since", value) in seen.checked) == (value == "always")
+            else:
+                assert seen.values[f"revise-{name}"] == value
+
+    def test_what_there_is_not_to_do(self, site):
+        assert site.post("/agents/agent-1", do="dismiss").status_code == 422
+        assert site.post("/agents/agent-9", do="retire").status_code == 404
+        assert site.post("/agents/Ana", do="rename", name="Anna").status_code == 303
+
+
+class TestArms:
+    def test_several_are_added_at_once(self, site):
+        seen = site.done("/arms", arms="pond\r\n\r\n  the old mill \r\nford, lower\r\n")
+        assert site.state.arm_names[4:] == ("pond", "the old mill", "ford, lower")
+        assert "the old mill" in seen.text("arm-6")
+
+    @pytest.mark.parametrize(
+        ("typed", "said"),
+        [
+            ("", "at least one"),
+            (
+                "pond\nhill\nford\nlake",
+                ("name 2 is 'hill': that name is taken", "name 4 is 'lake': that name is taken"),
+            ),
+            ("pond\npond", "that name is taken"),
+            ("pond\narm-1", "line 2"),
+        ],
+    )
+    def test_what_is_wrong_with_them(self, site, typed, said):
+        seen = site.refused("/arms", arms=typed)
+        message = seen.beside("arms", "arms")
+        for part in [said] if isinstance(said, str) else said:
+            assert part in message
+        assert seen.values.get("arms-arms", "") == typed
+        assert seen.opened == {"form-arms"}
+
+    def test_twice_with_the_same_key_is_once(self, site):
+        for _ in range(2):
+            assert site.post("/arms", key="again", arms="pond").status_code == 303
+        assert len(site.state.arms) == 5
+
+    def test_one_is_renamed_retired_and_brought_back(self, site):
+        site.done("/arms/arm-2", do="rename", name="hill/top")
+        assert site.state.arms[1].name == "hill/top"
+        assert "retired" in site.done("/arms/arm-2", do="retire", name="ignored").text("arm-2")
+        assert site.state.arms[1].retired
+        assert "retired" not in site.done("/arms/arm-2", do="return").text("arm-2")
+        assert site.state.arm_names == ("river", "hill/top", "gate", "lake")
+
+    def test_a_name_that_is_taken(self, site):
+        seen = site.refused("/arms/arm-2", do="rename", name="lake")
+        assert "that name is taken" in seen.beside("arm-2", "name")
+        assert seen.values["arm-2-name"] == "lake"
+        assert seen.values["arm-1-name"] == "river"
+        assert seen.opened == {"form-arm-2"}
+
+    def test_the_last_one_stays(self, site):
+        for arm in ("arm-1", "arm-2", "arm-3"):
+            site.done(f"/arms/{arm}", do="retire")
+        assert "the last arm" in site.refused("/arms/arm-4", do="retire").text("form-arm-4")
+
+    def test_what_there_is_not_to_do(self, site):
+        assert site.post("/arms/arm-1", do="revise").status_code == 422
+        assert site.post("/arms/arm-9", do="retire").status_code == 404
+
+
+class TestSettings:
+    def test_the_campaign_is_renamed(self, site):
+        site.done("/settings", do="name", name="South park")
+        assert site.state.name == "South park"
+        seen = site.refused("/settings", do="name", name=" ")
+        assert "not blank" in seen.beside("name", "name")
+        assert seen.opened == {"form-name"}
+
+    def test_the_season_is_changed(self, site):
+        site.done("/settings", do="policy", policy="min-width")
+        site.done("/settings", do="season", season="45")
+        assert site.state.season == 45
+        site.done("/settings", do="season", season="")
+        assert site.state.season is None
+        assert "without an end" in site.get().text("form-season")
+
+    @pytest.mark.parametrize("typed", ["0", "-3", "long", "1.5", ""])
+    def test_what_is_wrong_with_a_season(self, site, typed):
+        """Without an end, the policy that goes by it cannot stay."""
+        seen = site.refused("/settings", do="season", season=typed)
+        assert "season" in seen.beside("season", "season")
+        assert seen.values["season-season"] == typed
+        assert seen.opened == {"form-season"}
+
+    def test_the_policy_is_changed(self, site):
+        site.done(
+            "/settings", do="policy", policy="posterior-sorted-window", delta="0,1", memory="12"
+        )
+        policy = site.state.policy
+        assert (policy.name, policy.delta, policy.memory) == ("posterior-sorted-window", 0.1, 12)
+        assert "memory 12 rounds" in site.get().text("form-policy")
+        site.done(
+            "/settings", do="policy", policy="posterior-sorted-window", delta="0.2", memory=""
+        )
+        assert (site.state.policy.delta, site.state.policy.memory) == (0.2, 12)
+        site.done("/settings", do="policy", policy="min-width", delta="", memory="")
+        assert (site.state.policy.delta, site.state.policy.memory) == (0.2, None)
+
+    @pytest.mark.parametrize(
+        ("field", "typed", "said"),
+        [
+            ("delta", "1", "strictly between 0 and 1"),
+            ("delta", "small", "'small'"),
+            ("memory", "1", "from 2"),
+            ("policy", "oracle", "simulated"),
+            ("policy", "best", "unknown policy"),
+        ],
+    )
+    def test_what_is_wrong_with_a_policy(self, site, field, typed, said):
+        given = {"policy": "min-width-window", "delta": "0.1", "memory": "12"} | {field: typed}
+        seen = site.refused("/settings", do="policy", **given)
+        assert said in seen.beside("policy", field)
+        assert seen.values["policy-delta"] == given["delta"]
+        assert seen.values["policy-memory"] == given["memory"]
+        if field != "policy":
+            assert seen.values["policy-policy"] == "min-width-window"
+        assert seen.opened == {"form-policy"}
+
+    def test_a_memory_for_one_that_forgets_nothing(self, site):
+        seen = site.refused("/settings", do="policy", policy="min-width", memory="12")
+        assert "forgets nothing" in seen.beside("policy", "memory")
+
+    def test_a_policy_that_needs_a_season(self, make):
+        site = make(season=None)
+        seen = site.refused("/settings", do="policy", policy="season")
+        assert "length of the season" in seen.beside("policy", "policy")
+
+    def test_only_policies_that_can_be_planned_with_are_offered(self, site):
+        options = [known["value"] for tag, known in site.get().tags if tag == "option"]
+        assert {"min-width", "season"} <= set(options)
+        assert not {"oracle", "ucb"} & set(options)
+
+    def test_what_there_is_not_to_do(self, site):
+        assert site.post("/settings", do="seed").status_code == 422
+
+
+class TestLinks:
+    def made(self, site, **fields):
+        seen = site.shown("/links", **({"role": "viewer", "name": "Wall"} | fields))
+        return seen, ADDRESS.fullmatch(seen.values["url"])[0]
+
+    def opens(self, site, address):
+        with Asker(site.app, None) as ask:
+            return ask.get(address).status_code == 200
+
+    @pytest.mark.parametrize("role", ROLES)
+    def test_it_opens_what_it_is_for(self, site, role):
+        seen, address = self.made(site, role=role, name="Somebody")
+        assert "shown this once" in seen.source
+        assert "readonly" in seen.attributes["url"]
+        (link,) = site.state.links.values()
+        assert (link.role, link.name, link.agent, link.expires) == (role, "Somebody", None, None)
+        assert self.opens(site, address)
+        assert (
+            self.opens(site, address.replace(address[-1], "x" if address[-1] != "x" else "y"))
+            is False
+        )
+
+    def test_its_code_is_its_address(self, site):
+        seen, address = self.made(site)
+        (code,) = codes(seen)
+        assert read(code) == address
+
+    def test_it_is_shown_once(self, site):
+        fields = {"key": "again", "role": "viewer", "name": "Wall"}
+        first = site.shown("/links", **fields)
+        token = TOKEN.search(first.values["url"])[0]
+        second = site.shown("/links", **fields)
+        assert "made already" in second.source
+        assert "url" not in second.texts
+        assert codes(second) == []
+        (link,) = site.state.links.values()
+        for seen in (second, site.get()):
+            for secret in (token, token[-43:], link.token_hash):
+                assert secret not in seen.source
+        assert len(site.state.links) == 1
+
+    def test_it_is_of_one_agent(self, site):
+        seen, _ = self.made(site, role="reporter", name="Ben's phone", agent="agent-2")
+        assert "for Ben alone" in " ".join(seen.source.split())
+        (link,) = site.state.links.values()
+        assert link.agent == 1
+        assert (
+            site.get()
+            .text(link.id)
+            .startswith(f"Ben's phone {link.id} reporter, for Ben alone never")
+        )
+
+    def test_it_expires_after_days(self, site):
+        before = time.time()
+        self.made(site, expires="30")
+        (link,) = site.state.links.values()
+        at = np.datetime64(link.expires.rstrip("Z")).astype("datetime64[ms]").astype(int) / 1000
+        assert before + 30 * 86400 - 1 <= at <= time.time() + 30 * 86400
+
+    def test_it_expires_at_the_end_of_a_day(self, site):
+        self.made(site, expires="2999-12-31")
+        (link,) = site.state.links.values()
+        assert link.expires == "2999-12-31T23:59:59.000000Z"
+        assert "2999-12-31 23:59 UTC" in site.get().text(link.id)
+
+    @pytest.mark.parametrize(
+        ("field", "typed", "said"),
+        [
+            ("name", "", "not blank"),
+            ("expires", "soon", "days, such as 30"),
+            ("expires", "0", "from 1 to"),
+            ("expires", "99999999999", "from 1 to"),
+            ("expires", "2020-01-01", "a day to come"),
+            ("expires", "2999-02-31", "no such day"),
+            ("agent", "agent-9", "unknown agent"),
+        ],
+    )
+    def test_what_is_wrong_stands_beside_its_field(self, site, field, typed, said):
+        given = {"role": "reporter", "name": "Ben", "agent": "agent-2", "expires": "30"}
+        seen = site.refused("/links", **(given | {field: typed}))
+        assert said in seen.beside("link", field)
+        assert seen.opened == {"form-link"}
+        assert ("role", "reporter") in seen.checked
+        for name, value in (given | {field: typed}).items():
+            if name != "role" and value != "agent-9":
+                assert seen.values[f"link-{name}"] == value
+
+    def test_a_role_that_is_none(self, site):
+        seen = site.refused("/links", role="spy", name="Ben")
+        assert "spy" in seen.text("wrong-role")
+
+    def test_only_a_reporter_is_of_one_agent(self, site):
+        seen = site.refused("/links", role="viewer", name="Ben", agent="agent-2")
+        assert "only a reporter is of one agent" in seen.beside("link", "agent")
+        assert seen.values["link-agent"] == "agent-2"
+        assert ("role", "viewer") in seen.checked
+
+    def test_it_is_revoked(self, site):
+        _, address = self.made(site)
+        (link,) = site.state.links
+        seen = site.done(f"/links/{link}", do="revoke")
+        assert site.state.links[link].revoked
+        assert not self.opens(site, address)
+        assert link not in seen.texts
+        assert "revoked" in seen.text("links")
+        site.done(f"/links/{link}", do="revoke")  # which is so already
+        assert site.post("/links/0123456789ab", do="revoke").status_code == 404
+        assert site.post(f"/links/{link}", do="show").status_code == 422
+
+    def test_all_roles_are_in_words(self, site):
+        assert tuple(ROLES_IN_WORDS) == ROLES
+        seen = site.get()
+        for words in ROLES_IN_WORDS.values():
+            assert words in seen.source
+
+    def test_many_are_shown_when_asked_for(self, site):
+        for number in range(33):
+            service.issue_link(site.log, site.id, VERA, role="viewer", name=f"Wall {number}")
+        seen = site.get()
+        assert sum(link in seen.texts for link in site.state.links) == 30
+        assert list(site.state.links)[-1] in seen.texts
+        assert "Show 3 older links" in seen.text("links")
+        seen = site.get("/team?links=all")
+        assert all(link in seen.texts for link in site.state.links)
+
+
+class TestCards:
+    def test_each_agent_has_a_link_of_its_own(self, site):
+        service.retire(site.log, site.id, VERA, "agent", "Ben")
+        seen = site.shown("/cards")
+        links = list(site.state.links.values())
+        assert [(link.name, link.role, link.agent) for link in links] == [
+            ("Ana", "reporter", 0), ("Chi", "reporter", 2),
+        ]  # fmt: skip
+        addresses = [read(code) for code in codes(seen)]
+        for address, link in zip(addresses, links, strict=True):
+            assert ADDRESS.fullmatch(address)[0].split("_")[2] == link.id
+            with Asker(site.app, None) as ask:
+                answer = ask.get(address)
+                assert answer.status_code == 200
+                assert f"<b>{link.name}</b>" in answer.text
+            assert address not in seen.source  # but as a code
+        assert seen.source.count("http://127.0.0.1<") == 2
+        assert seen.source.count("<br>North park<br>") == 2
+
+    def test_with_nobody_ticked_nobody_gets_one(self, site):
+        answer = site.post("/cards", ticks="shown")
+        assert answer.status_code == 422
+        assert "tick whom cards are for" in answer.text
+        assert not site.state.links
+
+    def test_who_is_ticked_and_how_long(self, site):
+        before = time.time()
+        site.shown("/cards", agents=["agent-3", "agent-1"], days="7")
+        links = list(site.state.links.values())
+        assert [link.agent for link in links] == [0, 2]
+        for link in links:
+            at = np.datetime64(link.expires.rstrip("Z")).astype("datetime64[ms]").astype(int) / 1000
+            assert before + 7 * 86400 - 1 <= at <= time.time() + 7 * 86400
+
+    @pytest.mark.parametrize(("season", "days"), [(30, 30), (None, 90), (100_000, 3650)])
+    def test_how_long_unless_it_is_said(self, make, season, days):
+        site = make(season=season)
+        assert site.get().values["cards-days"] == str(days)
+        before = time.time()
+        site.shown("/cards", agents="agent-1", days="")
+        (link,) = site.state.links.values()
+        at = np.datetime64(link.expires.rstrip("Z")).astype("datetime64[ms]").astype(int) / 1000
+        assert abs(at - before - days * 86400) < 60
+
+    def test_made_before(self, site):
+        first = site.shown("/cards", key="again", agents="agent-1")
+        token = TOKEN.search(read(codes(first)[0]))[0]
+        second = site.shown("/cards", key="again", agents="agent-1")
+        assert "made already" in second.source
+        assert codes(second) == []
+        assert token not in second.source
+        assert "Make new ones" in second.source
+        assert "Earlier links" not in second.source
+        hidden = [
+            (known["name"], known["value"])
+            for tag, known in second.tags
+            if tag == "input" and known["type"] == "hidden" and known["name"] != "key"
+        ]
+        assert hidden == [("agents", "agent-1"), ("days", "30")]
+        third = site.shown("/cards", **dict(hidden))
+        assert len(codes(third)) == 1
+        assert len(site.state.links) == 2
+
+    def test_earlier_links_are_revoked_with_one_press(self, site):
+        _, token = service.issue_link(site.log, site.id, VERA, role="reporter", name="Ana's phone", agent="Ana")  # fmt: skip
+        service.issue_link(site.log, site.id, VERA, role="reporter", name="Gone", agent="Ana", expires="2999-01-01T00:00:00Z")  # fmt: skip
+        revoked = list(site.state.links)[1]
+        service.revoke_link(site.log, site.id, VERA, revoked)
+        for role, name in (("reporter", "anybody"), ("owner", "Vera")):
+            service.issue_link(site.log, site.id, VERA, role=role, name=name)
+        service.issue_link(site.log, site.id, VERA, role="reporter", name="Chi", agent="Chi")
+        seen = site.shown("/cards", agents=["agent-1", "agent-2"])
+        words = " ".join(seen.source.split())
+        assert "Earlier links still hold for Ana: 1 in all." in words
+        earlier = [a["value"] for t, a in seen.tags if t == "input" and a["name"] == "link"]
+        assert earlier == list(site.state.links)[:1]
+        site.done("/cards", do="revoke", link=earlier)
+        with Asker(site.app, None) as ask:
+            assert ask.get(f"/enter/{token}").status_code == 404
+        held = {link.name for link in site.state.links.values() if not link.revoked}
+        assert held == {"anybody", "Vera", "Chi", "Ana", "Ben"}
+
+    def test_several_earlier_links_of_several_agents(self, site):
+        for _ in range(2):
+            site.shown("/cards")
+        seen = site.shown("/cards")
+        words = " ".join(seen.source.split())
+        assert "Earlier links still hold for Ana, Ben, Chi: 6 in all." in words
+        earlier = [a["value"] for t, a in seen.tags if t == "input" and a["name"] == "link"]
+        site.done("/cards", do="revoke", link=earlier)
+        held = [link.id for link in site.state.links.values() if not link.revoked]
+        assert held == list(site.state.links)[6:]
+
+    def test_a_round_as_a_table(self, site):
+        service.plan_round(site.log, site.id, VERA, absent=["Ben"])
+        service.plan_round(site.log, site.id, VERA)
+        service.override(site.log, site.id, VERA, 1, "Ana", ["lake"])
+        service.report(site.log, site.id, VERA, 1, {"Chi": (3, 12)})
+        service.add_agents(site.log, site.id, VERA, [{"name": "Dora", "sensitivity": 0.5}])
+        service.retire(site.log, site.id, VERA, "agent", "Chi")
+        seen = site.shown("/cards", round="1")
+        rows = [
+            " ".join(re.sub("<svg.*?</svg>|<[^>]*>", " ", row).split())
+            for row in re.findall("<tr>(.*?)</tr>", seen.source, re.S)
+        ]
+        at = site.state.rounds[0]
+        assert rows[0] == "Agent Goes to Why Found / of Report"
+        assert rows[1] == "Ana lake Sent there by hand. / 1"
+        assert rows[2] == "Ben stays home Away this round."
+        chis = site.state.arms[at.assignment[2]].name
+        assert rows[3].startswith(f"Chi {chis} One of the 2 most promising arms (index ")
+        assert rows[3].endswith(" 3 of 12")
+        assert rows[4] == "Dora stays home Not in the team when this round was planned."
+        assert len(codes(seen)) == 4
+
+    @pytest.mark.parametrize(
+        ("field", "typed", "said"),
+        [
+            ("days", "0", "from 1 to"),
+            ("days", "x", "a whole number"),
+            ("days", "9999", "from 1 to"),
+        ],
+    )
+    def test_how_long_is_wrong(self, site, field, typed, said):
+        seen = site.refused("/cards", agents=["agent-2"], **{field: typed})
+        assert said in seen.beside("cards", field)
+        assert seen.values["cards-days"] == typed
+        assert ("agents", "agent-2") in seen.checked
+        assert ("agents", "agent-1") not in seen.checked
+        assert seen.opened == {"form-cards"}
+
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            ({"round": "3"}, "round 3 is not planned"),
+            ({"round": "x"}, "a whole number"),
+            ({"agents": "agent-9"}, "unknown agent"),
+        ],
+    )
+    def test_a_round_or_an_agent_that_is_not_there(self, site, fields, said):
+        assert said in site.refused("/cards", **fields).text("form-cards")
+
+    def test_a_phone_cannot_reach_this_machine(self, site):
+        for part, fields in (("/cards", {}), ("/links", {"role": "viewer", "name": "Wall"})):
+            assert "--host" in site.shown(part, **fields).source
+            body = urlencode(fields)
+            there = {"Host": "park.example.org", "Origin": "http://park.example.org"}
+            site.ask.cookies.set("hb_owner", OWNER)
+            answer = site.ask.post(
+                site.home + part, content=body, headers=ORIGIN | there | {"Cookie": f"hb_owner={OWNER}"}
+            )  # fmt: skip
+            assert answer.status_code == 200
+            assert "--host" not in answer.text
+            for code in re.findall(r"<svg.*?</svg>", answer.text):
+                assert read(code).startswith("http://park.example.org/enter/hb_")
+
+
+class TestRoles:
+    WRITES = (
+        ("/agents", {"name": "Dora", "sensitivity": "0.9"}),
+        ("/agents/agent-1", {"do": "retire"}),
+        ("/arms", {"arms": "pond"}),
+        ("/arms/arm-1", {"do": "retire"}),
+        ("/settings", {"do": "name", "name": "Mine"}),
+        ("/links", {"role": "owner", "name": "Me"}),
+        ("/links/{link}", {"do": "revoke"}),
+        ("/cards", {}),
+        ("/cards", {"do": "revoke", "link": "{link}"}),
+    )
+
+    @pytest.mark.parametrize("role", ["planner", "reporter", "viewer"])
+    def test_only_an_owner_may(self, site, role):
+        done, token = service.issue_link(site.log, site.id, VERA, role=role, name="Pat")
+        link = done.events[0].body["link"]
+        site.ask.cookies.clear()
+        site.ask.cookies.set(f"hb_{site.id}", token)
+        before = site.state.number
+        site.get(status=403)
+        for part, fields in self.WRITES:
+            given = {name: value.format(link=link) for name, value in fields.items()}
+            assert site.post(part.format(link=link), **given).status_code == 403, part
+        assert site.state.number == before
+
+    def test_an_owner_of_the_campaign_may(self, site):
+        _, token = service.issue_link(site.log, site.id, VERA, role="owner", name="Olga")
+        link = next(iter(site.state.links))
+        site.ask.cookies.clear()
+        site.ask.cookies.set(f"hb_{site.id}", token)
+        for part, fields in self.WRITES:
+            if "{link}" not in part:
+                answer = site.post(part, **{n: v.format(link="") for n, v in fields.items()})
+                assert answer.status_code in (200, 303), part
+        assert site.post(f"/links/{link}", do="revoke").status_code == 303
+        site.get(status=401)
+
+    def test_not_from_another_site(self, site):
+        before = site.state.number
+        for part, fields in self.WRITES:
+            answer = site.ask.post(
+                site.home + part, content=urlencode(fields), headers=ORIGIN | {"Origin": "http://evil.example"}
+            )  # fmt: skip
+            assert answer.status_code == 403, part
+        assert site.state.number == before
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "' onmouseover='alert(3)",
+    "{{ 1237 * 4321 }}{% raw %}",
+    "</textarea></select></svg>&amp;",
+    "a/b?c=d#e%2f..",
+)
+
+
+class TestHostileNames:
+    def check(self, seen, *names):
+        for tag, known in seen.tags:
+            assert not any(name.startswith("on") for name in known), known
+            assert "style" not in known
+            assert tag != "script" or "src" in known
+            assert tag != "img" or known["src"].startswith("/static/icon.svg?v=")
+        for name in names:
+            assert name in " ".join(seen.texts["main"].split()) or name in seen.values.values(), (
+                name
+            )
+        assert str(1237 * 4321) not in seen.texts["main"]
+
+    def test_they_are_inert_everywhere(self, make):
+        agents = [{"name": name, "sensitivity": 0.9} for name in HOSTILE]
+        site = make(name=HOSTILE[0], agents=agents, arms=list(HOSTILE))
+        service.plan_round(site.log, site.id, VERA)
+        for name in HOSTILE:
+            self.check(site.shown("/links", role="viewer", name=name), name)
+            self.check(site.shown("/links", role="reporter", name="x", agent="agent-1", key=name))
+        self.check(site.get(), *HOSTILE)
+        for number, name in enumerate(HOSTILE, 1):
+            self.check(site.get(f"/team?agent=agent-{number}"), name)
+            self.check(site.refused("/agents", name="", sensitivity=name, tests=name), name)
+            self.check(site.refused("/arms", arms=f"{name}\n"), *() if number == 5 else (name,))
+            self.check(site.refused(f"/arms/arm-{number}", do="rename", name=HOSTILE[number % 6]))
+            self.check(site.refused("/settings", do="season", season=name), name)
+            self.check(site.refused("/settings", do="policy", policy=name, delta=name), name)
+            self.check(site.refused("/links", role=name, name="", agent=name, expires=name), name)
+            self.check(site.refused("/cards", days=name), name)
+        for fields in ({}, {"round": "1"}):
+            self.check(site.shown("/cards", **fields), *HOSTILE)
+        for number in range(1, 7):
+            site.done(f"/agents/agent-{number}", do="rename", name=f"{HOSTILE[number - 1]} 2")
+
+
+class TestSize:
+    def test_a_large_team(self, make):
+        """20 agents, 50 arms, 20 rounds, all of them with a link: under 70 kB."""
+        agents = [{"name": f"Ranger {i}", "sensitivity": 0.5 + i / 50} for i in range(20)]
+        arms = [f"area {i}" for i in range(50)]
+        site = make(agents=agents, arms=arms)
+        for _ in range(20):
+            at = service.plan_round(site.log, site.id, VERA).state.rounds[-1]
+            found = {f"agent-{agent + 1}": 1 for agent, _ in at.sent}
+            service.report(site.log, site.id, VERA, at.number, found)
+        cards = site.shown("/cards")
+        assert len(cards.source) < 100_000
+        assert len(site.ask.get(f"{site.home}/team").content) < 70_000

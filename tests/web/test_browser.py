@@ -1,0 +1,535 @@
+"""A season in a real browser: from the first link to the audit, on phones and a laptop, by several people at once, with the network and
+the server going away in the middle; what axe finds; the keyboard alone; and without JavaScript."""
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+
+from browsing import DESKTOP, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
+from heterobandits.campaigns.storage.repository import Log
+from heterobandits.campaigns.storage.store import Store
+from serving import NORTH, OWNER, SERVE, Server
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the driver's own pipes
+
+
+def free_port():
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return place.getsockname()[1]
+
+
+class Site:
+    """A server that can be killed and comes back at the same address, and its log as it is on disk."""
+
+    def __init__(self, folder):
+        self.database, self.port = folder / "park.db", free_port()
+        self.start()
+
+    def start(self):
+        self.server = Server(self.database, "--port", str(self.port))
+        self.url = self.server.url
+
+    def kill(self):
+        self.server.end(9)
+
+    def events(self, campaign):
+        with Store(self.database) as store:
+            return store.read(campaign)
+
+    def state(self, campaign):
+        with Store(self.database) as store:
+            return Log(store).state(campaign)
+
+
+@pytest.fixture
+def site(tmp_path):
+    made = Site(tmp_path)
+    yield made
+    made.server.end()
+
+
+def opened(who, link, part, instead=None):
+    """Somebody opens a link, whose token leaves the address bar, and comes to a page; after a question, if it takes another's place."""
+    who.page.goto(link)
+    if instead:
+        who.press(f"Go on as {instead}")
+    who.page.wait_for_url(re.compile(f"{re.escape(part)}$"))
+    assert "hb_" not in who.page.url
+    assert who.page.evaluate("document.cookie") == ""
+
+
+def made_link(owner, role, name, agent=None):
+    """A link that the owner makes on the page of the team."""
+    owner.follow("Team")
+    owner.page.locator("#form-link summary").click()
+    form = owner.page.locator("#form-link")
+    form.get_by_role("radio", name=role).check()
+    form.get_by_label("For whom").fill(name)
+    if agent:
+        form.get_by_label("A reporter of one agent").select_option(label=agent)
+    form.get_by_role("button", name="Make it").click()
+    return owner.page.get_by_label("Address").input_value()
+
+
+def test_the_whole_story(browser, site, tmp_path):  # noqa: F811
+    with person(browser, DESKTOP, accept_downloads=True) as owner:
+        # starts: a template, a line that is wrong and mended, a look at guessed numbers
+        opened(owner, f"{site.url}/enter/{OWNER}", "/")
+        owner.says("There is no campaign yet")
+        owner.follow("New campaign")
+        owner.follow("Rangers")
+        owner.page.get_by_label("Name", exact=True).fill("North park")
+        agents = owner.page.get_by_label("Agents", exact=True)
+        right = agents.input_value()
+        agents.fill(right.replace("0.75", "1.75"))
+        owner.says("a sensitivity is a probability in (0, 1]")
+        agents.fill(right)
+        owner.says("6 agents")
+        owner.page.get_by_label("Rounds in the season").fill("12")
+        owner.press("Try it first")
+        owner.page.locator("#outlook .chart").first.wait_for(timeout=60_000)
+        assert site_is_empty(site)
+        owner.press("Make the campaign")
+        owner.page.wait_for_url(re.compile(r"/campaigns/[0-9a-f]{12}$"))
+        campaign = owner.page.url.rpartition("/")[2]
+
+        # plans: somebody is away, something is closed, and what that costs is said at once
+        owner.follow("Plan round 1")
+        owner.page.get_by_label("Ben", exact=True).check()
+        owner.says("That Ben is absent costs")
+        owner.page.get_by_label("river bend").check()
+        owner.says("That river bend is closed costs")
+        assert site.state(campaign).number == 1  # looking changes nothing
+        owner.press("Record round 1")
+        owner.says("Ben was away.")
+        round_ = site.state(campaign).round(1)
+        assert round_.given.absent == {1}
+        assert round_.given.closed == {0}
+
+        # changes a pair by hand, which is recorded as such
+        owner.page.get_by_text("Somebody went elsewhere than planned").click()
+        owner.page.get_by_label("Who", exact=True).select_option(label="Femi")
+        owner.page.get_by_label("went to").select_option(label="burnt hill")
+        owner.press("Record it")
+        owner.says("by hand")
+        assert site.state(campaign).round(1).arms_of(5) == (9,)
+
+        # one A4 page, with a QR code for each agent
+        owner.press("Print with QR codes")
+        owner.says("shown this once")
+        codes = owner.page.locator(".qr svg")
+        assert codes.count() == 6
+        assert pages_of(owner.page.pdf(prefer_css_page_size=True)) == 1
+        ana_link = made_link(owner, "reporter", "Ana's phone", "Ana")
+        chi_link = made_link(owner, "reporter", "Chi's phone", "Chi")
+
+        with person(browser, PHONE) as ana, person(browser, PHONE) as chi:
+            # two people report with their thumbs, one of them without a network
+            for who, link in ((ana, ana_link), (chi, chi_link)):
+                opened(who, link, "/report")
+                who.fits()
+                assert who.page.locator("form[data-queue]").count() == 1
+            for button in ana.page.locator(".choices button").all():
+                assert button.bounding_box()["height"] >= 44
+            chi.context.set_offline(True)
+            chi.press("Not found")
+            chi.says("this waits here")
+            ana.press("Found")
+            ana.says("saved")
+            assert told(site, campaign, 1, 0) == (1, 1)
+            assert told(site, campaign, 1, 2) == "waits"
+            chi.page.wait_for_timeout(300)
+            chi.context.set_offline(False)
+            chi.says("saved")
+            assert told(site, campaign, 1, 2) == (0, 1)
+
+            # the server is killed, somebody reports all the same, and it comes once when the server is back
+            owner.go(f"{site.url}/campaigns/{campaign}/plan")
+            owner.press("Record round 2")
+            owner.says("waits for outcomes")
+            ana.page.reload()
+            site.kill()
+            ana.press("Not found")
+            ana.says("this waits here")
+            ana.page.wait_for_timeout(300)
+            site.start()
+            ana.page.locator("#queue").wait_for(state="hidden", timeout=30_000)
+            assert told(site, campaign, 2, 0) == (0, 1)
+            ana.page.reload()  # and nothing is sent again
+            reports = [
+                one.who
+                for one in site.events(campaign)
+                if one.kind in ("reported", "corrected") and one.body["round"] == 2
+            ]
+            assert reports == ["Ana's phone"]
+
+            # a correction of one's own, with the history beside it
+            first = ana.page.locator("article", has_text="round 1;")
+            first.get_by_text("Correct it").click()
+            first.get_by_role("button", name="Not found").click()
+            ana.says("corrected to 0 of 1")
+            assert told(site, campaign, 1, 0) == (0, 1)
+
+            # a late result by the owner, of a round that is closed
+            owner.go(f"{site.url}/campaigns/{campaign}/rounds/1")
+            owner.press("Wait no longer")
+            owner.says("closed")
+            ana.wrong.clear()  # the network that went away
+            chi.wrong.clear()
+
+        # sees what is known; a viewer in another browser sees it by itself, and changes nothing
+        wall_link = made_link(owner, "viewer", "the wall")
+        with person(browser, TABLET) as viewer:
+            viewer.page.clock.install()
+            opened(viewer, wall_link, "/wall")
+            before = viewer.page.locator("[data-refresh]").inner_text()
+            owner.go(f"{site.url}/campaigns/{campaign}/report")
+            owner.page.locator("article", has_text="Dan").get_by_role(
+                "button", name="Found", exact=True
+            ).first.click()
+            owner.says("saved")
+            viewer.page.clock.fast_forward(16_000)
+            viewer.page.wait_for_function(
+                "text => document.querySelector('[data-refresh]').innerText !== text", arg=before
+            )
+            answer = viewer.page.goto(f"{site.url}/campaigns/{campaign}/plan")
+            assert answer.status == 403
+            viewer.go(f"{site.url}/campaigns/{campaign}/rounds/2")
+            assert viewer.page.locator("main form").count() == 0
+
+        owner.go(f"{site.url}/campaigns/{campaign}")
+        owner.says("The best arm is not known yet")
+        assert owner.page.locator(".forest tbody tr").count() == 10
+        owner.follow("What would another policy have planned?")
+        owner.page.get_by_label("Policy").select_option("cucb")
+        owner.press("Compare", exact=False)
+        owner.says("would have planned")
+        owner.follow("Ahead")
+        owner.press("Play them")
+        owner.page.locator("#outlook .chart").first.wait_for(timeout=60_000)
+
+        # shows and proves: the history, and an audit that the command line accepts
+        owner.follow("History")
+        owner.says("Ana's phone")
+        owner.says("corrected to 0 of 1, before it was 1 of 1")
+        with owner.page.expect_download() as begun:
+            owner.page.get_by_role("link", name="Audit").click()
+        audit = tmp_path / "audit.html"
+        begun.value.save_as(audit)
+        events = site.events(campaign)
+        assert events[-1].hash in audit.read_text("utf-8")
+        done = subprocess.run(
+            [sys.executable, "-c", SERVE, "campaign", "verify", str(audit)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert f"{len(events)} events" in done.stdout
+        assert owner.hosts == {f"127.0.0.1:{site.port}"}  # no request to another host
+
+
+def test_what_waits_in_a_browser_is_sent_once_and_by_whom_it_is_of(browser, site):  # noqa: F811
+    headers = {"Authorization": f"Bearer {OWNER}"}
+    with httpx.Client(base_url=f"{site.url}/api", headers=headers) as api:
+        campaign = api.post("/campaigns", json=NORTH).json()["id"]
+        links = {
+            name: api.post(f"/campaigns/{campaign}/links", json={"role": "reporter", "name": name, "agent": name}).json()["url"]
+            for name in ("Ana", "Ben")
+        }  # fmt: skip
+        for _ in range(3):
+            api.post(f"/campaigns/{campaign}/rounds")
+        with person(browser, PHONE) as phone:
+
+            def report(number, do):
+                phone.page.locator("article", has_text=f"round {number}").first.get_by_role(
+                    "button", name=do, exact=True
+                ).click()
+
+            # somebody between answers in the server's place: nothing is lost
+            opened(phone, links["Ana"], "/report")
+            phone.context.route(
+                "**/outcomes/**", lambda route: route.fulfill(status=200, body="<h1>Hotel</h1>")
+            )
+            report(3, "Found")
+            phone.says("this waits here")
+            phone.context.unroute("**/outcomes/**")
+            phone.says("Saved: Ana at")
+            assert told(site, campaign, 3, 0) == (1, 1)
+
+            # another link on the same phone sends only what is its own
+            phone.context.set_offline(True)
+            report(2, "Found")
+            phone.says("this waits here")
+            phone.page.wait_for_timeout(300)
+            phone.context.route("**/outcomes/agent-1", lambda route: route.abort())
+            phone.context.set_offline(False)
+            opened(phone, links["Ben"], "/report", "Ben")
+            phone.context.unroute("**/outcomes/agent-1")
+            phone.says("until its own link is opened")
+            report(3, "Not found")
+            phone.says("Saved: Ben at")
+            assert told(site, campaign, 3, 1) == (0, 1)
+            assert told(site, campaign, 2, 0) == "waits"
+            opened(phone, links["Ana"], "/report", "Ana")
+            phone.says("Saved: Ana at")
+            assert told(site, campaign, 2, 0) == (1, 1)
+            last = site.events(campaign)[-1]
+            assert (last.who, last.kind) == ("Ana", "reported")
+
+            # what the server refuses is there until it is understood
+            phone.context.set_offline(True)
+            report(1, "Found")
+            phone.says("this waits here")
+            path = f"/campaigns/{campaign}/rounds/1/outcomes/Ana"
+            assert api.put(path, json={"successes": 0, "tests": 1}).status_code == 201
+            phone.context.set_offline(False)
+            phone.says("The server did not take this")
+            phone.page.reload()
+            phone.says("The server did not take this")
+            phone.press("Understood")
+            phone.page.locator("#queue").wait_for(state="hidden")
+            assert told(site, campaign, 1, 0) == (0, 1)
+            phone.wrong.clear()  # the network that went away
+
+
+def site_is_empty(site):
+    with Store(site.database) as store:
+        return not store.heads()
+
+
+def told(site, campaign, number, agent):
+    """What is known of an agent's visit: "waits", or its counts."""
+    round_ = site.state(campaign).round(number)
+    (arm,) = round_.arms_of(agent)
+    known = round_.told.get((agent, arm))
+    return "waits" if known is None else known.counts
+
+
+def pages_of(pdf):
+    """How many pages a PDF has."""
+    return len(re.findall(rb"/Type\s*/Page[^s]", pdf))
+
+
+@pytest.fixture(scope="module")
+def demo():
+    made = Server(
+        "", env={"HETEROBANDITS_OWNER_TOKEN": ""},
+        code=SERVE.replace("sys.argv[1:]", '["serve", "--demo", "--port", "0"]'),
+    )  # fmt: skip
+    links = [made.process.stdout.readline().split()[-1] for _ in range(3)]
+    yield made.url, links
+    made.end()
+
+
+PARTS = (
+    "", "/wall", "/plan?absent=agent-2&closed=arm-1&kind=forced&agent=agent-1&arm=arm-3", "/report", "/rounds",
+    "/rounds/30", "/rounds/4?why", "/ahead", "/compare?policy=cucb", "/history", "/team", "/team?agent=agent-1",
+)  # fmt: skip
+ALONE = ("/", "/new", "/new?template=tests", "/nowhere")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_axe_finds_nothing(browser, demo, kind, scheme):  # noqa: F811
+    url, (link, *_) = demo
+    with person(browser, kind, color_scheme=scheme) as who:
+        opened(who, link, "/")
+        campaign = who.page.locator("table a").first.get_attribute("href")
+        found = {}
+        for place in (*ALONE, *(campaign + part for part in PARTS)):
+            who.go(url + place)
+            who.says("A demo")
+            who.fits()
+            for shut in who.page.locator("details:not([open]) > summary").all()[:3]:
+                if shut.is_visible():
+                    shut.click()
+            if wrong := violations(who.page):
+                found[place] = wrong
+        assert found == {}
+
+
+def test_a_first_visit_takes_little(browser, demo):  # noqa: F811
+    _, (owner, femi, wall) = demo
+    for link, part in ((owner, "/"), (femi, "/report"), (wall, "/wall")):
+        with person(browser, PHONE) as who:
+            sizes = []
+            who.page.on("response", lambda answer, sizes=sizes: sizes.append(len(answer.body())))
+            opened(who, link, part)
+            who.page.wait_for_load_state("networkidle")
+            assert len(sizes) >= 3
+            assert sum(sizes) < 100_000
+
+
+def test_by_the_keyboard_alone(browser, site):  # noqa: F811
+    with person(browser, DESKTOP) as who:
+        opened(who, f"{site.url}/enter/{OWNER}", "/")
+
+        def to(name):
+            """Tab until something of this name has the focus."""
+            for _ in range(80):
+                who.page.keyboard.press("Tab")
+                text = who.page.evaluate(
+                    "(e => (e.labels?.[0]?.innerText || e.innerText || '').trim())(document.activeElement)"
+                )
+                if text == name:
+                    outline = who.page.evaluate(
+                        "getComputedStyle(document.activeElement).outlineStyle"
+                    )
+                    assert outline != "none", name  # it shows
+                    return
+            raise AssertionError(f"{name} is not reached")
+
+        def enter(name):
+            """Tab to it and press Enter, which opens another page."""
+            to(name)
+            with who.page.expect_navigation():
+                who.page.keyboard.press("Enter")
+
+        enter("New campaign")
+        to("Name")
+        who.page.keyboard.type("Keys")
+        to("Agents")
+        who.page.keyboard.type("Ana\t0.9")  # a tab goes on to the next field
+        who.page.get_by_label("Agents", exact=True).fill("Ana;0,9\nBen;0,5")
+        who.page.get_by_label("Arms", exact=True).fill("east\nwest\nnorth")
+        enter("Make the campaign")
+        enter("Plan round 1")
+        to("Ben")
+        who.page.keyboard.press("Space")
+        who.says("That Ben is absent costs")
+        enter("Record round 1")
+        who.says("waits for outcomes")
+        enter("Report or correct outcomes")
+        to("Found")
+        who.page.keyboard.press("Enter")
+        who.says("saved")
+
+
+def test_without_javascript(browser, site):  # noqa: F811
+    with person(browser, PHONE, java_script_enabled=False) as who:
+        opened_plainly(who, f"{site.url}/enter/{OWNER}")
+        who.follow("New campaign")
+        who.follow("Hotels")
+        who.page.get_by_label("Name", exact=True).fill("Plain")
+        who.press("Make the campaign")
+        who.follow("Plan round 1")
+        first = who.page.locator("input[name=absent]").first
+        first.check()
+        who.press("Show the plan")
+        who.says("Away this round.")
+        who.press("Record round 1")
+        who.follow("Report or correct outcomes")
+        card = who.page.locator("article").first
+        if card.locator("input[name=successes]").count():
+            card.locator("input[name=successes]").fill("1")
+            card.get_by_role("button", name="Save").click()
+        else:
+            card.get_by_role("button", name="Found", exact=True).click()
+        who.says("saved")
+        who.follow("Known")
+        assert who.page.locator(".forest tbody tr").count() > 1
+
+
+def opened_plainly(who, link):
+    """A link, opened by a browser that keeps its address to itself; the page goes on by itself, too."""
+    who.page.goto(link)
+    who.page.wait_for_url(re.compile("/$"))
+
+
+def test_another_site_makes_nobody_somebody_else(browser, site):  # noqa: F811
+    with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {OWNER}"}) as ask:
+        campaign = ask.post("/api/campaigns", json=NORTH).json()["id"]
+        links = f"/api/campaigns/{campaign}/links"
+        vera = ask.post(links, json={"role": "owner", "name": "Vera"}).json()["url"]
+        wall = ask.post(links, json={"role": "viewer", "name": "Wall in the hall"}).json()["url"]
+    elsewhere = (
+        f"<meta name=viewport content=width=device-width><a href='{wall}'>a nice picture</a>"
+    )
+    with person(browser, PHONE) as who:
+        pictures = "http://pictures.test/"
+        who.page.route(pictures, lambda asked: asked.fulfill(body=elsewhere, content_type="text/html"))  # fmt: skip
+        opened(who, vera, f"/campaigns/{campaign}")
+        who.go(pictures)
+        who.page.get_by_role("link").click()
+        who.says("Go on as somebody else?")
+        who.says("Vera")
+        who.fits()
+        assert violations(who.page) == []
+        who.follow("Stay Vera")
+        who.go(f"{site.url}/campaigns/{campaign}/team")
+        who.says("Wall in the hall")
+        who.go(pictures)
+        who.page.get_by_role("link").click()
+        who.press("Go on as Wall in the hall")
+        who.page.wait_for_url(re.compile("/wall$"))
+        who.go(f"{site.url}/campaigns/{campaign}/team")
+        who.says("Your link does not open this")
+    with person(browser, PHONE) as who:  # who holds none is let in at once, from there too
+        who.page.route(pictures, lambda asked: asked.fulfill(body=elsewhere, content_type="text/html"))  # fmt: skip
+        who.go(pictures)
+        who.page.get_by_role("link").click()
+        who.page.wait_for_url(re.compile("/wall$"))
+
+
+@contextmanager
+def other_site():
+    """Another site: a function that puts a page on it which sends its visitors elsewhere, and the port it is at."""
+    page = b""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_):
+            pass
+
+    def send(to):
+        nonlocal page
+        page = f'<meta http-equiv="refresh" content="0; url={to}">'.encode()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield send, server.server_port
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_nor_does_it_without_tls(browser, site, scripts):  # noqa: F811
+    """At a host name without TLS a browser does not say which site has sent it."""
+    headers = {"Authorization": f"Bearer {OWNER}"}
+    with httpx.Client(base_url=f"{site.url}/api", headers=headers) as api:
+        campaign = api.post("/campaigns", json=NORTH).json()["id"]
+        links = {
+            role: api.post(f"/campaigns/{campaign}/links", json={"role": role, "name": name}).json()["token"]
+            for role, name in (("owner", "Vera"), ("viewer", "Wall"))
+        }  # fmt: skip
+    with other_site() as (send, port), person(browser, DESKTOP, java_script_enabled=scripts) as who:
+        park, evil = f"http://parks.test:{site.port}", f"http://evil.test:{port}"
+        send(f"{park}/enter/{links['viewer']}")
+        who.page.goto(evil)  # with nothing in hand, it opens
+        who.page.wait_for_url(f"{park}/campaigns/{campaign}/wall")
+        who.page.goto(f"{park}/enter/{links['owner']}")
+        who.press("Go on as Vera")
+        who.page.wait_for_url(f"{park}/campaigns/{campaign}")
+        who.page.goto(evil)
+        who.says("Go on as somebody else?")
+        held = {cookie["value"] for cookie in who.context.cookies(park)}
+        assert links["owner"] in held
+        assert links["viewer"] not in held
+        who.follow("Stay Vera")
+        assert who.page.goto(f"{park}/campaigns/{campaign}/team").status == 200
+        assert all("Cross-Origin-Opener-Policy" in one for one in who.wrong)
+        who.wrong.clear()  # which means nothing without TLS
