@@ -787,3 +787,25 @@ class TestConflict:
 
         with pytest.raises(Conflict, match="changed by others without a pause"):
             log.write(campaign, VERA, always_late)
+
+
+class TestManyCampaigns:
+    """What is at hand of campaigns does not grow with how many there are."""
+
+    def test_of_those_that_nobody_asks_for_nothing_is_kept(self, log, monkeypatch):
+        from heterobandits.campaigns.storage import repository as module
+
+        monkeypatch.setattr(module, "MOST_STATES", 3)
+        monkeypatch.setattr(module.snapshots, "FIRST", 2)
+        for number in range(8):
+            campaign = park(log, name=f"park {number}")
+            service.plan_round(log, campaign, VERA)
+            service.add_note(log, campaign, VERA, "all is well")
+        assert len(log._states) == 3
+        assert len(log._kept) == 3
+        assert len(log._turns) == 0
+
+    def test_two_who_write_at_once_have_one_turn(self, log, campaign):
+        turn = log._turn(campaign)
+        assert log._turn(campaign) is turn
+        assert log._turn("another") is not turn

@@ -72,6 +72,7 @@ def create_app(log: Log, owner_hash: str | None, demo: bool = False) -> FastAPI:
     app.state.demo = demo
     app.state.places = Places()
     app.state.budgets = Budgets()
+    app.state.chronicles = history.Chronicles()
     for module in (*ROUTERS, *PAGES):
         app.include_router(module.router)
     handle_errors(app)

@@ -2,6 +2,8 @@
 
 import math
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -11,12 +13,14 @@ import pytest
 from scipy.special import betaln, xlogy
 
 from folded import after, begun, lived, planned, reported
+from heterobandits.campaigns.analysis import answers as module
 from heterobandits.campaigns.analysis.answers import MOST_VISITS, answers, estimates, together
 from heterobandits.campaigns.analysis.projection import project
 from heterobandits.campaigns.plan_events import explanations
 from heterobandits.campaigns.rounds import Given
 from heterobandits.campaigns.validation import policy_from
 from heterobandits.inference.intervals import MOST_RANKED, order_of
+from heterobandits.model.team import Team
 
 DELTA = 0.05
 
@@ -374,3 +378,28 @@ class TestTogether:
         assert together(state, first) == []
         (said,) = together(state, second)
         assert said.startswith("agent A and agent B are both sent to place 0 in round 2: ")
+
+
+class TestChangesAtHand:
+    """What was worked out of changes is at hand for all threads, and so much of it at most."""
+
+    def test_any_number_of_threads_may_ask(self, monkeypatch):
+        """Four throw out what is oldest without a pause; what is worked out does not matter here, and is quick."""
+        monkeypatch.setattr(module, "MOST_CHANGES", 20)
+        monkeypatch.setattr(module, "CHANGES", {})
+        monkeypatch.setattr(module, "change", lambda team, pulls, *_: int(pulls.sum()))
+        team, nothing = Team([0.9]), np.zeros((1, 1), np.int32)
+
+        def ask(first):
+            for n in range(first, first + 20_000):
+                assert module.change_of(team, np.array([[n]], np.int32), nothing, 0.05) == n
+            return True
+
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                assert all(pool.map(ask, range(0, 80_000, 20_000)))
+        finally:
+            sys.setswitchinterval(before)
+        assert len(module.CHANGES) == 20

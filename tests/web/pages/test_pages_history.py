@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from html import unescape
+from threading import Lock
 
 import pytest
 
@@ -214,7 +215,7 @@ class TestHistory:
 
     def test_a_campaign_that_is_told_is_in_no_others_way(self, world):
         kept, other = module.Chronicles(), service.create(world.log, ME, **NORTH).state
-        with kept._telling[world.id]:
+        with kept._telling.setdefault(world.id, Lock()):
             assert len(kept.told(world.log, other)) == 1
 
     def test_a_long_log_is_told_alone(self, world, monkeypatch):

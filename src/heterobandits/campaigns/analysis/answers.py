@@ -5,6 +5,7 @@ All numbers are of the tables that the policy looks at   docs/campaigns-answers.
 
 import hashlib
 import math
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ SAME_FIND = (
 RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()
 CHANGES: dict[object, Change] = {}  # by all that they follow from
 MOST_CHANGES = 10_000
+CHANGES_LOCK = threading.Lock()
 CHANGED: "WeakKeyDictionary[State, list[Changed]]" = WeakKeyDictionary()
 ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
@@ -322,11 +324,14 @@ def change_of(team: Team, pulls: Counts, successes: Counts, delta: float) -> Cha
     told = hashlib.blake2b(pulls.tobytes())
     told.update(successes.tobytes())
     key = (team, pulls.shape, told.digest(), delta)
-    found = CHANGES.get(key)
+    with CHANGES_LOCK:
+        found = CHANGES.get(key)
     if found is None:
-        found = CHANGES[key] = change(team, pulls, successes, delta)
-        while len(CHANGES) > MOST_CHANGES:
-            CHANGES.pop(next(iter(CHANGES)), None)
+        found = change(team, pulls, successes, delta)
+        with CHANGES_LOCK:
+            CHANGES[key] = found
+            while len(CHANGES) > MOST_CHANGES:
+                del CHANGES[next(iter(CHANGES))]
     return found
 
 

@@ -8,11 +8,12 @@ import random
 import threading
 import time
 import zlib
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import repeat
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from heterobandits.campaigns.events import (
     NOTHING,
@@ -103,7 +104,7 @@ class Log:
         self.past = Past()
         self._kept: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def state(self, campaign: str) -> State:
         """What stands now."""
@@ -239,7 +240,7 @@ class Log:
 
     def _turn(self, campaign: str) -> threading.Lock:
         with self._lock:
-            return self._turns[campaign]
+            return self._turns.setdefault(campaign, threading.Lock())
 
     def _remember(self, state: State) -> State:
         """The state, at hand for the next; every now and then it is kept in the store."""
@@ -249,7 +250,8 @@ class Log:
                 self._states[state.campaign] = state
             self._states.move_to_end(state.campaign)
             if len(self._states) > MOST_STATES:
-                self._states.popitem(last=False)
+                dropped, _ = self._states.popitem(last=False)
+                self._kept.pop(dropped, None)
             kept = self._kept.get(state.campaign, 0)
             due = state.number >= kept + max(snapshots.FIRST, state.number // 10)
             if due:

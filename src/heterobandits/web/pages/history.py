@@ -1,8 +1,9 @@
 """What happened and that it is whole: the history, the audit, and files to take away."""
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
@@ -48,13 +49,13 @@ class Chronicles:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[Story, list[Told]]] = OrderedDict()
-        self._telling: defaultdict[str, Lock] = defaultdict(Lock)  # of a campaign one at a time
+        self._telling: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # one at a time
         self._lock = Lock()
 
     def told(self, log: Log, state: State) -> list[Told]:
         """All events of a campaign as it stood, each with its words."""
         with self._lock:
-            telling = self._telling[state.campaign]
+            telling = self._telling.setdefault(state.campaign, Lock())
         with telling:
             with self._lock:
                 story, known = self._kept.pop(state.campaign, (Story(), []))
@@ -80,9 +81,6 @@ def follows(known: list[Told], new: list[Event], state: State) -> bool:
     if new:
         return not known or new[0].previous == known[-1].event.hash
     return known[state.number - 1].event.hash == state.hash
-
-
-CHRONICLES = Chronicles()
 
 
 class Filter(NamedTuple):
@@ -115,7 +113,9 @@ async def read_history(request: Request, asked: Asking) -> Response:
 async def looked(request: Request, asked: Asked, wanted: Filter) -> Shown:
     """What a look at all events finds."""
     state = asked.state
-    return await computed(request, state, lambda: shown(asked, wanted), state.number)
+    return await computed(
+        request, state, lambda: shown(asked, wanted, request.app.state.chronicles), state.number
+    )
 
 
 def filter_of(state: State, form: Form) -> Filter:
@@ -131,11 +131,11 @@ def filter_of(state: State, form: Form) -> Filter:
     return Filter(number, agent, before)
 
 
-def shown(asked: Asked, wanted: Filter) -> Shown:
+def shown(asked: Asked, wanted: Filter, chronicles: Chronicles) -> Shown:
     """The page of events that is asked for."""
     state = asked.state
     agent = None if wanted.agent is None else id_of("agent", wanted.agent)
-    everything = CHRONICLES.told(asked.log, state)
+    everything = chronicles.told(asked.log, state)
     fitting = [one for one in everything if about(one, wanted.round, agent)]
     before = state.number + 1 if wanted.before is None else wanted.before
     end = sum(one.event.number < before for one in fitting)
