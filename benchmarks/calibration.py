@@ -9,10 +9,10 @@ intervals at the end. What is stated needs no tests, and stands in the first col
 
 import sys
 
-from heterobandits.experiments.calibration_study import SIZES, UNTRIED, Row, Study, play_study
+from heterobandits.experiments.calibration_study import SIZES, UNTRIED, Study, StudyRow, play_study
 
 
-def cell(row: Row) -> str:
+def cell(row: StudyRow) -> str:
     """The figures of a planner after some number of tests."""
     error = 2 * row.regret_se
     return f"{row.regret:.1f} ± {error:.1f}, {100 * row.failed:.1f} %, {row.width:.2f}"

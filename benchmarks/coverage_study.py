@@ -19,7 +19,7 @@ import numpy as np
 from heterobandits import CATALOGUE, coverage, policy
 from heterobandits.experiments.catalogue import SYNTHETIC
 from heterobandits.inference.intervals import METHODS, mean_intervals
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 
 DELTA = 0.05
 WATCHED = ("posterior-ratio", "mixture-width", "min-width", "ranking")
@@ -31,7 +31,7 @@ def study(job):
     name, setting, trials, rounds, seed = job
     problem = SYNTHETIC[setting].problem
     found = coverage(problem, rounds, trials, seed, policy=name, delta=DELTA, watched=WATCHED)
-    world = World(problem, policy(name))
+    world = PolicyWorld(problem, policy(name))
     learning = Learning(world, seed, 0, WIDTH_TRIALS)
     learning.advance(rounds)
     widths = dict.fromkeys(METHODS, 0.0)

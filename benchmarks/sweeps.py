@@ -53,7 +53,7 @@ def overhead() -> None:
     from heterobandits.simulation.engine import compile_kernels
     from heterobandits.simulation.pool.pieces import Trials
     from heterobandits.simulation.pool.runner import Fixed, Runner
-    from heterobandits.simulation.pool.shards import Store
+    from heterobandits.simulation.pool.shards import ShardStore
     from heterobandits.simulation.pool.threads import Threads
     from heterobandits.sweeps.spec import Spec
     from heterobandits.sweeps.sweep import point_of
@@ -70,7 +70,7 @@ def overhead() -> None:
         with TemporaryDirectory() as folder:
             jobs = [Fixed([piece]) for piece in pieces]
             found: list[object] = []
-            run = Runner(jobs, len(jobs), Store(Path(folder)), Threads(1))
+            run = Runner(jobs, len(jobs), ShardStore(Path(folder)), Threads(1))
             run.run(lambda number, rows, failures, found=found: found.extend(rows))
         end = time.perf_counter()
         assert len(found) == len(alone)

@@ -10,7 +10,7 @@ from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.runs import run_all
 from heterobandits.simulation.engine import tally
 from heterobandits.simulation.pool.pieces import squared, whole
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.results import binary_places
 from reference import PAPER
 
@@ -62,12 +62,12 @@ def exchanged(results, one, other):
 
 def run_fresh(experiments, seed):
     """The results of experiments, run here and now."""
-    return run_all(experiments, seed, Store(None)).results
+    return run_all(experiments, seed, ShardStore(None)).results
 
 
 def exchange(folder, experiment, one, other):
     """Exchange two policies' numbers of an experiment in what is kept in a folder."""
-    store = Store(folder)
+    store = ShardStore(folder)
     rows = [store.row(place) for place in store]
     store.clear()
     for row in rows:

@@ -110,8 +110,8 @@ def test_problem_files_are_shown_with_every_field() -> None:
 @pytest.mark.parametrize(
     "shape",
     [
-        "Round", "Assignment", "Visit", "Preview", "Prices", "Price", "Why", "Estimate", "Answers", "Change", "Shadow",
-        "Shadowed", "Projection", "Worth",
+        "RoundJson", "AssignmentJson", "VisitJson", "PreviewJson", "PricesJson", "PriceJson", "WhyJson", "EstimateJson", "AnswersJson", "ChangeJson", "ShadowJson",
+        "ShadowedJson", "ProjectionJson", "WorthJson",
     ],
 )  # fmt: skip
 def test_answers_are_shown_with_every_field(shape: str) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import defaultdict
 
 from paths import ROOT, TESTS
 
@@ -35,3 +36,12 @@ def test_folders_of_tests_are_folders_of_sources():
     assert {folder.partition("/")[0] for folder in FOLDERS} <= {
         f.partition("/")[0] for f in folders
     }
+
+
+def test_a_name_of_a_class_is_that_of_one_class():
+    found = defaultdict(list)
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(path.relative_to(SOURCES).as_posix())
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

@@ -39,14 +39,14 @@ class CampaignError(Exception):
         return str(self.problem.get("type", "")).rpartition("/")[2]
 
     @property
-    def errors(self) -> list[responses_schema.FieldError]:
+    def errors(self) -> list[responses_schema.FieldErrorJson]:
         """The fields that are wrong."""
-        return cast(list[responses_schema.FieldError], self.problem.get("errors", []))
+        return cast(list[responses_schema.FieldErrorJson], self.problem.get("errors", []))
 
     @property
-    def current(self) -> responses_schema.Current | None:
+    def current(self) -> responses_schema.CurrentJson | None:
         """What is known of the visit that was to be reported or corrected."""
-        return cast(responses_schema.Current | None, self.problem.get("current"))
+        return cast(responses_schema.CurrentJson | None, self.problem.get("current"))
 
 
 class ServerUnreachable(Exception):
@@ -84,9 +84,9 @@ class Campaigns:
         """Let go of the connections."""
         self._http.close()
 
-    def health(self) -> responses_schema.Health:
+    def health(self) -> responses_schema.HealthJson:
         """Whether the server can do its work."""
-        return cast(responses_schema.Health, self._read("/api/health"))
+        return cast(responses_schema.HealthJson, self._read("/api/health"))
 
     def metrics(self) -> str:
         """What the server has done, as Prometheus reads it."""
@@ -96,9 +96,9 @@ class Campaigns:
         """The routes as OpenAPI."""
         return cast(dict[str, Any], self._read("/api/openapi.json"))
 
-    def campaigns(self) -> list[responses_schema.Entry]:
+    def campaigns(self) -> list[responses_schema.EntryJson]:
         """All campaigns, the oldest first."""
-        return cast(responses_schema.Entries, self._read("/api/campaigns"))["campaigns"]
+        return cast(responses_schema.EntriesJson, self._read("/api/campaigns"))["campaigns"]
 
     def create(
         self,
@@ -111,7 +111,7 @@ class Campaigns:
         memory: int | None = None,
         seed: int = 0,
         season: int | None = None,
-    ) -> responses_schema.Campaign:
+    ) -> responses_schema.CampaignJson:
         """A new campaign; an agent has a name and a sensitivity, and what else its body may have."""
         body = {
             "name": name,
@@ -123,19 +123,19 @@ class Campaigns:
             "seed": seed,
             "season": season,
         }
-        return cast(responses_schema.Campaign, self._write("POST", "/api/campaigns", body))
+        return cast(responses_schema.CampaignJson, self._write("POST", "/api/campaigns", body))
 
-    def import_events(self, text: str, keep_links: bool = False) -> responses_schema.Campaign:
+    def import_events(self, text: str, keep_links: bool = False) -> responses_schema.CampaignJson:
         """The campaign that was exported; its links are revoked here, unless they are kept."""
         sent = {"content": text.encode(), "headers": {"Content-Type": "application/x-ndjson"}}
         place = "/api/campaigns/import" + ("?keep_links=true" if keep_links else "")
-        return cast(responses_schema.Campaign, self._send("POST", place, **sent).json())
+        return cast(responses_schema.CampaignJson, self._send("POST", place, **sent).json())
 
-    def campaign(self, campaign: str) -> responses_schema.Campaign:
+    def campaign(self, campaign: str) -> responses_schema.CampaignJson:
         """A campaign as it stands."""
-        return cast(responses_schema.Campaign, self._read(path(campaign)))
+        return cast(responses_schema.CampaignJson, self._read(path(campaign)))
 
-    def rename(self, campaign: str, name: str) -> responses_schema.Campaign:
+    def rename(self, campaign: str, name: str) -> responses_schema.CampaignJson:
         """Another name for a campaign."""
         return self._change(campaign, {"name": name})
 
@@ -145,82 +145,88 @@ class Campaigns:
         policy: str | None = None,
         delta: float | None = None,
         memory: int | None = None,
-    ) -> responses_schema.Campaign:
+    ) -> responses_schema.CampaignJson:
         """Another policy from the next round on, or the same with another delta."""
         return self._change(campaign, {"policy": policy, "delta": delta, "memory": memory})
 
-    def set_season(self, campaign: str, season: int | None) -> responses_schema.Campaign:
+    def set_season(self, campaign: str, season: int | None) -> responses_schema.CampaignJson:
         """Another number of rounds in the season; None for no end."""
         return self._change(campaign, {"season": season})
 
     def add_agents(
         self, campaign: str, agents: Iterable[Mapping[str, Any]]
-    ) -> list[responses_schema.Agent]:
+    ) -> list[responses_schema.AgentJson]:
         """New agents, from the next round on."""
         body = {"agents": [dict(agent) for agent in agents]}
         made = self._write("POST", path(campaign, "agents"), body)
-        return cast(responses_schema.Agents, made)["agents"]
+        return cast(responses_schema.AgentsJson, made)["agents"]
 
-    def change_agent(self, campaign: str, agent: str, **change: Any) -> responses_schema.Agent:
+    def change_agent(self, campaign: str, agent: str, **change: Any) -> responses_schema.AgentJson:
         """One change of an agent: `name`, `retired`, or how it reports, with `since` "now" or "always"."""
         return cast(
-            responses_schema.Agent, self._write("PATCH", path(campaign, "agents", agent), change)
+            responses_schema.AgentJson,
+            self._write("PATCH", path(campaign, "agents", agent), change),
         )
 
-    def add_arms(self, campaign: str, arms: Iterable[str]) -> list[responses_schema.Arm]:
+    def add_arms(self, campaign: str, arms: Iterable[str]) -> list[responses_schema.ArmJson]:
         """New arms, from the next round on."""
         body = {"arms": [{"name": arm} for arm in arms]}
-        return cast(responses_schema.Arms, self._write("POST", path(campaign, "arms"), body))[
+        return cast(responses_schema.ArmsJson, self._write("POST", path(campaign, "arms"), body))[
             "arms"
         ]
 
-    def change_arm(self, campaign: str, arm: str, **change: Any) -> responses_schema.Arm:
+    def change_arm(self, campaign: str, arm: str, **change: Any) -> responses_schema.ArmJson:
         """One change of an arm: `name` or `retired`."""
-        return cast(responses_schema.Arm, self._write("PATCH", path(campaign, "arms", arm), change))
+        return cast(
+            responses_schema.ArmJson, self._write("PATCH", path(campaign, "arms", arm), change)
+        )
 
-    def preview(self, campaign: str, **circumstances: Any) -> responses_schema.Preview:
+    def preview(self, campaign: str, **circumstances: Any) -> responses_schema.PreviewJson:
         """The plan of the next round; nothing is recorded. Takes absent, closed, forbidden and forced."""
         where = path(campaign, "rounds")
         answer = self._send("POST", where, json=circumstances, params={"preview": "true"})
-        return cast(responses_schema.Preview, answer.json())
+        return cast(responses_schema.PreviewJson, answer.json())
 
-    def plan_round(self, campaign: str, **circumstances: Any) -> responses_schema.Round:
+    def plan_round(self, campaign: str, **circumstances: Any) -> responses_schema.RoundJson:
         """The next round, planned and recorded. Takes absent, closed, forbidden and forced."""
         return cast(
-            responses_schema.Round, self._write("POST", path(campaign, "rounds"), circumstances)
+            responses_schema.RoundJson, self._write("POST", path(campaign, "rounds"), circumstances)
         )
 
-    def rounds(self, campaign: str, after: int = 0) -> list[responses_schema.RoundEntry]:
+    def rounds(self, campaign: str, after: int = 0) -> list[responses_schema.RoundEntryJson]:
         """All rounds after a number."""
-        made: list[responses_schema.RoundEntry] = []
+        made: list[responses_schema.RoundEntryJson] = []
         while True:
-            found = cast(responses_schema.Rounds, self._read(path(campaign, "rounds"), after=after))
+            found = cast(
+                responses_schema.RoundsJson, self._read(path(campaign, "rounds"), after=after)
+            )
             made += found["rounds"]
             if not found["rounds"]:
                 return made
             after = made[-1]["round"]
 
-    def round(self, campaign: str, round: int) -> responses_schema.Round:
+    def round(self, campaign: str, round: int) -> responses_schema.RoundJson:
         """A round: its plan and its visits."""
-        return cast(responses_schema.Round, self._read(path(campaign, "rounds", round)))
+        return cast(responses_schema.RoundJson, self._read(path(campaign, "rounds", round)))
 
-    def close_round(self, campaign: str, round: int) -> responses_schema.Round:
+    def close_round(self, campaign: str, round: int) -> responses_schema.RoundJson:
         """Nobody waits for a round any more."""
         return cast(
-            responses_schema.Round, self._write("POST", path(campaign, "rounds", round, "close"))
+            responses_schema.RoundJson,
+            self._write("POST", path(campaign, "rounds", round, "close")),
         )
 
-    def explanations(self, campaign: str, round: int) -> list[responses_schema.Why]:
+    def explanations(self, campaign: str, round: int) -> list[responses_schema.WhyJson]:
         """Why a round sent each agent where it was planned to go."""
         found = self._read(path(campaign, "rounds", round, "explanations"))
-        return cast(responses_schema.Explanations, found)["explanations"]
+        return cast(responses_schema.ExplanationsJson, found)["explanations"]
 
     def override(
         self, campaign: str, round: int, agent: str, arms: Sequence[str]
-    ) -> responses_schema.Round:
+    ) -> responses_schema.RoundJson:
         """Somebody went elsewhere than planned: to these arms, mostly one, or to none."""
         where = path(campaign, "rounds", round, "overrides", agent)
-        return cast(responses_schema.Round, self._write("PUT", where, {"arms": list(arms)}))
+        return cast(responses_schema.RoundJson, self._write("PUT", where, {"arms": list(arms)}))
 
     def report(
         self,
@@ -231,7 +237,7 @@ class Campaigns:
         tests: int = 1,
         *,
         arm: str | None = None,
-    ) -> responses_schema.Visit:
+    ) -> responses_schema.VisitJson:
         """What came of a visit, for the first time: successes of tests, or None if it was not done."""
         return self._tell(campaign, round, agent, successes, tests, arm, {})
 
@@ -245,7 +251,7 @@ class Campaigns:
         *,
         seen: int | None = None,
         arm: str | None = None,
-    ) -> responses_schema.Visit:
+    ) -> responses_schema.VisitJson:
         """Another outcome instead of the one reported, if that has not changed since event `seen`."""
         return self._tell(campaign, round, agent, successes, tests, arm, if_match(seen))
 
@@ -257,38 +263,40 @@ class Campaigns:
         *,
         seen: int | None = None,
         arm: str | None = None,
-    ) -> responses_schema.Visit:
+    ) -> responses_schema.VisitJson:
         """What was told of a visit is taken back, if that has not changed since event `seen`."""
         where = path(campaign, "rounds", round, "outcomes", agent)
         sent = self._send("DELETE", where, params=given(arm=arm), headers=if_match(seen))
-        return cast(responses_schema.Visit, sent.json())
+        return cast(responses_schema.VisitJson, sent.json())
 
-    def add_note(self, campaign: str, text: str, round: int | None = None) -> responses_schema.Note:
+    def add_note(
+        self, campaign: str, text: str, round: int | None = None
+    ) -> responses_schema.NoteJson:
         """A note for those who read the history."""
         body = {"text": text, "round": round}
-        return cast(responses_schema.Note, self._write("POST", path(campaign, "notes"), body))
+        return cast(responses_schema.NoteJson, self._write("POST", path(campaign, "notes"), body))
 
-    def arms(self, campaign: str) -> list[responses_schema.Estimate]:
+    def arms(self, campaign: str) -> list[responses_schema.EstimateJson]:
         """What is known of every arm."""
-        return cast(responses_schema.Estimates, self._read(path(campaign, "arms")))["arms"]
+        return cast(responses_schema.EstimatesJson, self._read(path(campaign, "arms")))["arms"]
 
-    def answers(self, campaign: str) -> responses_schema.Answers:
+    def answers(self, campaign: str) -> responses_schema.AnswersJson:
         """What can be said of the arms, also in words."""
-        return cast(responses_schema.Answers, self._read(path(campaign, "answers")))
+        return cast(responses_schema.AnswersJson, self._read(path(campaign, "answers")))
 
     def shadow(
         self, campaign: str, policy: str, delta: float | None = None
-    ) -> responses_schema.Shadow:
+    ) -> responses_schema.ShadowJson:
         """What another policy would have planned."""
         found = self._read(path(campaign, "shadow"), policy=policy, delta=delta)
-        return cast(responses_schema.Shadow, found)
+        return cast(responses_schema.ShadowJson, found)
 
     def projection(
         self, campaign: str, rounds: int | None = None, draws: int | None = None
-    ) -> responses_schema.Projection:
+    ) -> responses_schema.ProjectionJson:
         """The rest of the season, or so many rounds, on draws from what is known."""
         found = self._read(path(campaign, "projection"), rounds=rounds, draws=draws)
-        return cast(responses_schema.Projection, found)
+        return cast(responses_schema.ProjectionJson, found)
 
     def worth(
         self,
@@ -300,7 +308,7 @@ class Campaigns:
         *,
         tests: int | None = None,
         false_positive_rate: float | None = None,
-    ) -> responses_schema.Worth:
+    ) -> responses_schema.WorthJson:
         """What one more agent that reports like this would find more, or an agent if it did."""
         asked = {
             "sensitivity": sensitivity,
@@ -310,13 +318,15 @@ class Campaigns:
             "rounds": rounds,
             "draws": draws,
         }
-        return cast(responses_schema.Worth, self._read(path(campaign, "worth"), **asked))
+        return cast(responses_schema.WorthJson, self._read(path(campaign, "worth"), **asked))
 
-    def events(self, campaign: str, after: int = 0) -> list[responses_schema.Event]:
+    def events(self, campaign: str, after: int = 0) -> list[responses_schema.EventJson]:
         """All events after a number."""
-        made: list[responses_schema.Event] = []
+        made: list[responses_schema.EventJson] = []
         while True:
-            found = cast(responses_schema.Events, self._read(path(campaign, "events"), after=after))
+            found = cast(
+                responses_schema.EventsJson, self._read(path(campaign, "events"), after=after)
+            )
             made += found["events"]
             if not found["events"]:
                 return made
@@ -330,9 +340,9 @@ class Campaigns:
         """All visits as CSV."""
         return self._send("GET", path(campaign, "visits.csv")).text
 
-    def links(self, campaign: str) -> list[responses_schema.Link]:
+    def links(self, campaign: str) -> list[responses_schema.LinkJson]:
         """All links of a campaign."""
-        return cast(responses_schema.Links, self._read(path(campaign, "links")))["links"]
+        return cast(responses_schema.LinksJson, self._read(path(campaign, "links")))["links"]
 
     def issue_link(
         self,
@@ -342,17 +352,19 @@ class Campaigns:
         *,
         agent: str | None = None,
         expires: str | None = None,
-    ) -> responses_schema.NewLink:
+    ) -> responses_schema.NewLinkJson:
         """A link for somebody; if its token was lost on the way it is null, and the link is to be revoked."""
         body = {"role": role, "name": name, "agent": agent, "expires": expires}
-        return cast(responses_schema.NewLink, self._write("POST", path(campaign, "links"), body))
+        return cast(
+            responses_schema.NewLinkJson, self._write("POST", path(campaign, "links"), body)
+        )
 
-    def revoke_link(self, campaign: str, link: str) -> responses_schema.Link:
+    def revoke_link(self, campaign: str, link: str) -> responses_schema.LinkJson:
         """A link no longer opens anything."""
-        return cast(responses_schema.Link, self._write("DELETE", path(campaign, "links", link)))
+        return cast(responses_schema.LinkJson, self._write("DELETE", path(campaign, "links", link)))
 
-    def _change(self, campaign: str, change: dict[str, Any]) -> responses_schema.Campaign:
-        return cast(responses_schema.Campaign, self._write("PATCH", path(campaign), change))
+    def _change(self, campaign: str, change: dict[str, Any]) -> responses_schema.CampaignJson:
+        return cast(responses_schema.CampaignJson, self._write("PATCH", path(campaign), change))
 
     def _tell(
         self,
@@ -363,13 +375,13 @@ class Campaigns:
         tests: int,
         arm: str | None,
         condition: dict[str, str],
-    ) -> responses_schema.Visit:
+    ) -> responses_schema.VisitJson:
         where = path(campaign, "rounds", round, "outcomes", agent)
         body: dict[str, Any] = {"successes": successes, "tests": tests}
         if successes is None:
             body = {"missing": True}
         sent = self._send("PUT", where, json=body, params=given(arm=arm), headers=condition)
-        return cast(responses_schema.Visit, sent.json())
+        return cast(responses_schema.VisitJson, sent.json())
 
     def _read(self, where: str, **parameters: Any) -> Any:
         return self._send("GET", where, params=given(**parameters)).json()

@@ -19,7 +19,7 @@ from heterobandits.model.team import Team
 from heterobandits.planner.planner import Planner
 from heterobandits.policies.policy import Policy
 from heterobandits.policies.policy import policy as catalogued
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 from heterobandits.simulation.simulation import simulate
 
 Counts = npt.NDArray[np.int32]
@@ -156,7 +156,7 @@ def check_one_path(policy: Policy) -> None:
         return
     seed, trial = 11, 3
     for problem in PROBLEMS:
-        learning = Learning(World(problem, policy), seed, trial, 1)
+        learning = Learning(PolicyWorld(problem, policy), seed, trial, 1)
         team = problem.team.columns
         planner = Planner(arms=problem.arms, policy=policy, seed=seed, trial=trial, **team)
         (lucky,) = learning.world.arrays.threshold

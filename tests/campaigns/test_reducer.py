@@ -14,7 +14,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.events import KINDS, NOTHING, Draft, sealed
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.reducer import APPLY, fold
-from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.errors import UnsupportedVersion
 
@@ -187,12 +187,12 @@ class TestTeam:
             Draft("retired", {"what": "arm", "id": "arm-1"}),
         ]
         state = fold(log_of(*drafts))
-        plan = plan_of(state, Given())
+        plan = plan_of(state, RoundGiven())
         assert plan.assignment[1] is None
         assert plan.assignment[0] in (1, 2)
         assert state.pulls.sum() == 1
         back = [Draft("returned", {"what": "agent", "id": "agent-2"})]
-        assert plan_of(fold(log_of(*drafts, *back)), Given()).assignment[1] is not None
+        assert plan_of(fold(log_of(*drafts, *back)), RoundGiven()).assignment[1] is not None
 
 
 def link(**changes):
@@ -439,7 +439,7 @@ class TestAnySeason:
         assert state.waiting == {r.number for r in state.rounds if r.missing and not r.closed}
         again = snapshots.read(snapshots.written(state))
         assert equal(again, state)
-        assert plan_of(again, Given()) == plan_of(state, Given())
+        assert plan_of(again, RoundGiven()) == plan_of(state, RoundGiven())
         assert json.loads(json.dumps([e.body for e in events])) == [e.body for e in events]
 
 

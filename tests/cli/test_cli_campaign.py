@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.analysis.answers import Estimate
+from heterobandits.campaigns.analysis.answers import ArmEstimate
 from heterobandits.campaigns.events import NOTHING, Draft, line, sealed
 from heterobandits.campaigns.storage.repository import Request
 from heterobandits.cli.campaign.app import COMMANDS
@@ -748,7 +748,7 @@ class TestNames:
 def estimate(name, numbers, ranks=(1, 3)):
     """An arm with a lower end, an estimate and an upper end."""
     low, middle, high = numbers
-    return Estimate(0, name, False, middle, low, high, *ranks, 9, 3, 9, {})
+    return ArmEstimate(0, name, False, middle, low, high, *ranks, 9, 3, 9, {})
 
 
 class TestChart:

@@ -15,7 +15,7 @@ from evidence import exchange
 from heterobandits import PAPER, InvalidInput, simulate
 from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
 from heterobandits.experiments.hotels import hotel_means
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 
 COMMAND = [sys.executable, "-m", "heterobandits"]
 UNDRAWN = SYNTHETIC[0]  # it has no figure, so it takes no time
@@ -259,10 +259,10 @@ class TestInterrupt:
         assert not (tmp_path / "report.html").exists()
         kept = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in runs.iterdir()}
         assert {path.suffix for path in kept} == {".parquet"}  # and nothing half-written
-        assert 2 <= len(list(Store(runs))) < len(chosen)
+        assert 2 <= len(list(ShardStore(runs))) < len(chosen)
         done = run(*common, "--resume", "--format", "json")
         assert done.returncode == 0
-        assert len(list(Store(runs))) == len(chosen)
+        assert len(list(ShardStore(runs))) == len(chosen)
         for path, (changed, data) in kept.items():
             assert path.stat().st_mtime_ns == changed
             assert path.read_bytes() == data

@@ -25,7 +25,7 @@ from heterobandits.core.assignment import (
 from heterobandits.core.randomness import fill_words, words_needed
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 
 FALSE_ALARM = 1e-7
 TIED = st.sampled_from([-1.0, 0.0, 0.25, 0.25000000000000006, 0.5, math.inf, math.inf])
@@ -208,7 +208,7 @@ def test_the_first_assignment_is_any_as_likely(seed, name):
     """Nothing is known in round 1, so all 12 assignments are as likely. False alarms: 1e-7 each."""
     problem = Problem([0.2, 0.9, 0.5, 0.4], [0.3, 0.8])
     lanes = 48_000
-    block = Learning(World(problem, policy(name)), seed, 0, lanes)
+    block = Learning(PolicyWorld(problem, policy(name)), seed, 0, lanes)
     block.advance(1)
     arms = block.pulls.argmax(axis=1)
     assert (block.pulls.sum(axis=1) == 1).all()
@@ -223,7 +223,7 @@ def test_cucb_sends_agents_to_the_top_arms_in_any_order(seed):
     """
     problem = Problem([0.0, 1.0, 1.0], [1.0, 1.0])
     lanes = 20_000
-    block = Learning(World(problem, policy("cucb")), seed, 0, lanes)
+    block = Learning(PolicyWorld(problem, policy("cucb")), seed, 0, lanes)
     block.advance(40)
     before = block.pulls.copy()
     block.advance(1)

@@ -9,7 +9,7 @@ import pytest
 from heterobandits import CATALOGUE, Problem, simulate
 from heterobandits.core import filtered
 from heterobandits.model.drift import Changes
-from heterobandits.simulation.engine import Learning, World, doubts, few_pulls, new_control
+from heterobandits.simulation.engine import Learning, PolicyWorld, doubts, few_pulls, new_control
 
 FILTERED = [name for name, entry in CATALOGUE.items() if entry.rule.refresh is not None]
 SPREAD = [0.1, 0.35, 0.5, 0.55, 0.8]
@@ -52,7 +52,7 @@ def test_who_is_calibrated_is_not_filtered():
         Problem(SPREAD, [0.5, 0.9], **how) for how in ({}, {"calibration": [(9, 20), (18, 20)]})
     )
     entry = CATALOGUE["calibrated-sorted"]
-    assert (World(known, entry).filtered, World(tried, entry).filtered) == (True, False)
+    assert (PolicyWorld(known, entry).filtered, PolicyWorld(tried, entry).filtered) == (True, False)
     assert same_decisions(tried, "calibrated-sorted", 60, 8)
 
 
@@ -91,7 +91,7 @@ class TestNumbers:
     @pytest.mark.parametrize("problem", ["two kinds", "false alarms", "rarely anything", "1 x 2"])
     def test_are_no_further_off_than_they_say(self, name, problem):
         fast, exact = (
-            Learning(World(PROBLEMS[problem], p.until(400), 400), 3, 0, 32)
+            Learning(PolicyWorld(PROBLEMS[problem], p.until(400), 400), 3, 0, 32)
             for p in (CATALOGUE[name], exactly(CATALOGUE[name]))
         )
         known = 0
@@ -109,7 +109,7 @@ class TestNumbers:
     @pytest.mark.parametrize("name", ["posterior-sorted", "season"])
     def test_leave_few_decisions_in_doubt(self, name):
         learning = Learning(
-            World(PROBLEMS["two kinds"], CATALOGUE[name].until(300), 300), 0, 0, 128
+            PolicyWorld(PROBLEMS["two kinds"], CATALOGUE[name].until(300), 300), 0, 0, 128
         )
         control = new_control()
         learning.play(100, (), new_control(), np.empty((0, 128)))

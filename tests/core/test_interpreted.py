@@ -19,7 +19,7 @@ from heterobandits import CATALOGUE, Planner, Policy, Problem, simulate
 from heterobandits.core.work import STRIP
 from heterobandits.inference.intervals import METHODS, mean_intervals, ranking
 from heterobandits.policies.policy import checked_policies, policy
-from heterobandits.simulation.engine import Learning, World, kernels_cached
+from heterobandits.simulation.engine import Learning, PolicyWorld, kernels_cached
 from reporting import Reporting
 
 ROUNDS, TRIALS, SEED = 8, 2, 7
@@ -79,7 +79,7 @@ def played(problem):
 
 def round_by_round(problem, entry):
     """What was sent and seen, and the indices it was sent by."""
-    learning = Learning(World(problem, policy(entry)), SEED, 0, TRIALS)
+    learning = Learning(PolicyWorld(problem, policy(entry)), SEED, 0, TRIALS)
     rounds = {"sent": [], "index": [], "successes": []}
     for _ in range(ROUNDS):
         learning.advance(1)
@@ -92,7 +92,7 @@ def round_by_round(problem, entry):
 
 def filtered(name):
     """So many rounds that a filter lays its nodes anew: an arm has more than 62 pulls."""
-    learning = Learning(World(PROBLEMS["1 x 2"], policy(name).until(90)), SEED, 0, 2)
+    learning = Learning(PolicyWorld(PROBLEMS["1 x 2"], policy(name).until(90)), SEED, 0, 2)
     learning.advance(90)
     assert learning.pulls.max() > 62
     return [lossless(learning.pulls), lossless(learning.successes)]

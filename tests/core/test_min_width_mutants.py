@@ -15,7 +15,7 @@ import reference
 from heterobandits import Problem
 from heterobandits.core import indices
 from heterobandits.policies.policy import policy
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 
 # A = 2 agents, N = 3 arms, t = 4 rounds, delta = 0.05. Arm 0: V = 1 * 2 + 0.25 * 4 = 3 and W = 1 * 1 + 0.5 * 2 = 2
 S = np.array([1.0, 0.5])
@@ -66,7 +66,7 @@ def rows(entry):
 
 def agreed(entry, rounds=12):
     """Whether the simulator ranks by the paper's equation in each round, with the rounds before it for t."""
-    learning = Learning(World(Problem([0.2, 0.5, 0.9], S), entry), 0, 0, 8)
+    learning = Learning(PolicyWorld(Problem([0.2, 0.5, 0.9], S), entry), 0, 0, 8)
     learning.advance(2)  # until every arm was pulled, in most trials
     same = []
     for t in range(2, rounds):

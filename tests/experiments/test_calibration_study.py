@@ -12,9 +12,9 @@ import pytest
 from heterobandits import InvalidInput, Problem, coverage, simulate
 from heterobandits.experiments import calibration_study, figures, report
 from heterobandits.experiments.calibration_study import (
-    Row,
     Season,
     Study,
+    StudyRow,
     calibrations,
     play_season,
     play_study,
@@ -27,11 +27,11 @@ from heterobandits.experiments.catalogue import CASES, SYNTHETIC
 from heterobandits.experiments.claims import CLAIMS, Judged
 from heterobandits.experiments.reproduce import Reproduction, chosen_policies, reproduce
 from heterobandits.experiments.runs import run_works
-from heterobandits.experiments.tables import Cell, Percent, Ranking
+from heterobandits.experiments.tables import Cell, Percent, PublishedRanking
 from heterobandits.inference.intervals import mean_intervals
 from heterobandits.policies.policy import policy
-from heterobandits.simulation.engine import Learning, World
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.engine import Learning, PolicyWorld
+from heterobandits.simulation.pool.shards import ShardStore
 from markup import Page
 from reference import PAPER
 
@@ -66,14 +66,14 @@ def rows():
 def handmade(draws=24, trials=8):
     """A table in which no two numbers are alike."""
     return [
-        Row(planner, tests, 5.0 + i, 0.25 + i / 100, i / 250, 0.1 + i / 100, draws, trials)
+        StudyRow(planner, tests, 5.0 + i, 0.25 + i / 100, i / 250, 0.1 + i / 100, draws, trials)
         for i, (planner, tests) in enumerate(CELLS)
     ]
 
 
 def watched_by_hand(problem, name, seed, trials):
     """A season trial by trial, arm by arm: what play_season should say of the intervals."""
-    learning = Learning(World(problem, policy(name)), seed, 0, trials)
+    learning = Learning(PolicyWorld(problem, policy(name)), seed, 0, trials)
     failed = set()
     for _ in range(30):
         learning.advance(10)
@@ -204,13 +204,13 @@ class TestStudy:
             if share > 0:
                 signal.raise_signal(signal.SIGINT)
 
-        store = Store(tmp_path)
+        store = ShardStore(tmp_path)
         with pytest.raises(KeyboardInterrupt):
             run_works([work(SMALL)], store, report, threads=2)
-        assert 0 < len(list(Store(tmp_path))) < 46
+        assert 0 < len(list(ShardStore(tmp_path))) < 46
         assert threading.active_count() == before
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        (played,) = run_works([work(SMALL)], Store(tmp_path), threads=2)
+        (played,) = run_works([work(SMALL)], ShardStore(tmp_path), threads=2)
         assert rows_of(SMALL, played) == rows
 
     @pytest.fixture
@@ -226,7 +226,7 @@ class TestStudy:
         return seasons
 
     def test_what_is_kept_is_not_played_again(self, played):
-        store = Store(None)
+        store = ShardStore(None)
         (first,) = run_works([work(SMALL)], store)
         assert len(played) == 46
         (again,) = run_works([work(SMALL)], store)
@@ -238,7 +238,7 @@ class TestStudy:
 
     @pytest.mark.parametrize("name", ["EVERY", "DEFAULT_DELTA", "made_with", "seed", "trials"])
     def test_another_definition_is_played(self, played, monkeypatch, name):
-        store = Store(None)
+        store = ShardStore(None)
         run_works([work(SMALL)], store)
         others = {"EVERY": 20, "DEFAULT_DELTA": 0.1, "made_with": lambda: {"numpy": "1.0"}}
         if name in others:
@@ -305,7 +305,7 @@ class TestReproduction:
     def page(self, calibrated):
         judged = [Judged(CLAIMS[0], "pass", "as seen")]
         cell = ("cucb", "covid-mix", 10.0, 0.1, 10.0, 0.1)
-        ranking = Ranking(SYNTHETIC[0], SYNTHETIC[0].ranking, (1, 2, 3, 4, 5), "match")
+        ranking = PublishedRanking(SYNTHETIC[0], SYNTHETIC[0].ranking, (1, 2, 3, 4, 5), "match")
         tables = ([Cell(*cell)], [Percent(*cell, 0.0, 0.1)], [ranking])
         return report.render(judged, *tables, [], "made so", False, calibrated)
 

@@ -173,7 +173,9 @@ class TestVerdicts:
         ],
     )
     def test_much_later_is_by_a_quarter(self, one, other, verdict):
-        assert claims.much_later(claims.Round(*one), claims.Round(*other)) == verdict
+        assert (
+            claims.much_later(claims.RoundEstimate(*one), claims.RoundEstimate(*other)) == verdict
+        )
 
     def test_first_apart_when_nobody_has_any_regret_yet(self):
         """With few trials a first round can be without regret: then nothing is apart."""

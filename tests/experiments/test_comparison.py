@@ -27,12 +27,18 @@ from heterobandits import (
 from heterobandits.cli import main
 from heterobandits.experiments import comparison, figures, leaderboard
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.experiments.comparison import Comparison, Row, judged, random_problems, standing
+from heterobandits.experiments.comparison import (
+    ComparedPolicy,
+    Comparison,
+    judged,
+    random_problems,
+    standing,
+)
 from heterobandits.experiments.tiny_worlds import Distance
 from heterobandits.policies.catalogue import BEYOND
 from heterobandits.policies.policy import forgetting
 from heterobandits.provenance import machine, versions
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 
 EASY = Problem([0.1, 0.9, 0.5], [0.9, 0.4])
 # the bound is the gap over the divergence: 0.8 / (0.8 ln 9)
@@ -60,7 +66,7 @@ def row(policy="posterior-sorted", ratio=0.5, verdict="ahead", group="settings",
         "to_min_width": ratio / 2,
         "to_limit": None,
     }
-    return Row(**{**made, **changes})
+    return ComparedPolicy(**{**made, **changes})
 
 
 def compared(rows, folder="."):
@@ -649,7 +655,7 @@ class TestCommand:
 
         with pytest.raises(KeyboardInterrupt):
             comparison.compare(tmp_path, policies=["greedy"], groups=["random"], show=show)
-        kept = Store(tmp_path / "runs")
+        kept = ShardStore(tmp_path / "runs")
         stored = [(place[1:], json.loads(kept.row(place).definition)) for place in kept]
         assert 0 < len(stored) < 200
         assert {(span, what["horizon"], what["seed"]) for span, what in stored} == {

@@ -22,7 +22,7 @@ from heterobandits.experiments.claims import RANGERS
 from heterobandits.experiments.reproduce import GROUPS, chosen_experiments
 from heterobandits.experiments.runs import run_all, with_trials
 from heterobandits.simulation.pool import pieces
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.simulation import available_threads
 from reference import PAPER
 
@@ -117,7 +117,7 @@ class TestRuns:
 
     def kept(self, tmp_path, experiment=SMALL, seed=3):
         """A folder with a finished run whose time is marked, so that one can see it was used."""
-        store = Store(tmp_path / "runs")
+        store = ShardStore(tmp_path / "runs")
         run_all([experiment], seed, store)
         rows = [store.row(place) for place in store]
         assert len(rows) == 1
@@ -134,7 +134,7 @@ class TestRuns:
 
     def again(self, folder, experiment=SMALL, seed=3, notes=None):
         note = [].append if notes is None else notes.append
-        return run_all([experiment], seed, Store(folder, note)).results[experiment.name]
+        return run_all([experiment], seed, ShardStore(folder, note)).results[experiment.name]
 
     def test_a_finished_run_is_used(self, tmp_path):
         folder = self.kept(tmp_path)
@@ -208,7 +208,7 @@ class TestRuns:
         with pytest.raises(
             InvalidInput, match=r"a small one: ZeroDivisionError: no such luck \(.*line"
         ):
-            run_all([OTHER, bad], 0, Store(tmp_path))
+            run_all([OTHER, bad], 0, ShardStore(tmp_path))
         # what is finished by then is kept, and goes on
         assert len(list(tmp_path.iterdir())) <= 1
 
@@ -218,9 +218,9 @@ class TestRuns:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            run_all([SMALL, OTHER], 3, Store(tmp_path), interrupt)
+            run_all([SMALL, OTHER], 3, ShardStore(tmp_path), interrupt)
         assert len(list(tmp_path.iterdir())) == 1
-        store = Store(tmp_path)
+        store = ShardStore(tmp_path)
         assert 1 <= len(list(store)) <= 2
         found = run_all([OTHER, SMALL], 3, store).results
         assert list(found) == ["other", "small"]
@@ -236,7 +236,7 @@ class TestRuns:
             return results.trials >= 10
 
         parts = replace(SMALL, at_first=5)
-        store = Store(None)
+        store = ShardStore(None)
         found, looked, _ = run_all([parts, OTHER], 3, store, enough=enough)
         assert asked == [("small", ((0, 5),)), ("small", ((0, 10),))]
         assert (found["small"].spans, looked["small"].spans) == (((10, 20),), ((0, 10),))
@@ -253,11 +253,11 @@ class TestRuns:
         (tmp_path / "file").write_text("")
         for folder in (tmp_path / "file" / "runs", tmp_path / "file"):
             with pytest.raises(InvalidInput, match=r"cannot write to .*file.*: "):
-                run_all([SMALL], 0, Store(folder))
+                run_all([SMALL], 0, ShardStore(folder))
 
     def test_the_share_of_the_work_grows_to_all_of_it(self, tmp_path):
         seen = []
-        run_all([OTHER, SMALL], 0, Store(tmp_path), lambda *what: seen.append(what))
+        run_all([OTHER, SMALL], 0, ShardStore(tmp_path), lambda *what: seen.append(what))
         shares = [share for _, share in seen]
         assert set(dict(seen)) <= {SMALL.title, OTHER.title}
         assert seen[0][0] == SMALL.title  # the longer one first

@@ -17,8 +17,8 @@ from heterobandits.experiments import report, runs
 from heterobandits.experiments.catalogue import CASES, FIGURES, SYNTHETIC
 from heterobandits.experiments.claims import CLAIMS, Judged
 from heterobandits.experiments.reproduce import Reproduction, reproduce
-from heterobandits.experiments.tables import Cell, Percent, Ranking
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.experiments.tables import Cell, Percent, PublishedRanking
+from heterobandits.simulation.pool.shards import ShardStore
 from markup import Page
 from reference import PAPER
 
@@ -215,7 +215,7 @@ class TestReproduce:
         assert set(provenance["trials"].values()) == {64}
         assert pd.read_parquet(tmp_path / "numbers.parquet")["quick"].all()
         assert pd.read_csv(tmp_path / "tables" / "synthetic_rankings.csv")["quick"].all()
-        kept = Store(tmp_path / "runs")
+        kept = ShardStore(tmp_path / "runs")
         stored = [json.loads(kept.row(place).definition) for place in kept]
         assert sorted(what["horizon"] for what in stored) == [500, 20_000]
 
@@ -274,7 +274,7 @@ class TestContradicted:
     GOOD_PERCENT = Percent("cucb", "covid-mix", 1.0, 0.5, 1.2, 0.5, 0.0, 0.1)
 
     def made(self, **changes):
-        row = Ranking(SYNTHETIC[0], SYNTHETIC[0].ranking, (1, 2, 3, 4, 5), "match")
+        row = PublishedRanking(SYNTHETIC[0], SYNTHETIC[0].ranking, (1, 2, 3, 4, 5), "match")
         return Reproduction(
             **{
                 "claims": [Judged(CLAIMS[0], "pass", ""), Judged(CLAIMS[1], "unclear", "")],

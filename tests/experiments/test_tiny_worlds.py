@@ -3,21 +3,21 @@
 import pytest
 
 from heterobandits import CATALOGUE, Policy
-from heterobandits.experiments.tiny_worlds import QUICK_WORLDS, WORLDS, World, distances
+from heterobandits.experiments.tiny_worlds import QUICK_WORLDS, WORLDS, TinyWorld, distances
 
 LEFT_OUT = {"ucb", "oracle", "thompson", "thompson-sorted", "own"}
 
 
 def test_only_what_is_a_function_of_the_tables_is_computed():
     own = Policy("own", index=lambda known: known.pulls[0])
-    found = distances([*CATALOGUE.values(), own], [World((0.5,), 2, 1)])
+    found = distances([*CATALOGUE.values(), own], [TinyWorld((0.5,), 2, 1)])
     forgetting = {name for name, entry in CATALOGUE.items() if entry.forgets}
     assert {one.policy for one in found} == set(CATALOGUE) - LEFT_OUT - forgetting
 
 
 def test_in_one_round_nobody_can_do_better():
     """Any arm has 1/2 on the average, and the better of two 2/3: with a sensitivity of 1/2 the difference is 1/12."""
-    for one in distances(CATALOGUE.values(), [World((0.5,), 2, 1)]):
+    for one in distances(CATALOGUE.values(), [TinyWorld((0.5,), 2, 1)]):
         assert one.regret == pytest.approx(1 / 12, rel=1e-12)
         assert one.optimum == pytest.approx(1 / 12, rel=1e-12)
         assert one.ratio == pytest.approx(1.0, rel=1e-12)

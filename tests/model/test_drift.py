@@ -28,7 +28,7 @@ from heterobandits import (
     simulate,
 )
 from heterobandits.inference import bounds
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 
 S = [0.9, 0.5]
 MEANS = [0.1, 0.5, 0.3]
@@ -223,7 +223,7 @@ class TestSimulation:
         """Binomial in each round; false alarms: 1e-6."""
         drift = DRIFTS["changes"]
         learning = Learning(
-            World(Problem(MEANS, S, drift=drift), policy("random"), 12), seed, 0, 4000
+            PolicyWorld(Problem(MEANS, S, drift=drift), policy("random"), 12), seed, 0, 4000
         )
         before = np.zeros((2, 2, 3), int)
         share = FALSE_ALARM / (12 * 6 * 2)
@@ -251,7 +251,7 @@ class TestSimulation:
 
     def test_long_runs_with_few_changes_are_not(self):
         problem = Problem([0.5] * 100, [0.5] * 50, drift=Changes([(3, [0.1] * 100)]))
-        shape = World(problem, policy("random"), 10**8).arrays.threshold.shape
+        shape = PolicyWorld(problem, policy("random"), 10**8).arrays.threshold.shape
         assert shape == (2, 50, 100, 1)
 
 

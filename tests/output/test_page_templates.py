@@ -12,7 +12,7 @@ from heterobandits.experiments import leaderboard, report
 from heterobandits.experiments.catalogue import SYNTHETIC, Experiment
 from heterobandits.experiments.claims import CLAIMS, Judged
 from heterobandits.experiments.comparison import Comparison, judged
-from heterobandits.experiments.tables import Cell, Percent, Ranking
+from heterobandits.experiments.tables import Cell, Percent, PublishedRanking
 from heterobandits.output.pages import rendered
 from heterobandits.simulation.simulation import simulate
 from markup import Page
@@ -37,7 +37,7 @@ def test_a_report_of_hostile_names():
     claim = replace(CLAIMS[0], id=HOSTILE, text=HOSTILE, section=HOSTILE)
     cell = (HOSTILE, "covid-mix", 1.0, 0.1, 1.0, 0.1)
     order = (HOSTILE, *PAPER[1:])
-    ranking = Ranking(replace(SYNTHETIC[0], ranking=order), order, (1, 2, 3, 4, 5), "tied")
+    ranking = PublishedRanking(replace(SYNTHETIC[0], ranking=order), order, (1, 2, 3, 4, 5), "tied")
     page = report.render(
         [Judged(claim, "pass", HOSTILE)],
         [Cell(*cell)],

@@ -11,7 +11,7 @@ import pytest
 from heterobandits import PAPER, InvalidInput, Planner, Problem, policy
 from heterobandits.core.randomness import uniform
 from heterobandits.inference import intervals
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 from planning import OWN, PLANNED, fixed, labelled, play, ready, with_tables
 
 MOST = 2**31 - 1
@@ -155,7 +155,7 @@ class TestSimulator:
     def test_planner_and_simulator_agree_in_every_round(self, problem, entry):
         seed, trial, rounds = 2**40 + 3, 2**33 + 1, 40
         entry = policy(entry)
-        learning = Learning(World(problem, entry), seed, trial, 1)
+        learning = Learning(PolicyWorld(problem, entry), seed, trial, 1)
         planner = Planner(problem.believed, problem.arms, entry, seed, trial=trial)
         for r in range(1, rounds + 1):
             plan = planner.ask()

@@ -18,7 +18,7 @@ from heterobandits.inference.intervals import mean_intervals, ranking
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
 from heterobandits.simulation.coverage import WATCHED, coverage
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 
 FALSE_ALARM = 1e-6
 ALARMS = Problem(
@@ -147,7 +147,7 @@ class TestSimulation:
 
     def test_reports_come_as_often_as_they_should(self, seed):
         """Of agent a on arm n with probability phi + (s - phi) mu; binomial, false alarms: 1e-6 in all."""
-        learning = Learning(World(ALARMS, policy("random")), seed, 0, 2000)
+        learning = Learning(PolicyWorld(ALARMS, policy("random")), seed, 0, 2000)
         learning.advance(60)
         pulls, successes = (t.sum(axis=2, dtype=int) for t in (learning.pulls, learning.successes))
         share = FALSE_ALARM / pulls.size / 2

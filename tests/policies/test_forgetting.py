@@ -17,7 +17,7 @@ from heterobandits.inference.intervals import Posteriors, mean_threshold
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import Knowledge, Visit, recalled
 from heterobandits.policies.policy import CATALOGUE, forgetting
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 from heterobandits.simulation.results import Results
 
 NAMES = tuple(reference.FORGETS)
@@ -92,7 +92,7 @@ class TestTrials:
         entry = policy(name, memory=5)
         problem = Problem(MEANS, S, drift=MOVING)
         planner = Planner(S, 3, entry, 11, trial=3)
-        learning = Learning(World(problem, entry, 40), 11, 3, 1)
+        learning = Learning(PolicyWorld(problem, entry, 40), 11, 3, 1)
         for round_ in range(1, 41):
             plan = planner.ask()
             now = problem.at(round_).means
@@ -257,7 +257,9 @@ class TestParameters:
             policy("min-width", memory=7)
 
     def test_long_windows_are_played_in_narrow_blocks(self):
-        world = World(Problem([0.5] * 20, [0.5] * 20), policy("min-width-window", memory=100_000))
+        world = PolicyWorld(
+            Problem([0.5] * 20, [0.5] * 20), policy("min-width-window", memory=100_000)
+        )
         assert world.lanes == 16
 
     def test_results_are_read_back(self, tmp_path):
@@ -293,7 +295,7 @@ class TestProven:
         delta, trials = 0.2, 2000
         problem = Problem([0.05, 0.6, 0.9], [1.0, 0.6])
         entry = policy(name, delta=delta, memory=15)
-        learning = Learning(World(problem, entry), seed, 0, trials)
+        learning = Learning(PolicyWorld(problem, entry), seed, 0, trials)
         means = np.repeat(problem.means, trials)
         for _ in range(4):
             learning.advance(20)

@@ -13,7 +13,7 @@ from heterobandits.inference.intervals import mean_intervals, ranking
 from heterobandits.model.team import Team
 from heterobandits.policies.catalogue import BEYOND, RECOMMENDED
 from heterobandits.policies.policy import forgetting
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 
 NAMES = tuple(CATALOGUE)
 
@@ -381,7 +381,7 @@ class TestOwnPolicy:
         own = Policy("own", index=index, index_per=per)
         with pytest.raises(InvalidInput, match=f"policy 'own' gave.*{culprit}|{culprit}"):
             Planner([0.9, 0.5], 3, own).ask()
-        learning = Learning(World(Problem([0.5, 0.5, 0.5], [0.9, 0.5]), own), 0, 0, 4)
+        learning = Learning(PolicyWorld(Problem([0.5, 0.5, 0.5], [0.9, 0.5]), own), 0, 0, 4)
         with pytest.raises(InvalidInput, match="policy 'own' gave"):
             learning.advance(1)
 
@@ -407,7 +407,7 @@ class TestOwnPolicy:
         with pytest.raises(error, match="of the user") as caught:
             planner.ask()
         assert caught.type is error
-        learning = Learning(World(Problem([0.5] * 3, [0.9, 0.5]), own), 0, 0, 2)
+        learning = Learning(PolicyWorld(Problem([0.5] * 3, [0.9, 0.5]), own), 0, 0, 2)
         with pytest.raises(error, match="of the user") as caught:
             learning.advance(1)
         assert caught.type is error
@@ -447,7 +447,7 @@ class TestOwnPolicy:
         with pytest.raises(ValueError, match="read-only"):
             planner.ask()
         assert planner.to_json() == before
-        learning = Learning(World(Problem([0.5] * 3, [0.9, 0.5]), own), 0, 0, 2)
+        learning = Learning(PolicyWorld(Problem([0.5] * 3, [0.9, 0.5]), own), 0, 0, 2)
         with pytest.raises(ValueError, match="read-only"):
             learning.advance(1)
         assert not learning.pulls.any()
@@ -458,7 +458,10 @@ class TestOwnPolicy:
 class TestManyAssignments:
     def test_720_are_ranked(self):
         # 10·9·8
-        assert World(Problem([0.5] * 10, [0.5] * 3), policy("ucb")).assignments.shape == (720, 3)
+        assert PolicyWorld(Problem([0.5] * 10, [0.5] * 3), policy("ucb")).assignments.shape == (
+            720,
+            3,
+        )
 
     @pytest.mark.parametrize(
         ("agents", "arms", "count"),
@@ -481,7 +484,7 @@ class TestManyAssignments:
             return
         for make in (
             lambda: ucb.check_size(agents, arms),
-            lambda: World(Problem([0.5] * arms, [0.5] * agents), ucb),
+            lambda: PolicyWorld(Problem([0.5] * arms, [0.5] * agents), ucb),
         ):
             with pytest.raises(InvalidInput, match="over the limit of 200,000") as error:
                 make()

@@ -18,7 +18,7 @@ from heterobandits.inference import bounds
 from heterobandits.limits import MOST_TESTS
 from heterobandits.policies.policy import policy
 from heterobandits.simulation.coverage import WATCHED, coverage
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 
 FALSE_ALARM = 1e-6
 MANY = Problem([0.05, 0.3, 0.12, 0.25], [0.5, 0.95, 0.9], tests=[12, 1, 3])
@@ -179,7 +179,7 @@ class TestSimulation:
 
     def test_tests_succeed_as_often_as_they_should(self, seed):
         """Binomial in all; false alarms: 1e-6."""
-        learning = Learning(World(MANY, policy("random")), seed, 0, 1000)
+        learning = Learning(PolicyWorld(MANY, policy("random")), seed, 0, 1000)
         learning.advance(40)
         pulls, successes = (t.sum(axis=2, dtype=int) for t in (learning.pulls, learning.successes))
         share = FALSE_ALARM / pulls.size / 2
@@ -194,7 +194,7 @@ class TestSimulation:
     def test_planner_and_simulator_walk_one_path(self, name, horizon):
         entry = policy(name, horizon=horizon)
         planner = Planner(MANY.sensitivities, 4, entry, 11, trial=3, tests=MANY.tests)
-        learning = Learning(World(MANY, entry), 11, 3, 1)
+        learning = Learning(PolicyWorld(MANY, entry), 11, 3, 1)
         for round_ in range(1, 31):
             plan = planner.ask()
             outcomes = [

@@ -17,7 +17,7 @@ from heterobandits import Planner, Policy, Problem, policy, simulate
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.simulation import engine
-from heterobandits.simulation.engine import Learning, Shard, World, play, tally, worlds
+from heterobandits.simulation.engine import Learning, PolicyWorld, Shard, play, tally, worlds
 from heterobandits.simulation.results import binary_places
 from heterobandits.testing import CHECKS, check_one_path
 
@@ -121,7 +121,7 @@ class TestShards:
         entry=st.sampled_from(PLAYED),
     )
     def test_learning_goes_on_where_it_was(self, steps, lanes, entry):
-        once, often = (Learning(World(PROBLEM, entry), 3, 11, lanes) for _ in range(2))
+        once, often = (Learning(PolicyWorld(PROBLEM, entry), 3, 11, lanes) for _ in range(2))
         for step in steps:
             often.advance(step)
         once.advance(sum(steps))
@@ -134,7 +134,7 @@ class TestShards:
     @pytest.mark.parametrize("entry", PLAYED, ids=lambda entry: entry.name)
     def test_regret_is_what_the_pulls_cost(self, entry):
         """To 1e-12: the ledger is kept round by round, the tables count visits."""
-        learning = Learning(World(PROBLEM, entry), 3, 11, 7)
+        learning = Learning(PolicyWorld(PROBLEM, entry), 3, 11, 7)
         learning.advance(50)
         mu, s = np.array(PROBLEM.means), np.array(PROBLEM.sensitivities)
         paid = (s[:, None] * (mu[list(PROBLEM.optimum)][:, None] - mu))[:, :, None] * learning.pulls
@@ -317,7 +317,7 @@ class TestKnown:
 
     def simulated(self, rounds=3, lanes=4, seed=9, trial=6, **changes):
         def play(own):
-            Learning(World(PROBLEM, own), seed, trial, lanes).advance(rounds)
+            Learning(PolicyWorld(PROBLEM, own), seed, trial, lanes).advance(rounds)
 
         return self.told(play, **changes)
 
@@ -401,7 +401,7 @@ class TestKnown:
 
         got = []
         problem = Problem(np.linspace(0.1, 0.9, arms), [0.5] * agents)
-        Learning(World(problem, Policy("own", index=listen)), 4, 7, 2).advance(1)
+        Learning(PolicyWorld(problem, Policy("own", index=listen)), 4, 7, 2).advance(1)
         assert got[0].tolist() == round_words(4, 7, 1, where.own, 3, 2).tolist()
         for i, lane in itertools.product(range(3), range(2)):
             assert got[0][i, lane] == reference.word(4, 7 + lane, 1, where.own + i)
@@ -415,7 +415,7 @@ class TestKnown:
         own = Policy("scribble", index=scribble)
         for attempt in (
             lambda: simulate(PROBLEM, own, 3, 2),
-            lambda: Learning(World(PROBLEM, own), 0, 0, 2).advance(1),
+            lambda: Learning(PolicyWorld(PROBLEM, own), 0, 0, 2).advance(1),
             lambda: Planner(PROBLEM.believed, PROBLEM.arms, own).ask(),
         ):
             with pytest.raises(ValueError, match="read-only"):

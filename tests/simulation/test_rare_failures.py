@@ -16,7 +16,7 @@ from heterobandits.experiments.catalogue import Experiment
 from heterobandits.policies.policy import checked_policies
 from heterobandits.simulation import moments
 from heterobandits.simulation.engine import tally
-from heterobandits.simulation.pool.pieces import Point, Row
+from heterobandits.simulation.pool.pieces import PieceResult, Point
 from heterobandits.simulation.results import binary_places, failed_trials
 from heterobandits.sweeps import stopping
 from heterobandits.sweeps.report import cells
@@ -118,7 +118,7 @@ def row_of(regrets, first):
     P, n = regrets.shape
     sums, products = tally(np.ascontiguousarray(regrets, float)[:, None, :], PLACES)
     upper = products[np.triu_indices(P)]
-    return Row("key", first, first + n, "{}", sums.ravel().tolist(), upper.ravel().tolist(), [0.0], [], [0.0] * P, [0] * P)  # fmt: skip
+    return PieceResult("key", first, first + n, "{}", sums.ravel().tolist(), upper.ravel().tolist(), [0.0], [], [0.0] * P, [0] * P)  # fmt: skip
 
 
 @given(

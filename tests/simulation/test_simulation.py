@@ -24,7 +24,7 @@ from numba import config
 import reference
 from heterobandits import CATALOGUE, PAPER, InvalidInput, Policy, Problem, Results, policy, simulate
 from heterobandits.simulation import engine, simulation
-from heterobandits.simulation.engine import Learning, Shard, World, compile_kernels, worlds
+from heterobandits.simulation.engine import Learning, PolicyWorld, Shard, compile_kernels, worlds
 from heterobandits.simulation.simulation import (
     IN_FLIGHT,
     ROUNDS_A_SHARD,
@@ -251,7 +251,7 @@ class TestOutcomes:
         word = reference.word(seed, trial, 1, 0)
         for chance, success in ((word / 2**32, 0), ((word + 1) / 2**32, 1)):
             if chance / s <= 1:
-                world = World(Problem([chance / s], [s]), policy(entry))
+                world = PolicyWorld(Problem([chance / s], [s]), policy(entry))
                 learning = Learning(world, seed, trial, 1)
                 learning.advance(1)
                 assert learning.pulls.item() == 1
@@ -259,7 +259,7 @@ class TestOutcomes:
 
     @pytest.mark.parametrize("name", ALL)
     def test_chances_of_nought_and_one_are_certain(self, name):
-        world = World(Problem([0.0, 1.0], [1.0, 1.0]), policy(name))
+        world = PolicyWorld(Problem([0.0, 1.0], [1.0, 1.0]), policy(name))
         learning = Learning(world, 5, 0, 300)
         learning.advance(50)
         assert not learning.successes[:, 0].any()

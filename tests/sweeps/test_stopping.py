@@ -18,8 +18,8 @@ from heterobandits.sweeps import stopping as module
 from heterobandits.sweeps.stopping import (
     Levels,
     Looked,
+    PointTotals,
     Stopping,
-    Totals,
     levels,
     stopped,
     verdicts,
@@ -36,7 +36,7 @@ def of(*regrets):
     whole = np.empty(1, object)
     whole[0] = table.shape[-1]
     most = np.full((1, 1), 2.0 * HORIZON)
-    return Totals(whole, np.full(1, PLACES, object), sums[None], products[None], most)
+    return PointTotals(whole, np.full(1, PLACES, object), sums[None], products[None], most)
 
 
 def said(totals, level):
@@ -178,7 +178,9 @@ class TestStopped:
         sums, products = tally(np.stack([early, late], axis=1) + 1, PLACES)
         whole = np.full(1, 8, object)
         places = np.full(1, PLACES, object)
-        both = Totals(whole, places, sums[None], products[None], np.full((1, 2), 2.0 * HORIZON))
+        both = PointTotals(
+            whole, places, sums[None], products[None], np.full((1, 2), 2.0 * HORIZON)
+        )
         assert stopped(both, stopping(separate=0.99), 0) == "told apart"
 
     def test_looking_again_does_not_spoil_the_level(self, seed):

@@ -16,7 +16,7 @@ import pytest
 
 import heterobandits
 from heterobandits import InvalidInput, Policy, simulate
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Threads
 from heterobandits.sweeps import estimate as sweeps_estimate
 from heterobandits.sweeps import spec as module
@@ -296,7 +296,7 @@ class TestRunning:
         with pytest.raises(KeyboardInterrupt):
             sweep(spec(), tmp_path, threads=1, tell=tell)
         assert not (tmp_path / "results.parquet").exists()
-        assert len(list(Store(tmp_path / "shards"))) >= 1
+        assert len(list(ShardStore(tmp_path / "shards"))) >= 1
         sweep(spec(), tmp_path)
         assert tables(tmp_path) == tables(swept)
 
@@ -467,7 +467,7 @@ class TestCommand:
                 process.communicate()
             counts.append(len(list(shards.glob("*.parquet"))))
         assert 0 < counts[1] < counts[2]
-        kept = len(list(Store(shards)))
+        kept = len(list(ShardStore(shards)))
         assert 0 < kept < 24
         process = started(path, tmp_path, "--format", "json")
         out, err = process.communicate(timeout=60)

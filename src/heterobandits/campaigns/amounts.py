@@ -3,7 +3,7 @@
 The rule is for what is written from now on, and not in the fold: a log keeps what it has.
 """
 
-from heterobandits.campaigns.rounds import Pair, Round
+from heterobandits.campaigns.rounds import Pair, PlannedRound
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import Wrong
 from heterobandits.limits import MOST_REPORTED
@@ -12,13 +12,13 @@ from heterobandits.planner.history import Outcome
 TIMES_PLANNED = 10  # the tests of a visit that a reporter may report, by those planned
 
 
-def tests_planned(state: State, agent: int, round: Round) -> int:
+def tests_planned(state: State, agent: int, round: PlannedRound) -> int:
     """How many tests an agent makes in a visit of a round."""
     return state.rows[state.row_in(agent, round.number)].reports.tests
 
 
 def check_amount(
-    state: State, round: Round, pair: Pair, counts: Outcome | None, role: str = "owner"
+    state: State, round: PlannedRound, pair: Pair, counts: Outcome | None, role: str = "owner"
 ) -> None:
     """Refuse more tests of a visit than somebody of this role may report."""
     if counts is None:

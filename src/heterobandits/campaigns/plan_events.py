@@ -8,7 +8,7 @@ import numpy as np
 
 from heterobandits.campaigns.analysis.answers import left_out
 from heterobandits.campaigns.reasons import to_json
-from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.core.compiled import SOURCE_DIGEST
 from heterobandits.errors import InvalidInput, shown
@@ -29,19 +29,19 @@ def arguments(state: State, policy: Policy | None = None) -> Arguments:
     return state.team, state.arm_names, known.policy, known.knowledge, address
 
 
-def plan_of(state: State, given: Given, policy: Policy | None = None) -> Plan:
+def plan_of(state: State, given: RoundGiven, policy: Policy | None = None) -> Plan:
     """The plan of the next round, by rows of the team; with another policy, if one is given."""
     return planning.plan(*arguments(state, policy), state.circumstances(given))
 
 
 def might_tie(
-    state: State, given: Given, sent: dict[int, int], policy: Policy | None = None
+    state: State, given: RoundGiven, sent: dict[int, int], policy: Policy | None = None
 ) -> bool:
     """Whether the plan of the next round might send rows of the team so, had ties been broken otherwise."""
     return planning.might_tie(*arguments(state, policy), state.circumstances(given), sent)
 
 
-def explanations(state: State, given: Given) -> dict[int, Explanation]:
+def explanations(state: State, given: RoundGiven) -> dict[int, Explanation]:
     """Why the plan of the next round sends each agent where it goes, by number of the agent."""
     plan = plan_of(state, given)
     found = iter(planning.explain(*arguments(state), plan, left_out(state)))
@@ -49,7 +49,7 @@ def explanations(state: State, given: Given) -> dict[int, Explanation]:
     return {state.rows[row].agent: why for row, why in by_row.items()}
 
 
-def body_of(state: State, given: Given, plan: Plan) -> dict[str, Any]:
+def body_of(state: State, given: RoundGiven, plan: Plan) -> dict[str, Any]:
     """A plan as it stands in an event."""
     return {
         "round": plan.round,
@@ -62,7 +62,7 @@ def body_of(state: State, given: Given, plan: Plan) -> dict[str, Any]:
     }
 
 
-def given_body(given: Given) -> dict[str, Any]:
+def given_body(given: RoundGiven) -> dict[str, Any]:
     """Circumstances by ids."""
     pairs = {
         name: [[id_of("agent", a), id_of("arm", n)] for a, n in sorted(some)]
@@ -102,7 +102,7 @@ def made_with() -> dict[str, str]:
     return {"heterobandits": version("heterobandits"), "kernels": SOURCE_DIGEST}
 
 
-def check_again(state: State, body: dict[str, Any], given: Given) -> None:
+def check_again(state: State, body: dict[str, Any], given: RoundGiven) -> None:
     """Refuse a recorded plan that is not the one that follows from the state before it, bit for bit."""
     again = body_of(state, given, plan_of(state, given))
     for name in ("policy", "seed", "assignments", "index"):

@@ -13,8 +13,8 @@ import numpy as np
 
 from heterobandits.campaigns.events import KINDS, SERVER, Event, refuse_newer
 from heterobandits.campaigns.reasons import reason_of
-from heterobandits.campaigns.rounds import Given, Pair, Round, Rounds, Told
-from heterobandits.campaigns.state import ROLES, Agent, Arm, Link, Row, State, located, moment
+from heterobandits.campaigns.rounds import Pair, PlannedRound, RoundGiven, Rounds, VisitReport
+from heterobandits.campaigns.state import ROLES, Agent, AgentRow, Arm, Link, State, located, moment
 from heterobandits.campaigns.validation import (
     MOST_PAIRS,
     agents_from,
@@ -184,7 +184,7 @@ def _add_agents(state: State, given: Any) -> None:
     _check_pairs(len(state.rows) + len(new), len(state.arms))
     for name, reports in new:
         state.agents.append(Agent(name, len(state.rows)))
-        state.rows.append(Row(len(state.agents) - 1, state.next_round, reports))
+        state.rows.append(AgentRow(len(state.agents) - 1, state.next_round, reports))
     _widen(state)
 
 
@@ -268,7 +268,7 @@ def agent_revised(state: State, event: Event) -> None:
     if since == "now" and any(round.arms_of(agent) for round in state.rounds):
         _check_pairs(len(state.rows) + 1, len(state.arms))
         state.agents[agent] = replace(state.agents[agent], row=len(state.rows))
-        state.rows.append(Row(agent, state.next_round, reports))
+        state.rows.append(AgentRow(agent, state.next_round, reports))
         _widen(state)
     else:  # stated wrongly, or nobody has seen it report yet
         for i in mine:
@@ -325,7 +325,7 @@ def round_planned(state: State, event: Event) -> None:
     for agent, arm in enumerate(assignment):
         by_row[state.agents[agent].row] = arm
     state.circumstances(given).check(by_row, state.team.names, state.arm_names)
-    _put(state, Round(number, event.number, event.time, given, tuple(assignment)))
+    _put(state, PlannedRound(number, event.number, event.time, given, tuple(assignment)))
 
 
 GIVEN = ("absent", "closed", "forbidden", "forced")
@@ -333,9 +333,9 @@ GIVEN = ("absent", "closed", "forbidden", "forced")
 
 def given_from(
     state: State, absent: Any = (), closed: Any = (), forbidden: Any = (), forced: Any = ()
-) -> Given:
+) -> RoundGiven:
     """Circumstances given by names or ids; refuses contradictions."""
-    given = Given(
+    given = RoundGiven(
         frozenset(state.agent(key) for key in listed(absent, "absent", "agents")),
         frozenset(state.arm(key) for key in listed(closed, "closed", "arms")),
         frozenset(state.pair(key, "forbidden") for key in listed(forbidden, "forbidden", "pairs")),
@@ -374,7 +374,7 @@ def reported(state: State, event: Event) -> None:
     round, pair, counts = _told(state, event.body)
     if pair in round.told:
         raise AlreadyTold(f"{_visit(state, round, pair)} is reported already: correct it")
-    _tell(state, round, pair, Told(counts, event.number))
+    _tell(state, round, pair, VisitReport(counts, event.number))
 
 
 def corrected(state: State, event: Event) -> None:
@@ -382,7 +382,7 @@ def corrected(state: State, event: Event) -> None:
     round, pair, counts = _told(state, event.body)
     if pair not in round.told:
         raise InvalidInput(f"{_visit(state, round, pair)} is not reported yet: report it")
-    _tell(state, round, pair, Told(counts, event.number))
+    _tell(state, round, pair, VisitReport(counts, event.number))
 
 
 def withdrawn(state: State, event: Event) -> None:
@@ -397,7 +397,7 @@ class AlreadyTold(InvalidInput):
     """A first report of a visit that was reported already."""
 
 
-def _told(state: State, body: Body) -> tuple[Round, Pair, Outcome | None]:
+def _told(state: State, body: Body) -> tuple[PlannedRound, Pair, Outcome | None]:
     round, pair = _pair(state, body)
     if body.get("missing"):
         return round, pair, None
@@ -405,7 +405,7 @@ def _told(state: State, body: Body) -> tuple[Round, Pair, Outcome | None]:
     return round, pair, counted_outcome((body["successes"], body["tests"]), name)
 
 
-def _pair(state: State, body: Body) -> tuple[Round, Pair]:
+def _pair(state: State, body: Body) -> tuple[PlannedRound, Pair]:
     """The visit that a body speaks of."""
     round, agent = state.round(body["round"]), state.agent(body["agent"])
     arm = state.arm(body["arm"])
@@ -417,12 +417,12 @@ def _pair(state: State, body: Body) -> tuple[Round, Pair]:
     return round, (agent, arm)
 
 
-def _visit(state: State, round: Round, pair: Pair) -> str:
+def _visit(state: State, round: PlannedRound, pair: Pair) -> str:
     agent, arm = state.agents[pair[0]].name, state.arms[pair[1]].name
     return f"the visit of {agent!r} to {arm!r} in round {round.number}"
 
 
-def _tell(state: State, round: Round, pair: Pair, told: Told | None) -> None:
+def _tell(state: State, round: PlannedRound, pair: Pair, told: VisitReport | None) -> None:
     """Put what is known of a visit into its round and into the tables."""
     known = dict(round.told)
     before = known.pop(pair, None)
@@ -434,7 +434,9 @@ def _tell(state: State, round: Round, pair: Pair, told: Told | None) -> None:
     _put(state, replace(round, told=known))
 
 
-def _count(state: State, round: Round, pair: Pair, counts: Outcome | None, sign: int) -> None:
+def _count(
+    state: State, round: PlannedRound, pair: Pair, counts: Outcome | None, sign: int
+) -> None:
     if counts is None:
         return
     row, arm = state.row_in(pair[0], round.number), pair[1]
@@ -467,7 +469,7 @@ def round_closed(state: State, event: Event) -> None:
     _put(state, replace(round, closed=True))
 
 
-def _put(state: State, round: Round) -> None:
+def _put(state: State, round: PlannedRound) -> None:
     """A round in its place, with whether it waits."""
     state.rounds.put(round)
     number = {round.number}

@@ -14,7 +14,7 @@ TOLD = 5  # numbers of a packed visit: agent, arm, successes, tests, event
 
 
 @dataclass(frozen=True)
-class Told:
+class VisitReport:
     """What is known of a visit: (successes, tests), or None if it was not done; and the event that said so last."""
 
     counts: Outcome | None
@@ -22,7 +22,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Given:
+class RoundGiven:
     """The circumstances of a round, by numbers of agents and arms."""
 
     absent: frozenset[int] = frozenset()
@@ -32,7 +32,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Round:
+class PlannedRound:
     """A round that was planned: the event that did, the arm of each agent, and what came of it.
 
     `moved` has the arms of those whom somebody sent elsewhere by hand; `told` what is known of each visit.
@@ -41,10 +41,10 @@ class Round:
     number: int
     event: int
     time: str
-    given: Given
+    given: RoundGiven
     assignment: tuple[int | None, ...]
     moved: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    told: Mapping[Pair, Told] = field(default_factory=dict)
+    told: Mapping[Pair, VisitReport] = field(default_factory=dict)
     closed: bool = False
 
     def arms_of(self, agent: int) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ class Round:
         return not self.closed and len(self.told) < planned + moved
 
 
-class Rounds(Sequence[Round]):
+class Rounds(Sequence[PlannedRound]):
     """Rounds of which some are still packed."""
 
     def __init__(self, items: Iterable[Any]) -> None:
@@ -84,18 +84,18 @@ class Rounds(Sequence[Round]):
         return len(self._items)
 
     @overload
-    def __getitem__(self, place: int) -> Round: ...
+    def __getitem__(self, place: int) -> PlannedRound: ...
     @overload
     def __getitem__(self, place: slice) -> "Rounds": ...
-    def __getitem__(self, place: int | slice) -> "Round | Rounds":
+    def __getitem__(self, place: int | slice) -> "PlannedRound | Rounds":
         if isinstance(place, slice):
             return Rounds(self._items[place])
         item = self._items[place]
-        if not isinstance(item, Round):
+        if not isinstance(item, PlannedRound):
             item = self._items[place] = unpacked(item)
         return item
 
-    def put(self, round: Round) -> None:
+    def put(self, round: PlannedRound) -> None:
         """A round in its place; only by whom it belongs to."""
         self._items[round.number - 1 : round.number] = [round]
 
@@ -106,10 +106,10 @@ class Rounds(Sequence[Round]):
     @property
     def packed(self) -> list[Any]:
         """All of them, packed."""
-        return [packed(item) if isinstance(item, Round) else item for item in self._items]
+        return [packed(item) if isinstance(item, PlannedRound) else item for item in self._items]
 
 
-def packed(round: Round) -> list[Any]:
+def packed(round: PlannedRound) -> list[Any]:
     """A round as lists of numbers."""
     told: list[int] = []
     for (agent, arm), known in round.told.items():
@@ -127,18 +127,18 @@ def packed(round: Round) -> list[Any]:
     ]
 
 
-def unpacked(item: list[Any]) -> Round:
+def unpacked(item: list[Any]) -> PlannedRound:
     """The round that was packed."""
     number, event, time, (absent, closed, forbidden, forced), arms, moved, told, shut = item
     pairs = (frozenset(map(tuple, part)) for part in (forbidden, forced))
     visits = (told[i : i + TOLD] for i in range(0, len(told), TOLD))
-    return Round(
+    return PlannedRound(
         number,
         event,
         time,
-        Given(frozenset(absent), frozenset(closed), *pairs),
+        RoundGiven(frozenset(absent), frozenset(closed), *pairs),
         tuple(None if arm < 0 else arm for arm in arms),
         {agent: tuple(places) for agent, *places in moved},
-        {(a, n): Told(None if k < 0 else (k, t), e) for a, n, k, t, e in visits},
+        {(a, n): VisitReport(None if k < 0 else (k, t), e) for a, n, k, t, e in visits},
         shut,
     )

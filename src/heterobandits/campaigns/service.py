@@ -26,7 +26,7 @@ from heterobandits.campaigns.events import (
     timestamp,
 )
 from heterobandits.campaigns.reducer import LinkEnded, fold, given_from, policy_body
-from heterobandits.campaigns.rounds import Given, Round
+from heterobandits.campaigns.rounds import PlannedRound, RoundGiven
 from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.campaigns.storage.repository import (
     ELSEWHERE,
@@ -228,7 +228,7 @@ def set_season(log: Log, campaign: str, request: Request, season: int | None) ->
     return log.write(campaign, request, lambda state: [Draft("season changed", body)])
 
 
-def preview(state: State, **circumstances: Any) -> tuple[Given, Plan]:
+def preview(state: State, **circumstances: Any) -> tuple[RoundGiven, Plan]:
     """The plan of the next round, which changes nothing; absent, closed, forbidden and forced by names or ids."""
     given = given_from(state, **circumstances)
     return given, plan_events.plan_of(state, given)
@@ -348,7 +348,7 @@ def withdraw(
 
 def bodies(
     state: State, round: int, outcomes: Mapping[Any, Any]
-) -> list[tuple[Round, dict[str, Any]]]:
+) -> list[tuple[PlannedRound, dict[str, Any]]]:
     """Outcomes of a round as they stand in events."""
     at = state.round(round)
     if not outcomes:
@@ -361,7 +361,7 @@ def bodies(
     return made
 
 
-def visit(state: State, round: Round, key: Any) -> tuple[int, int]:
+def visit(state: State, round: PlannedRound, key: Any) -> tuple[int, int]:
     """The visit that an agent, or a pair (agent, arm), means."""
     if isinstance(key, tuple):
         return state.pair(key, "outcomes")
@@ -380,7 +380,7 @@ def visit(state: State, round: Round, key: Any) -> tuple[int, int]:
     return agent, arms[0]
 
 
-def visit_body(round: Round, pair: tuple[int, int]) -> dict[str, Any]:
+def visit_body(round: PlannedRound, pair: tuple[int, int]) -> dict[str, Any]:
     """A visit as it stands in events."""
     agent, arm = pair
     return {"round": round.number, "agent": id_of("agent", agent), "arm": id_of("arm", arm)}
@@ -398,7 +398,7 @@ def counts_of(body: Mapping[str, Any]) -> tuple[int, int] | None:
     return None if body.get("missing") else (body["successes"], body["tests"])
 
 
-def check_seen(state: State, round: Round, pair: tuple[int, int], seen: int | None) -> None:
+def check_seen(state: State, round: PlannedRound, pair: tuple[int, int], seen: int | None) -> None:
     """Refuse to change what has changed since event `seen`."""
     told = round.told.get(pair)
     if seen is not None and told is not None and told.event > seen:
@@ -536,7 +536,7 @@ def history(log: Log, campaign: str, after: int = 0, upto: int | None = None) ->
     return log.store.read(campaign, after, upto)
 
 
-def planned(log: Log, campaign: str, round: Round) -> dict[str, Any]:
+def planned(log: Log, campaign: str, round: PlannedRound) -> dict[str, Any]:
     """The plan of a round as it was recorded: the body of its event."""
     (event,) = log.store.read(campaign, round.event - 1, round.event)
     return event.body

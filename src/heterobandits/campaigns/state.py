@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.campaigns.rounds import Given, Pair, Round, Rounds
+from heterobandits.campaigns.rounds import Pair, PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.validation import ID, Reports
 from heterobandits.errors import InvalidInput, composed, shown, unknown, whole_number
 from heterobandits.model.team import Team
@@ -50,7 +50,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Row:
+class AgentRow:
     """How an agent reports, from a round on."""
 
     agent: int
@@ -87,7 +87,7 @@ class State:
     changed: str
     name: str
     agents: list[Agent]
-    rows: list[Row]
+    rows: list[AgentRow]
     arms: list[Arm]
     policy: Policy
     seed: int
@@ -145,7 +145,7 @@ class State:
             raise InvalidInput(f"{name} has {shown(key)}: pairs (agent, arm)")
         return self.agent(key[0]), self.arm(key[1])
 
-    def round(self, number: Any) -> Round:
+    def round(self, number: Any) -> PlannedRound:
         """The round of this number."""
         n = whole_number(number, "round", 0)
         if not 1 <= n <= len(self.rounds):
@@ -162,7 +162,7 @@ class State:
         held = [i for i in rows if self.rows[i].since <= number]
         return held[-1] if held else rows[0]
 
-    def circumstances(self, given: Given) -> Circumstances:
+    def circumstances(self, given: RoundGiven) -> Circumstances:
         """The same for the rows of the team: who left stays home, and arms that were given up are closed."""
         row = [agent.row for agent in self.agents]
         here = {agent.row for agent in self.agents if not agent.retired}
@@ -181,7 +181,7 @@ class State:
             [i for i in range(len(self.rows)) if i not in here],
         )
 
-    def visits(self, round: Round) -> Iterator[Visit]:
+    def visits(self, round: PlannedRound) -> Iterator[Visit]:
         """What is known of a round, by rows of the team."""
         for (agent, arm), told in round.told.items():
             if told.counts is not None:
@@ -203,7 +203,7 @@ class State:
         tables = (self.pulls.astype(np.int32), self.successes.astype(np.int32))
         return Knowledge(*tables, len(self.rounds))
 
-    def _row_name(self, i: int, row: Row) -> str:
+    def _row_name(self, i: int, row: AgentRow) -> str:
         """The agent's name; for a row that no longer holds, with the round it held from."""
         agent = self.agents[row.agent]
         return agent.name if agent.row == i else f"{agent.name} (row {i})"

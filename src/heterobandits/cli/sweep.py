@@ -15,7 +15,7 @@ from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption, a
 if TYPE_CHECKING:
     from heterobandits.simulation.pool.runner import Progress
     from heterobandits.simulation.pool.threads import Engine
-    from heterobandits.sweeps.estimate import Estimate
+    from heterobandits.sweeps.estimate import SweepSize
     from heterobandits.sweeps.spec import Spec
     from heterobandits.sweeps.sweep import Swept
 
@@ -253,7 +253,7 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
         print(line)
 
 
-def estimate_lines(found: "Estimate", cores: int) -> Iterator[str]:
+def estimate_lines(found: "SweepSize", cores: int) -> Iterator[str]:
     """An estimate in words."""
     from heterobandits.simulation.simulation import in_words
 

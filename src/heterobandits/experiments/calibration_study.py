@@ -15,7 +15,7 @@ import numpy as np
 
 from heterobandits.errors import whole_number
 from heterobandits.experiments.catalogue import CASES
-from heterobandits.experiments.runs import Work, all_of, run_works
+from heterobandits.experiments.runs import TitledJob, all_of, run_works
 from heterobandits.inference.intervals import exactly_known, mean_threshold
 from heterobandits.limits import DEFAULT_DELTA, MOST_ADDRESS
 from heterobandits.model.calibration import estimate
@@ -24,10 +24,16 @@ from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import policy
 from heterobandits.provenance import version
 from heterobandits.simulation.coverage import promises
-from heterobandits.simulation.engine import Control, Learning, World, compile_kernels, is_stopped
-from heterobandits.simulation.pool.pieces import Row as Kept
+from heterobandits.simulation.engine import (
+    Control,
+    Learning,
+    PolicyWorld,
+    compile_kernels,
+    is_stopped,
+)
+from heterobandits.simulation.pool.pieces import PieceResult as Kept
 from heterobandits.simulation.pool.pieces import canonical, digest, made_with
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 
 Found = list[tuple[int, int]]  # of each agent: how many of how many
 
@@ -97,7 +103,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Row:
+class StudyRow:
     """One planner after one number of tests of each agent, 0 if it knows of none.
 
     Attributes
@@ -153,7 +159,7 @@ def play_season(
     """
     team = problem.team
     name = "calibrated-sorted" if team.is_calibrated else "posterior-sorted"
-    learning = Learning(World(problem, policy(name)), seed, 0, trials)
+    learning = Learning(PolicyWorld(problem, policy(name)), seed, 0, trials)
     (look,) = promises(learning, COVID.horizon, DEFAULT_DELTA, ("posterior-ratio",))
     failed = np.zeros(trials, bool)
     for _ in range(0, COVID.horizon, EVERY):
@@ -227,28 +233,28 @@ def seasons(study: Study) -> list[Seasoned]:
     return [Seasoned(*one, study.trials) for one in zip(problems, seeds, strict=True)]
 
 
-def work(study: Study) -> Work:
+def work(study: Study) -> TitledJob:
     """The study for the runner."""
     return all_of(TITLE, seasons(study))
 
 
-def rows_of(study: Study, played: list[Kept]) -> list[Row]:
+def rows_of(study: Study, played: list[Kept]) -> list[StudyRow]:
     """The figures of all planners after all numbers of tests."""
     found = {row.place: Season(*row.kept) for row in played}
     each = iter([found[season.place] for season in seasons(study)])
     return [summed_up(study, *cell, [next(each) for _ in range(study.draws)]) for cell in CELLS]
 
 
-def play_study(study: Study, *, threads: int | None = None) -> list[Row]:
+def play_study(study: Study, *, threads: int | None = None) -> list[StudyRow]:
     """The same, played now: whatever the number of threads."""
     compile_kernels(policy(name) for name in POLICIES)
-    (played,) = run_works([work(study)], Store(None), threads=threads)
+    (played,) = run_works([work(study)], ShardStore(None), threads=threads)
     return rows_of(study, played)
 
 
-def summed_up(study: Study, planner: str, tests: int, seasons: list[Season]) -> Row:
+def summed_up(study: Study, planner: str, tests: int, seasons: list[Season]) -> StudyRow:
     """The row of one planner after so many tests, from a season for each calibration."""
     table = np.array(seasons)
     regret, failed, width = table.mean(axis=0).tolist()
     error = float(table[:, 0].std(ddof=1)) / len(table) ** 0.5
-    return Row(planner, tests, regret, error, failed, width, study.draws, study.trials)
+    return StudyRow(planner, tests, regret, error, failed, width, study.draws, study.trials)

@@ -209,7 +209,7 @@ def poaching_later(evidence: Evidence) -> Finding:
     return (verdicts[0] if alike else "unclear"), f"{text}: {held}"
 
 
-class Round(NamedTuple):
+class RoundEstimate(NamedTuple):
     """A round in which something happens, infinite if it never does, with its interval."""
 
     value: float
@@ -217,7 +217,7 @@ class Round(NamedTuple):
     upper: float
 
 
-def when(found: Round) -> str:
+def when(found: RoundEstimate) -> str:
     """A round as it stands in evidence."""
     if math.isinf(found.value):
         return "never"
@@ -225,18 +225,18 @@ def when(found: Round) -> str:
     return f"{found.value:.0f} [{found.lower:.0f}, {upper}]"
 
 
-def much_later(one: Round, other: Round) -> Verdict:
+def much_later(one: RoundEstimate, other: RoundEstimate) -> Verdict:
     """Whether something happens a quarter later, or more."""
     if one.lower >= ALIKE * other.upper and not math.isinf(other.upper):
         return "pass"
     return "fail" if one.upper < ALIKE * other.lower else "unclear"
 
 
-def first_apart(results: Results, factor: float) -> Round:
+def first_apart(results: Results, factor: float) -> RoundEstimate:
     """The round, between checkpoints by interpolation, in which the regrets are a factor apart, and when the ends of their interval are."""
     ratios = np.array([largest_over_least(results, k) for k in range(len(results.rounds))])
     value, late, early = (first_above(results.rounds, part, factor) for part in ratios.T)
-    return Round(value, min(early, value), max(late, value))
+    return RoundEstimate(value, min(early, value), max(late, value))
 
 
 def first_above(rounds: tuple[int, ...], values: Floats, factor: float) -> float:

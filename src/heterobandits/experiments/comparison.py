@@ -61,7 +61,7 @@ QUICK_PROBLEMS = 20
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedPolicy:
     """One policy on one problem.
 
     Attributes
@@ -108,7 +108,7 @@ class Row:
 class Comparison:
     """What came out, and how long it took."""
 
-    rows: list[Row]
+    rows: list[ComparedPolicy]
     speeds: dict[str, float]  # million rounds a second over all problems
     seconds: float
     quick: bool
@@ -120,7 +120,7 @@ class Comparison:
         """The policy of a label in the rows."""
         return next((p for p in self.entered if p.label == label), None) or CATALOGUE[label]
 
-    def of(self, policy: str, group: Group | None = None) -> list[Row]:
+    def of(self, policy: str, group: Group | None = None) -> list[ComparedPolicy]:
         """The rows of one policy, of one group if that is given."""
         return [r for r in self.rows if r.policy == policy and group in (None, r.group)]
 
@@ -163,7 +163,7 @@ class Comparison:
         }
 
 
-def standing(rows: Sequence[Row]) -> dict[str, Any]:
+def standing(rows: Sequence[ComparedPolicy]) -> dict[str, Any]:
     """A policy over many problems."""
     limits = [row.to_limit for row in rows if row.to_limit is not None]
     worst = max(rows, key=lambda row: row.ratio)
@@ -268,7 +268,7 @@ def verdict_of(experiment: Experiment, looked: Results, name: str) -> tuple[Verd
 
 def judged(
     experiment: Experiment, group: Group, results: Results, looked: Results | None = None
-) -> list[Row]:
+) -> list[ComparedPolicy]:
     """Every policy on one problem, with the verdicts of the trials that were looked at, if those are others."""
     looked = results if looked is None else looked
     means = {name: float(results.mean(name)[-1]) for name in results.policies}
@@ -282,7 +282,7 @@ def judged(
         regrets = [part.regrets(name) for part in (results, looked)[: 1 + (looked is not results)]]
         every = np.concatenate(regrets)
         rows.append(
-            Row(
+            ComparedPolicy(
                 problem=experiment.name,
                 title=experiment.title,
                 group=group,

@@ -10,7 +10,7 @@ from heterobandits.policies.catalogue import PAPER, RECOMMENDED, RECOMMENDED_FOR
 from heterobandits.simulation.results import geometric_mean
 
 if TYPE_CHECKING:
-    from heterobandits.experiments.comparison import Comparison, Row
+    from heterobandits.experiments.comparison import ComparedPolicy, Comparison
 
 GROUPS = {
     "settings": "the paper's 36 settings",
@@ -170,7 +170,7 @@ def tiny(distances: Sequence[Distance]) -> dict[str, Any]:
     }
 
 
-def problems(rows: "Sequence[Row]") -> dict[str, Any]:
+def problems(rows: "Sequence[ComparedPolicy]") -> dict[str, Any]:
     """A line for each problem, a cell for each policy, as texts."""
     policies = list(dict.fromkeys(row.policy for row in rows))
     found = {(row.problem, row.policy): row for row in rows}

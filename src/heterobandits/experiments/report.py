@@ -9,7 +9,7 @@ from typing import Any
 
 from heterobandits.experiments import calibration_study
 from heterobandits.experiments.claims import Judged
-from heterobandits.experiments.tables import Cell, Percent, Ranking
+from heterobandits.experiments.tables import Cell, Percent, PublishedRanking
 from heterobandits.limits import DEFAULT_DELTA
 from heterobandits.output.pages import rendered
 from heterobandits.output.plots import style_of
@@ -40,11 +40,11 @@ def render(
     claims: Sequence[Judged],
     regrets: Sequence[Cell],
     percent: Sequence[Percent],
-    rankings: Sequence[Ranking],
+    rankings: Sequence[PublishedRanking],
     figures: Sequence[tuple[str, str, str]],
     provenance: str,
     quick: bool,
-    calibrated: Sequence[calibration_study.Row] = (),
+    calibrated: Sequence[calibration_study.StudyRow] = (),
 ) -> str:
     """The whole page. `figures` are (title, caption, SVG text)."""
     return rendered(
@@ -66,7 +66,7 @@ def numbers(
     claims: Sequence[Judged],
     regrets: Sequence[Cell],
     percent: Sequence[Percent],
-    rankings: Sequence[Ranking],
+    rankings: Sequence[PublishedRanking],
 ) -> list[tuple[str, str]]:
     """The numbers that fit on one screen, each with a few words."""
     counts = (
@@ -101,7 +101,7 @@ def regret(value: float) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def ranked(row: Ranking) -> dict[str, str]:
+def ranked(row: PublishedRanking) -> dict[str, str]:
     """The published order beside ours with the regrets behind it, as texts."""
     problem = row.experiment.problem
     regrets = zip(row.ours, row.means, strict=True)
@@ -114,7 +114,7 @@ def ranked(row: Ranking) -> dict[str, str]:
     }
 
 
-def calibration(rows: Sequence[calibration_study.Row]) -> dict[str, Any]:
+def calibration(rows: Sequence[calibration_study.StudyRow]) -> dict[str, Any]:
     """Our own table, as texts: a line for each planner, with a cell that spans all tests if it knows of none."""
     cells: dict[str, list[dict[str, str]]] = {}
     for row in rows:
@@ -140,7 +140,7 @@ def calibration(rows: Sequence[calibration_study.Row]) -> dict[str, Any]:
     }
 
 
-def calibration_line(rows: Sequence[calibration_study.Row]) -> str:
+def calibration_line(rows: Sequence[calibration_study.StudyRow]) -> str:
     """The same in a sentence: who plugs in what few and many tests say, beside who allows for what they do not."""
     regrets = {(row.planner, row.tests): row.regret for row in rows}
     few, many = min(calibration_study.SIZES), max(calibration_study.SIZES)

@@ -19,7 +19,7 @@ from heterobandits.experiments.runs import Report, run_all, store_in, with_trial
 from heterobandits.experiments.tables import (
     Cell,
     Percent,
-    Ranking,
+    PublishedRanking,
     rankings,
     robustness_percent,
     robustness_regret,
@@ -56,11 +56,11 @@ class Reproduction:
     claims: list[Judged]
     regret: list[Cell]
     percent: list[Percent]
-    rankings: list[Ranking]
+    rankings: list[PublishedRanking]
     seconds: float
     quick: bool
     folder: Path
-    calibrated: list[calibration_study.Row] = field(default_factory=list)
+    calibrated: list[calibration_study.StudyRow] = field(default_factory=list)
 
     @property
     def contradicted(self) -> bool:

@@ -13,9 +13,9 @@ from heterobandits.limits import MOST_ADDRESS
 from heterobandits.output.files import write_aside
 from heterobandits.policies.policy import checked_policies
 from heterobandits.simulation.engine import compile_kernels
-from heterobandits.simulation.pool.pieces import Piece, Point, Row, Trials
+from heterobandits.simulation.pool.pieces import Piece, PieceResult, Point, Trials
 from heterobandits.simulation.pool.runner import Fixed, Job, Progress, Runner
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Failure, Threads
 from heterobandits.simulation.results import Results
 from heterobandits.simulation.simulation import available_threads, check_memory
@@ -27,7 +27,7 @@ EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axi
 Report = Callable[[str, float], None]  # what is running, and the share of all work done
 
 
-class Work(NamedTuple):
+class TitledJob(NamedTuple):
     """A job of the runner with its title, and what it costs at most."""
 
     title: str
@@ -35,9 +35,9 @@ class Work(NamedTuple):
     cost: float
 
 
-def all_of(title: str, pieces: Sequence[Piece]) -> Work:
+def all_of(title: str, pieces: Sequence[Piece]) -> TitledJob:
     """The work to play all of these."""
-    return Work(title, Fixed(list(pieces)), sum(piece.cost for piece in pieces))
+    return TitledJob(title, Fixed(list(pieces)), sum(piece.cost for piece in pieces))
 
 
 Enough = Callable[[Experiment, Results], bool]
@@ -59,12 +59,12 @@ class Ran(NamedTuple):
 
     results: dict[str, Results]
     looked: dict[str, Results]
-    others: list[list[Row]]
+    others: list[list[PieceResult]]
 
 
-def store_in(folder: Path, resume: bool, note: Callable[[str], None]) -> Store:
+def store_in(folder: Path, resume: bool, note: Callable[[str], None]) -> ShardStore:
     """Where the pieces of a run are kept; without `resume` there are none yet."""
-    store = Store(folder / "runs", note)
+    store = ShardStore(folder / "runs", note)
     if not resume:
         store.clear()
     return store
@@ -87,21 +87,21 @@ def point_of(experiment: Experiment, seed: int) -> Point:
 
 
 def run_works(
-    works: Sequence[Work],
-    store: Store,
+    works: Sequence[TitledJob],
+    store: ShardStore,
     report: Report = lambda title, share: None,
     threads: int | None = None,
-) -> list[list[Row]]:
+) -> list[list[PieceResult]]:
     """What comes of each work, played or read; an interrupt leaves the finished pieces kept.
 
     The longest pieces come first, so that in the end no thread is alone with one of them.
     """
     longest = sorted(range(len(works)), key=lambda i: -works[i].cost)
     total = sum(work.cost for work in works) or 1.0
-    found: dict[int, list[Row]] = {}
+    found: dict[int, list[PieceResult]] = {}
     title = works[longest[0]].title if works else ""
 
-    def finished(number: int, rows: list[Row], failures: list[Failure]) -> None:
+    def finished(number: int, rows: list[PieceResult], failures: list[Failure]) -> None:
         nonlocal title
         i = longest[number]
         title = works[i].title
@@ -137,11 +137,11 @@ class InParts:
         default_factory=dict
     )  # what a look said, by the trials it was at
 
-    def wants(self, rows: list[Row]) -> list[Trials]:
+    def wants(self, rows: list[PieceResult]) -> list[Trials]:
         """The trials up to the next look, or those after the last one."""
         return wanted(self.point, rows, numbers_of_trials(self.experiment), self._enough)
 
-    def parts(self, rows: list[Row]) -> Parts:
+    def parts(self, rows: list[PieceResult]) -> Parts:
         """Its trials by what they are for."""
         return parts(rows, numbers_of_trials(self.experiment), self._enough)
 
@@ -152,7 +152,7 @@ class InParts:
         most = numbers[-1] * (1 if len(numbers) == 1 else 2)
         return sum(piece.cost for piece in self.point.pieces(range(most)))
 
-    def _enough(self, rows: list[Row]) -> bool:
+    def _enough(self, rows: list[PieceResult]) -> bool:
         n = count(rows)
         if n not in self.found:
             self.found[n] = self.enough(self.experiment, self.point.results(rows))
@@ -162,9 +162,9 @@ class InParts:
 def run_all(
     experiments: Iterable[Experiment],
     seed: int,
-    store: Store,
+    store: ShardStore,
     report: Report = lambda title, share: None,
-    others: Sequence[Work] = (),
+    others: Sequence[TitledJob] = (),
     enough: Enough = lambda experiment, results: True,
 ) -> Ran:
     """The results of every experiment, and what comes of other works in the same pool.
@@ -179,7 +179,7 @@ def run_all(
         InParts(experiment, point, enough)
         for experiment, point in zip(experiments, points, strict=True)
     ]
-    works = [Work(job.experiment.title, job, job.cost) for job in jobs]
+    works = [TitledJob(job.experiment.title, job, job.cost) for job in jobs]
     rows = run_works([*works, *others], store, report)
     threads = available_threads()
     results, looked = {}, {}

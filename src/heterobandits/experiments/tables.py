@@ -98,7 +98,7 @@ def ratio_percent(estimated: Floats, true: Floats) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class PublishedRanking:
     """The published order of the policies beside ours, best first."""
 
     experiment: Experiment
@@ -123,7 +123,7 @@ def ordered(results: Results) -> tuple[str, ...]:
     return tuple(sorted(results.policies, key=lambda label: float(results.mean(label)[-1])))
 
 
-def rankings(results: dict[str, Results]) -> list[Ranking]:
+def rankings(results: dict[str, Results]) -> list[PublishedRanking]:
     """All rankings of the synthetic table that were run.
 
     "mismatch" if a pair of policies is, with confidence, in another order than published;
@@ -145,5 +145,5 @@ def rankings(results: dict[str, Results]) -> list[Ranking]:
         verdict: Literal["match", "tied", "mismatch"] = (
             "mismatch" if contradicted else "match" if ours == order else "tied"
         )
-        found.append(Ranking(experiment, ours, means, verdict))
+        found.append(PublishedRanking(experiment, ours, means, verdict))
     return found

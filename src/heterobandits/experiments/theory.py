@@ -10,7 +10,7 @@ from heterobandits.inference.bounds import ln_G
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import policy
 from heterobandits.simulation.coverage import BANDS, Coverage, coverage
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 
 COVERAGE_TRIALS = 10_000
 COVERAGE_HORIZON = 300
@@ -35,7 +35,7 @@ def check_theory(problem: Problem, horizon: int, trials: int, seed: int) -> Theo
         for t in (1, 2, 3, 10, 100, horizon)
     )
     error = max(abs(ln_G(t, problem.agents) - math.log(G)) for t, G in counted)
-    learning = Learning(World(problem, policy("min-width")), seed, 0, 256)
+    learning = Learning(PolicyWorld(problem, policy("min-width")), seed, 0, 256)
     learning.advance(horizon)
     simulated = learning.pulls.sum(axis=0).T
     even = np.full((1, problem.arms), problem.agents * horizon / problem.arms)

@@ -10,7 +10,7 @@ from heterobandits.inference.bounds import bayes_optimal, bayes_regret
 from heterobandits.policies.policy import Policy
 
 
-class World(NamedTuple):
+class TinyWorld(NamedTuple):
     """Some agents, a few arms whose means may be anything, and a few rounds."""
 
     sensitivities: tuple[float, ...]
@@ -24,8 +24,8 @@ class World(NamedTuple):
         return f"agents {agents}; {self.arms} arms, T = {self.horizon}"
 
 
-WORLDS = (World((0.7,), 2, 25), World((0.7,), 3, 12), World((0.9, 0.4), 2, 8), World((0.9, 0.3), 3, 4))  # fmt: skip
-QUICK_WORLDS = (World((0.7,), 2, 10), World((0.9, 0.4), 2, 5))
+WORLDS = (TinyWorld((0.7,), 2, 25), TinyWorld((0.7,), 3, 12), TinyWorld((0.9, 0.4), 2, 8), TinyWorld((0.9, 0.3), 3, 4))  # fmt: skip
+QUICK_WORLDS = (TinyWorld((0.7,), 2, 10), TinyWorld((0.9, 0.4), 2, 5))
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Distance:
 
 
 @cache
-def least_regret(world: World) -> float:
+def least_regret(world: TinyWorld) -> float:
     """That of the Bayes-optimal policy."""
     return bayes_optimal(*world).regret
 
 
 @cache
-def regret(policy: Policy, world: World) -> float:
+def regret(policy: Policy, world: TinyWorld) -> float:
     """That of a policy."""
     return bayes_regret(policy, *world).regret
 
@@ -63,7 +63,7 @@ def by_policy(found: Iterable[Distance]) -> dict[str, dict[str, float]]:
     return dict(sorted(ratios.items(), key=lambda item: sum(item[1].values())))
 
 
-def distances(policies: Iterable[Policy], worlds: Iterable[World]) -> list[Distance]:
+def distances(policies: Iterable[Policy], worlds: Iterable[TinyWorld]) -> list[Distance]:
     """Of all policies whose regret can be computed; the others draw means, or are not of the catalogue."""
     computable = [policy for policy in policies if is_computable(policy)]
     return [

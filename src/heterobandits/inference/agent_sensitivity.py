@@ -28,7 +28,7 @@ HALVINGS = 50
 SETTLED = 1e-12
 
 
-class Agents(NamedTuple):
+class AgentSensitivities(NamedTuple):
     """Of each agent, what was stated, what calibration allows and what the visits allow.
 
     Attributes
@@ -63,7 +63,7 @@ class Agents(NamedTuple):
 
 def agent_intervals(
     pulls: Any, successes: Any, team: Any, *, delta: float = DEFAULT_DELTA
-) -> Agents:
+) -> AgentSensitivities:
     """What the two tables say of the sensitivities; all statements right with probability 1 - delta, in all rounds at once.
 
     Each agent is judged beside the others, of whom no more is assumed than their calibration allows: those without one are
@@ -86,7 +86,7 @@ def agent_intervals(
     sets = team.box(0.5 * delta)
     lower, upper = np.array([_allowed(team, c, y, a, delta) for a in range(len(team))]).T
     below, above = upper < sets.s_low, lower > sets.s_high
-    return Agents(
+    return AgentSensitivities(
         np.array(team.sensitivities),
         np.stack([sets.s_low, sets.s_high], axis=1),
         likeliest(team, c, y),

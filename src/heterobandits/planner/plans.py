@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, Self
 
-from heterobandits.inference.agent_sensitivity import Agents
+from heterobandits.inference.agent_sensitivity import AgentSensitivities
 from heterobandits.inference.change_points import Alarms
 from heterobandits.inference.intervals import Intervals, Ranking
 from heterobandits.planner.matching import Circumstances
@@ -213,13 +213,13 @@ class NamedIntervals(Intervals):
         return f"<Intervals: {', '.join(each)}>"
 
 
-class NamedAgents(Agents):
+class NamedAgents(AgentSensitivities):
     """What is known of agents that have names: `agent_names`."""
 
     agent_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, known: Agents, agent_names: tuple[str, ...]) -> Self:
+    def of(cls, known: AgentSensitivities, agent_names: tuple[str, ...]) -> Self:
         """The same, with names."""
         made = cls(*known)
         made.agent_names = agent_names

@@ -19,7 +19,7 @@ from heterobandits.limits import DEFAULT_DELTA, MOST_ADDRESS
 from heterobandits.model.problem import Problem, checked_problem
 from heterobandits.policies.policy import CATALOGUE, Policy, checked_policies
 from heterobandits.policies.policy import policy as catalogued
-from heterobandits.simulation.engine import Learning, World
+from heterobandits.simulation.engine import Learning, PolicyWorld
 from heterobandits.simulation.simulation import horizon_from, trial_range
 
 Strains = dict[str, npt.NDArray[np.float64]]  # by promise, for each trial: from 1 on it is broken
@@ -80,7 +80,7 @@ def coverage(
     watched = tuple(listed(watched, "watched", "names"))
     for name in watched:
         choice(name, "watched", WATCHED)
-    world = World(problem, entry, horizon)
+    world = PolicyWorld(problem, entry, horizon)
     lanes = min(LANES, len(numbers))
     bound = bounds.regret_bound(problem, horizon, delta)
     strains = {name: np.zeros(len(numbers)) for name in watched}

@@ -99,7 +99,7 @@ def truth(problem: Problem, rounds: int) -> Truth:
 
 
 @dataclass(frozen=True)
-class World:
+class PolicyWorld:
     """A problem as one policy meets it, in the rounds up to one: where means stand still, in all rounds."""
 
     problem: Problem
@@ -246,15 +246,17 @@ def thresholds(chances: Floats, tests: Sequence[int]) -> npt.NDArray[np.int64]:
     return out
 
 
-def worlds(problem: Problem, policies: Iterable[Policy], rounds: int = 1) -> tuple[World, ...]:
+def worlds(
+    problem: Problem, policies: Iterable[Policy], rounds: int = 1
+) -> tuple[PolicyWorld, ...]:
     """A problem as each of these policies meets it, in the rounds up to one."""
-    return tuple(World(problem, policy, rounds) for policy in policies)
+    return tuple(PolicyWorld(problem, policy, rounds) for policy in policies)
 
 
 class Learning:
     """The learning of one policy in a block of neighbouring trials: the two tables, and the rounds behind them."""
 
-    def __init__(self, world: World, seed: int, trial: int, lanes: int) -> None:
+    def __init__(self, world: PolicyWorld, seed: int, trial: int, lanes: int) -> None:
         self.world = world
         self.seed = seed
         self.trial = trial
@@ -379,7 +381,7 @@ class Shard:
         The most trials to play side by side.
     """
 
-    worlds: tuple[World, ...]
+    worlds: tuple[PolicyWorld, ...]
     rounds: tuple[int, ...]
     seed: int
     trials: range
@@ -392,7 +394,7 @@ class Shard:
         return len(self.trials) * self.rounds[-1] * len(self.worlds)
 
 
-class Played(NamedTuple):
+class ShardSums(NamedTuple):
     """What came of a shard: exact sums over its trials, as `tally` has them."""
 
     span: tuple[int, int]
@@ -402,7 +404,7 @@ class Played(NamedTuple):
     kept: Floats  # [policy, kept checkpoint, trial]
 
 
-def play(shard: Shard, control: Control | None = None) -> Played | None:
+def play(shard: Shard, control: Control | None = None) -> ShardSums | None:
     """Play a shard to the end; None if `control` stopped it before."""
     control = new_control() if control is None else control
     regrets = np.empty((len(shard.worlds), len(shard.rounds), len(shard.trials)))
@@ -417,10 +419,10 @@ def play(shard: Shard, control: Control | None = None) -> Played | None:
     )
     span = (shard.trials.start, shard.trials.stop)
     kept = regrets[:, len(shard.rounds) - shard.kept :].copy()
-    return Played(span, sums, products, seconds, kept)
+    return ShardSums(span, sums, products, seconds, kept)
 
 
-def _fill_regrets(world: World, shard: Shard, control: Control, out: Floats) -> bool:
+def _fill_regrets(world: PolicyWorld, shard: Shard, control: Control, out: Floats) -> bool:
     """out[k, i] = the regret of the shard's i-th trial at its k-th checkpoint; false if it was stopped before."""
     trials, horizon = shard.trials, shard.rounds[-1]
     blocks = -(-len(trials) // min(world.lanes, shard.lanes))

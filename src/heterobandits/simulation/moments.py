@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 BETS = (0.95, 0.5, 0.25, 0.125, 0.0625, 0.03125)  # shares of what could be lost at once
 
 
-class Estimate(NamedTuple):
+class Estimates(NamedTuple):
     """Estimates, and their standard errors: not a number where there is one trial."""
 
     value: Floats
@@ -57,13 +57,13 @@ def standard_error(n: Any, places: Any, x: Any, xx: Any) -> Floats:
     return if_several(n, np.sqrt(quotient(n * xx - x * x, unit)))
 
 
-def difference(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Estimate:
+def difference(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Estimates:
     """The mean over the trials of the difference of two regrets on the same luck."""
     squares = xx - 2 * xy + yy
-    return Estimate(mean(n, places, x - y), standard_error(n, places, x - y, squares))
+    return Estimates(mean(n, places, x - y), standard_error(n, places, x - y, squares))
 
 
-def log_ratio(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Estimate:
+def log_ratio(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Estimates:
     """The ratio of two means and the standard error of its logarithm; not a number where the second mean is zero.
 
     The variance is that of x / mean x - y / mean y over the pairs (x, y) of regrets.
@@ -78,7 +78,7 @@ def log_ratio(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) ->
             + quotient(n * yy - y * y, scale) / q**2
         )
         error = np.sqrt(np.maximum(spread, 0.0) / np.asarray(n, np.float64))
-    return Estimate(value, if_several(n, error))
+    return Estimates(value, if_several(n, error))
 
 
 def log_evidence(R: Any, n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Floats:

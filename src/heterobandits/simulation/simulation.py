@@ -30,7 +30,7 @@ from heterobandits.model.problem import Problem, checked_problem
 from heterobandits.policies.policy import Policy, checked_policies
 from heterobandits.provenance import versions
 from heterobandits.simulation import engine
-from heterobandits.simulation.engine import MOST_LANES, Control, Played, Shard
+from heterobandits.simulation.engine import MOST_LANES, Control, Shard, ShardSums
 from heterobandits.simulation.results import Integers, Results, joined_spans
 
 Floats = npt.NDArray[np.float64]
@@ -142,7 +142,7 @@ def check_memory(policies: int, checkpoints: int, kept: int, trials: int, playin
         )
 
 
-class Totals(NamedTuple):
+class ShardTotals(NamedTuple):
     """What the shards played so far add up to."""
 
     spans: tuple[tuple[int, int], ...]
@@ -150,9 +150,9 @@ class Totals(NamedTuple):
     products: Integers
     seconds: Floats
 
-    def plus(self, played: Played) -> "Totals":
+    def plus(self, played: ShardSums) -> "ShardTotals":
         """The same with one more shard."""
-        return Totals(
+        return ShardTotals(
             joined_spans((*self.spans, played.span)),
             self.sums + played.sums,
             self.products + played.products,
@@ -167,11 +167,11 @@ class Gathering:
     An interrupt may strike at any point: a shard counts from the one assignment that replaces the totals.
     """
 
-    totals: Totals
+    totals: ShardTotals
     kept: Floats | None
     first: int
 
-    def add(self, played: Played) -> None:
+    def add(self, played: ShardSums) -> None:
         """Count a shard."""
         if self.kept is not None:
             start, stop = (trial - self.first for trial in played.span)
@@ -208,7 +208,7 @@ def run(
     pieces: Iterator[Shard],
     executor: Executor,
     at_once: int,
-    take: Callable[[Played], None],
+    take: Callable[[ShardSums], None],
     progress: Callable[[int], None],
     strike: Callable[[], None] = lambda: None,
 ) -> None:
@@ -220,7 +220,7 @@ def run(
     local = isinstance(
         executor, ThreadPoolExecutor
     )  # elsewhere a control is a copy nobody looks at
-    waiting: dict[Future[Played | None], tuple[Control, Shard]] = {}
+    waiting: dict[Future[ShardSums | None], tuple[Control, Shard]] = {}
     finished = 0
     control = engine.new_control()  # the last one handed out
     try:
@@ -346,7 +346,7 @@ def simulate(
     whole = Shard(worlds, rounds, seed, numbers, len(kept_rounds), lanes)
     P, K = len(entries), len(rounds)
     gathering = Gathering(
-        Totals((), np.zeros((P, K), object), np.zeros((P, P, K), object), np.zeros(P)),
+        ShardTotals((), np.zeros((P, K), object), np.zeros((P, P, K), object), np.zeros(P)),
         np.empty((P, len(kept_rounds), len(numbers))) if kept_rounds else None,
         numbers.start,
     )

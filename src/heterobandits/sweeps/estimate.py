@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import compile_kernels
 from heterobandits.simulation.pool.pieces import Trials
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.sweeps.spec import Spec, Stopping
 from heterobandits.sweeps.stopping import Looked, least_and_most
 from heterobandits.sweeps.sweep import SHARDS, known_of, point_of
@@ -22,7 +22,7 @@ SAMPLE_TRIALS = 64  # of each at most: they say how long the others take
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SweepSize:
     """The least and the most there may be of a sweep: with the fewest trials, and with all that are allowed.
 
     Attributes
@@ -46,7 +46,7 @@ class Estimate:
     sampled: int
 
 
-def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> Estimate:
+def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> SweepSize:
     """What a sweep comes to, from some of its points, evenly spread, that are played for a few seconds."""
     spec.check()
     compile_kernels(spec.policies)
@@ -60,7 +60,7 @@ def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> Estimate:
     taken = serial = 0.0
     rounds = played = pieces = sampled = written = 0
     with TemporaryDirectory() as folder:
-        store, tables = Store(Path(folder) / SHARDS), Tables(spec)
+        store, tables = ShardStore(Path(folder) / SHARDS), Tables(spec)
         for number in numbers:
             point = point_of(spec, chosen := spec[number])
             control = engine.new_control()
@@ -92,7 +92,7 @@ def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> Estimate:
     scale = len(spec) / sampled
     pace = taken / max(1, played)  # seconds of a trial-round
     least, most = (round(scale * n * rounds) for n in ends)
-    return Estimate(
+    return SweepSize(
         points=len(spec),
         trials=ends,
         rounds=(least, most),

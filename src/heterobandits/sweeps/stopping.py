@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.simulation import moments
-from heterobandits.simulation.pool.pieces import Point, Row, Trials, squared, whole
+from heterobandits.simulation.pool.pieces import PieceResult, Point, Trials, squared, whole
 from heterobandits.simulation.results import Integers, binary_places
 from heterobandits.sweeps.spec import Stopping
 
@@ -55,15 +55,15 @@ class Parts(NamedTuple):
     Where there is but one look both are the same.
     """
 
-    looked: list[Row]
-    fresh: list[Row]
+    looked: list[PieceResult]
+    fresh: list[PieceResult]
     over: bool
 
 
-Enough = Callable[[list[Row]], bool]
+Enough = Callable[[list[PieceResult]], bool]
 
 
-def parts(rows: list[Row], numbers: Sequence[int], enough: Enough) -> Parts:
+def parts(rows: list[PieceResult], numbers: Sequence[int], enough: Enough) -> Parts:
     """Trials by what they are for, if they are looked at after these numbers of them, until they are `enough`."""
     if len(numbers) == 1:
         return Parts(rows, rows, True)
@@ -77,12 +77,14 @@ def parts(rows: list[Row], numbers: Sequence[int], enough: Enough) -> Parts:
     return Parts(rows, [], False)
 
 
-def count(rows: list[Row]) -> int:
+def count(rows: list[PieceResult]) -> int:
     """The trials in some rows."""
     return sum(row.last - row.first for row in rows)
 
 
-def wanted(point: Point, rows: list[Row], numbers: Sequence[int], enough: Enough) -> list[Trials]:
+def wanted(
+    point: Point, rows: list[PieceResult], numbers: Sequence[int], enough: Enough
+) -> list[Trials]:
     """The trials to play next, none if all are there."""
     if not rows:
         return point.pieces(range(numbers[0]))
@@ -132,7 +134,7 @@ def levels(stopping: Stopping, policies: int) -> Levels:
     )
 
 
-class Totals(NamedTuple):
+class PointTotals(NamedTuple):
     """Exact sums of some points with as many policies and checkpoints, as `moments` takes them.
 
     Attributes
@@ -176,7 +178,7 @@ class Totals(NamedTuple):
         return n, places, least, self.sums, own, mixed, self.products[:, every, every]
 
 
-def totals(point: Point, rows: list[Row]) -> Totals:
+def totals(point: Point, rows: list[PieceResult]) -> PointTotals:
     """Those of one point, from all its pieces."""
     P, K = len(point.policies), len(point.rounds)
     trials = np.empty(1, object)
@@ -187,10 +189,10 @@ def totals(point: Point, rows: list[Row]) -> Totals:
         (squared(row.products, P, K)[None] for row in rows), np.zeros((1, P, P, K), object)
     )
     most = point.problem.most_regret(point.rounds)[None]
-    return Totals(trials, places, np.asarray(sums), np.asarray(products), most)
+    return PointTotals(trials, places, np.asarray(sums), np.asarray(products), most)
 
 
-class Compared(NamedTuple):
+class Standings(NamedTuple):
     """Every policy beside the one with the least mean regret, [point, policy, checkpoint].
 
     Attributes
@@ -208,12 +210,12 @@ class Compared(NamedTuple):
     same: Bools
 
 
-def compared(of: Totals, level: float) -> Compared:
+def compared(of: PointTotals, level: float) -> Standings:
     """Every policy beside the best at its point and checkpoint."""
     best = of.best()
     mean, error = moments.difference(*of.beside(best))
     reach = moments.reach(level, of.trials)[:, None, None]
-    return Compared(best, -mean - reach * error > 0, (mean == 0) & ~(error > 0))
+    return Standings(best, -mean - reach * error > 0, (mean == 0) & ~(error > 0))
 
 
 class Verdicts(NamedTuple):
@@ -232,7 +234,7 @@ class Verdicts(NamedTuple):
     sure: Bools
 
 
-def verdicts(of: Totals, at: Levels) -> Verdicts:
+def verdicts(of: PointTotals, at: Levels) -> Verdicts:
     """What can be said of every policy at these levels."""
     best, apart, same = compared(of, at.verdict)
     evidence = moments.log_evidence(of.most[:, None], *of.beside(best))
@@ -247,21 +249,21 @@ def verdicts(of: Totals, at: Levels) -> Verdicts:
     return Verdicts(out, certain | (ahead & (certain.sum(axis=1, keepdims=True) == P - 1)))
 
 
-def log_widths(of: Totals, other: int, level: float) -> Floats:
+def log_widths(of: PointTotals, other: int, level: float) -> Floats:
     """By which factor, as a logarithm, the intervals of all ratios to one policy's regret reach to each side, [point, policy, checkpoint]."""
     P = of.sums.shape[1]
     _, error = moments.log_ratio(*of.pair(np.arange(P), np.full(P, other)))
     return np.asarray(moments.reach(level, of.trials)[:, None, None] * error)
 
 
-def equal_to(of: Totals, other: int) -> Bools:
+def equal_to(of: PointTotals, other: int) -> Bools:
     """Whether a policy has as much regret as another one in every trial, [point, policy, checkpoint]."""
     P = of.sums.shape[1]
     mean, error = moments.difference(*of.pair(np.arange(P), np.full(P, other)))
     return np.asarray((mean == 0) & ~(error > 0))
 
 
-def stopped(of: Totals, stopping: Stopping, reference: int) -> Stopped | None:
+def stopped(of: PointTotals, stopping: Stopping, reference: int) -> Stopped | None:
     """Why no more trials of a single point are needed, at its last checkpoint; None if they are.
 
     With `precision` alone every policy's ratio to the reference is to be narrow enough; with `separate` every policy is to be
@@ -305,15 +307,15 @@ class Looked:
         default_factory=dict
     )  # what a look said, by the trials it was at
 
-    def wants(self, rows: list[Row]) -> list[Trials]:
+    def wants(self, rows: list[PieceResult]) -> list[Trials]:
         """The trials up to the next look, or those after the last one."""
         return wanted(self.point, rows, looks(self.stopping), self._enough)
 
-    def parts(self, rows: list[Row]) -> Parts:
+    def parts(self, rows: list[PieceResult]) -> Parts:
         """Its trials by what they are for."""
         return parts(rows, looks(self.stopping), self._enough)
 
-    def _enough(self, rows: list[Row]) -> bool:
+    def _enough(self, rows: list[PieceResult]) -> bool:
         n = count(rows)
         if n not in self.found:
             why = stopped(totals(self.point, rows), self.stopping, self.reference)

@@ -13,16 +13,16 @@ import numpy as np
 from heterobandits.errors import InvalidInput, path_from
 from heterobandits.output.files import writable, write_aside, writing_to
 from heterobandits.simulation.engine import compile_kernels
-from heterobandits.simulation.pool.pieces import LEAST_TRIALS, Point, Row
+from heterobandits.simulation.pool.pieces import LEAST_TRIALS, PieceResult, Point
 from heterobandits.simulation.pool.runner import Fixed, Job, Progress, Runner, Tell
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Engine, Failure, Threads
 from heterobandits.simulation.simulation import available_threads, check_memory
 from heterobandits.sweeps import reading
 from heterobandits.sweeps.reading import read_sweep
 from heterobandits.sweeps.spec import Chosen, Scalar, Spec
 from heterobandits.sweeps.stopping import Looked, count, least_and_most, stopped, totals
-from heterobandits.sweeps.tables import RESULTS, Known, Tables, sweep_digest
+from heterobandits.sweeps.tables import RESULTS, FinishedPoint, Tables, sweep_digest
 
 SHARDS = "shards"
 FAILURES = "failures.json"
@@ -62,7 +62,7 @@ def point_of(spec: Spec, chosen: Chosen) -> Point:
     return Point(chosen.problem, chosen.policies, chosen.horizon, chosen.rounds, seed)
 
 
-def known_of(number: int, chosen: Chosen, job: Looked, rows: list[Row]) -> Known:
+def known_of(number: int, chosen: Chosen, job: Looked, rows: list[PieceResult]) -> FinishedPoint:
     """A finished point from all its pieces."""
     looked, fresh, _ = job.parts(rows)
     seen, sums = totals(job.point, looked), totals(job.point, fresh)
@@ -71,7 +71,7 @@ def known_of(number: int, chosen: Chosen, job: Looked, rows: list[Row]) -> Known
     shape = sums.sums.shape[1:]
     largest = np.max([row.largest for row in rows], axis=0).reshape(shape)
     failed = np.sum([row.failed for row in rows], axis=0).reshape(shape)
-    return Known(number, chosen, sums, seen, count(rows), largest, failed, why)
+    return FinishedPoint(number, chosen, sums, seen, count(rows), largest, failed, why)
 
 
 def is_finished(spec: Spec, folder: Path) -> bool:
@@ -128,7 +128,7 @@ def _sweep(
     if is_finished(spec, folder):
         return Swept(spec, folder, (), 0, time.perf_counter() - begin)
     writable(folder)
-    store = Store(folder / SHARDS, note)
+    store = ShardStore(folder / SHARDS, note)
     compile_kernels(spec.policies)
     tables = Tables(spec)
     reference = [entry.label for entry in spec.policies].index(spec.reference)
@@ -149,7 +149,7 @@ def _sweep(
                 begun[number] = (chosen, job)
                 yield job
 
-    def finished(number: int, rows: list[Row], failures: list[Failure]) -> None:
+    def finished(number: int, rows: list[PieceResult], failures: list[Failure]) -> None:
         if number not in begun:
             return
         chosen, job = begun.pop(number)

@@ -18,7 +18,14 @@ from heterobandits.simulation import moments
 from heterobandits.simulation.pool.pieces import canonical, digest, made_with
 from heterobandits.sweeps.grammar import Interval
 from heterobandits.sweeps.spec import Chosen, Spec
-from heterobandits.sweeps.stopping import VERDICTS, Stopped, Totals, levels, log_widths, verdicts
+from heterobandits.sweeps.stopping import (
+    VERDICTS,
+    PointTotals,
+    Stopped,
+    levels,
+    log_widths,
+    verdicts,
+)
 
 FORMAT = 2
 MARK = b"heterobandits_sweep"
@@ -28,7 +35,7 @@ REASONS = ("fixed", "told apart", "narrow", "same", "limit")
 TOGETHER = 2**15  # products of pairs from which numbers are made at once
 
 
-class Known(NamedTuple):
+class FinishedPoint(NamedTuple):
     """A finished point.
 
     Attributes
@@ -41,8 +48,8 @@ class Known(NamedTuple):
 
     number: int
     chosen: Chosen
-    totals: Totals
-    looked: Totals
+    totals: PointTotals
+    looked: PointTotals
     played: int
     largest: Any
     failed: Any
@@ -83,10 +90,10 @@ class Tables:
         self._reference = self._labels.index(spec.reference)
         self._levels = levels(spec.stopping, len(self._labels))
         self._confidence = spec.stopping.confidence
-        self._new: list[Known] = []
+        self._new: list[FinishedPoint] = []
         self._parts: tuple[list[Any], list[Any]] = ([], [])
 
-    def add(self, known: Known) -> None:
+    def add(self, known: FinishedPoint) -> None:
         """One point more."""
         self._new.append(known)
         if len(self._new) * known.totals.products.size >= TOGETHER:
@@ -114,16 +121,16 @@ class Tables:
                 parts.append(table)
         self._new = []
 
-    def _tables(self, points: list[Known], K: int) -> tuple[Any, Any]:
+    def _tables(self, points: list[FinishedPoint], K: int) -> tuple[Any, Any]:
         """The rows of points with as many checkpoints, of both tables."""
         P = len(self._labels)
         none, numbers = np.zeros(0, object), np.zeros((0, P, K), object)
-        empty = Totals(none, none, numbers, np.zeros((0, P, P, K), object), np.zeros((0, K)))
+        empty = PointTotals(none, none, numbers, np.zeros((0, P, P, K), object), np.zeros((0, K)))
         of = _together(empty, [k.totals for k in points])
         seen = _together(empty, [k.looked for k in points])
         return self._results(points, of, seen), self._pairs(points, of)
 
-    def _results(self, points: list[Known], of: Totals, seen: Totals) -> Any:
+    def _results(self, points: list[FinishedPoint], of: PointTotals, seen: PointTotals) -> Any:
         P, K = of.sums.shape[1:]
         n, places = (part[:, None, None] for part in (of.trials, of.places))
         squares = of.products[:, np.arange(P), np.arange(P)]
@@ -152,7 +159,7 @@ class Tables:
         }
         return _table(columns)
 
-    def _pairs(self, points: list[Known], of: Totals) -> Any:
+    def _pairs(self, points: list[FinishedPoint], of: PointTotals) -> Any:
         P, K = of.sums.shape[1:]
         p, q = np.triu_indices(P, 1)
         pairs = of.pair(p, q)
@@ -177,7 +184,7 @@ class Tables:
         }
         return _table(columns)
 
-    def _where(self, points: list[Known], rows: int, K: int) -> dict[str, Any]:
+    def _where(self, points: list[FinishedPoint], rows: int, K: int) -> dict[str, Any]:
         """The columns that say which point it is."""
         each = rows * K
         columns: dict[str, Any] = {"point": _repeated([k.number for k in points], each)}
@@ -190,7 +197,7 @@ class Tables:
         columns |= {name: _repeated(table[:, i], each) for i, name in enumerate(ALWAYS)}
         return columns
 
-    def _rounds(self, points: list[Known], rows: int) -> Any:
+    def _rounds(self, points: list[FinishedPoint], rows: int) -> Any:
         return np.array([[k.chosen.rounds] * rows for k in points], np.int64)
 
 
@@ -206,9 +213,9 @@ def axis_type(spec: Spec, path: str) -> Any:
     return pa.int64() if all(isinstance(value, int) for value in law) else pa.float64()
 
 
-def _together(empty: Totals, points: list[Totals]) -> Totals:
+def _together(empty: PointTotals, points: list[PointTotals]) -> PointTotals:
     """The totals of several points as one."""
-    return Totals(*(np.concatenate(part) for part in zip(empty, *points, strict=True)))
+    return PointTotals(*(np.concatenate(part) for part in zip(empty, *points, strict=True)))
 
 
 def _stacked(tables: list[Any], dtype: Any) -> Any:

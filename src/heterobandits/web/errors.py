@@ -18,7 +18,7 @@ from heterobandits.campaigns.storage.repository import KeyReused
 from heterobandits.campaigns.storage.store import Conflict, StoreUnavailable, UnknownCampaign
 from heterobandits.campaigns.validation import MOST_ERRORS, Wrong
 from heterobandits.errors import InvalidInput, shown
-from heterobandits.web.api.responses_schema import Current, FieldError
+from heterobandits.web.api.responses_schema import CurrentJson, FieldErrorJson
 
 MEDIA = "application/problem+json"
 NOT_GUESSED = ("X-Content-Type-Options", "nosniff")  # with every answer
@@ -63,10 +63,10 @@ class TooMany(InvalidInput):
         self.seconds = seconds
 
 
-class Refused(InvalidInput):
+class RefusedVisit(InvalidInput):
     """An error of a visit, with what is known of the visit now."""
 
-    def __init__(self, error: InvalidInput, current: Current) -> None:
+    def __init__(self, error: InvalidInput, current: CurrentJson) -> None:
         super().__init__(str(error))
         self.error = error
         self.current = current
@@ -115,8 +115,8 @@ class ProblemDetails(TypedDict, total=False):
     status: int
     detail: str
     instance: str
-    errors: list[FieldError]
-    current: Current
+    errors: list[FieldErrorJson]
+    current: CurrentJson
 
 
 def handle_problems(app: FastAPI) -> None:
@@ -130,7 +130,7 @@ def handle_problems(app: FastAPI) -> None:
 def answered(error: InvalidInput, path: str) -> Response:
     """The answer to an error."""
     more: dict[str, Any] = {}
-    if isinstance(error, Refused):
+    if isinstance(error, RefusedVisit):
         more["current"] = error.current
     if isinstance(error, Wrong):
         more["errors"] = [
@@ -160,7 +160,7 @@ def retry_after(error: InvalidInput) -> dict[str, str]:
 
 def kind_of(error: InvalidInput) -> Kind:
     """What an error is called, and its status."""
-    cause = error.error if isinstance(error, Refused) else error
+    cause = error.error if isinstance(error, RefusedVisit) else error
     return next(kind for kind in KINDS if isinstance(cause, kind.error))
 
 

@@ -12,7 +12,7 @@ from folded import after, begun, lived
 from heterobandits.campaigns.analysis.prices import amount_of, prices
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.reducer import given_from
-from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.errors import InvalidInput
 
 AGENTS = [
@@ -79,7 +79,7 @@ class TestPrices:
     def test_the_best_of_all_assignments_and_the_plans_without_each_constraint(
         self, absent, closed, forbidden, forced
     ):
-        circumstances = Given(absent, closed, forbidden, forced)
+        circumstances = RoundGiven(absent, closed, forbidden, forced)
         try:
             plan = plan_of(LIVED, circumstances)
         except InvalidInput:
@@ -107,8 +107,8 @@ class TestPrices:
 
     def test_a_plan_that_would_explore_more_costs_nothing_to_forgo(self):
         state = lived(begun([0.9], 2, policy="posterior-sorted"), (0.8, 0.1), 8)
-        (explored,) = plan_of(state, Given()).assignment
-        (price,) = prices(state, Given(closed=frozenset({explored}))).constraints
+        (explored,) = plan_of(state, RoundGiven()).assignment
+        (price,) = prices(state, RoundGiven(closed=frozenset({explored}))).constraints
         means = posterior_means(state)
         assert price.lost == pytest.approx(0.9 * (means[explored] - means[1 - explored]), abs=1e-6)
         assert price.lost < -0.001
@@ -171,5 +171,5 @@ class TestPrices:
         )
         known = prices(state, given)
         assert known.constraints == []
-        assert known.best == pytest.approx(prices(state, Given()).best)
-        assert known.best < prices(LIVED, Given()).best
+        assert known.best == pytest.approx(prices(state, RoundGiven()).best)
+        assert known.best < prices(LIVED, RoundGiven()).best

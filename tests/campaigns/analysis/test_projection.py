@@ -22,7 +22,7 @@ from heterobandits.campaigns.analysis.projection import (
     project,
     worth,
 )
-from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.validation import Reports, Wrong
 from heterobandits.core.randomness import slots, uniform
 from heterobandits.errors import InvalidInput
@@ -51,7 +51,7 @@ def slow(state, seed, draw, means, rounds):
             faded = recalled(start, past, window=policy.window, fade=policy.fade)
             known = replace(known, recalled=faded)
         address = planning.Address(seed, draw, number)
-        rules = state.circumstances(Given())
+        rules = state.circumstances(RoundGiven())
         plan = planning.plan(team, state.arm_names, policy, known, address, rules)
         visits = []
         for row, arm in enumerate(plan.assignment):

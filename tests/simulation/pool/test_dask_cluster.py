@@ -21,7 +21,7 @@ from heterobandits.policies.policy import Policy, policy
 from heterobandits.simulation.engine import new_control
 from heterobandits.simulation.pool import dask_cluster as module
 from heterobandits.simulation.pool.dask_cluster import connect
-from heterobandits.simulation.pool.pieces import Point, Row, made_with
+from heterobandits.simulation.pool.pieces import PieceResult, Point, made_with
 from heterobandits.simulation.pool.threads import Failure, play_batch
 
 if find_spec("distributed") is None:
@@ -63,7 +63,7 @@ def deadly(known):
 
 def plain(outcomes):
     """What does not depend on when it was played."""
-    return [one._replace(seconds=[]) if isinstance(one, Row) else one for one in outcomes]
+    return [one._replace(seconds=[]) if isinstance(one, PieceResult) else one for one in outcomes]
 
 
 def played_here(batch):

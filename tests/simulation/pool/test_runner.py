@@ -15,7 +15,7 @@ from heterobandits.policies.policy import checked_policies
 from heterobandits.simulation.engine import compile_kernels
 from heterobandits.simulation.pool.pieces import Point
 from heterobandits.simulation.pool.runner import Fixed, Runner
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Threads, play_batch
 
 PROBLEM = Problem([0.1, 0.5, 0.3], [0.2, 0.9])
@@ -33,7 +33,7 @@ def run(jobs, store=None, threads=2, tell=lambda progress: None):
         assert number not in found
         found[number] = (rows, failures)
 
-    kept = Store(None) if store is None else store
+    kept = ShardStore(None) if store is None else store
     Runner(iter(jobs), len(jobs), kept, Threads(threads)).run(finished, tell)
     return found
 
@@ -94,9 +94,9 @@ def test_kernels_are_compiled_by_whichever_thread_comes_first():
 def test_what_the_store_has_is_not_played(tmp_path):
     own, calls = counting()
     jobs = [Fixed(point(seed, (own,)).pieces(range(5))) for seed in range(4)]
-    first = run(jobs[:3], Store(tmp_path))
+    first = run(jobs[:3], ShardStore(tmp_path))
     assert len(calls) == 3 * 20
-    again = run(jobs, Store(tmp_path))
+    again = run(jobs, ShardStore(tmp_path))
     assert len(calls) == 4 * 20
     assert [numbers(again[i][0]) for i in range(3)] == [numbers(first[i][0]) for i in range(3)]
 
@@ -111,12 +111,12 @@ def test_a_piece_that_two_jobs_want_is_played_once():
 
 def test_a_job_may_want_more(tmp_path):
     job = Doubling(point())
-    rows, failures = run([job], Store(tmp_path))[0]
+    rows, failures = run([job], ShardStore(tmp_path))[0]
     assert job.asked == [0, 1, 2, 4, 8]
     assert [(row.first, row.last) for row in rows] == [(0, 1), (1, 2), (2, 4), (4, 8)]
     assert failures == []
     again = Doubling(point())
-    assert run([again], Store(tmp_path))[0][0] == rows
+    assert run([again], ShardStore(tmp_path))[0][0] == rows
     assert again.asked == job.asked
 
 
@@ -127,7 +127,7 @@ def test_a_piece_that_raises_harms_no_other(tmp_path):
     bad = point(7, (Policy("bad", index=index),))
     jobs = [Fixed(point(seed).pieces(range(5))) for seed in range(6)]
     jobs.insert(2, Fixed(bad.pieces(range(5))))
-    found = run(jobs, Store(tmp_path))
+    found = run(jobs, ShardStore(tmp_path))
     assert [len(found[i][0]) for i in range(7)] == [1, 1, 0, 1, 1, 1, 1]
     ((failure,),) = (failures for _, failures in found.values() if failures)
     assert failure.place == (bad.key, 0, 5)
@@ -135,7 +135,7 @@ def test_a_piece_that_raises_harms_no_other(tmp_path):
     assert failure.error.startswith("RuntimeError: a poisoned point (")
     assert "line" in failure.error
     # it is not kept: the next run tries again
-    assert len(list(Store(tmp_path))) == 6
+    assert len(list(ShardStore(tmp_path))) == 6
 
 
 def test_an_error_of_the_caller_keeps_what_was_played(tmp_path):
@@ -145,8 +145,8 @@ def test_an_error_of_the_caller_keeps_what_was_played(tmp_path):
     jobs = [Fixed(point(seed).pieces(range(5))) for seed in range(3)]
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError):
-        Runner(jobs, 3, Store(tmp_path), Threads(2)).run(finished)
-    assert len(list(Store(tmp_path))) >= 1
+        Runner(jobs, 3, ShardStore(tmp_path), Threads(2)).run(finished)
+    assert len(list(ShardStore(tmp_path))) >= 1
     assert threading.active_count() == before
 
 
@@ -174,7 +174,7 @@ def test_no_thread_waits_for_the_next_batch():
 
     own, _ = counting()
     jobs = [Fixed(point(seed, (own,), 400).pieces(range(2))) for seed in range(40)]
-    Runner(jobs, 40, Store(None), Watched(2)).run(lambda *what: None)
+    Runner(jobs, 40, ShardStore(None), Watched(2)).run(lambda *what: None)
     assert max(seen) == 4
     # until the last batches are handed out there is always one to come
     assert min(seen[: len(seen) // 2]) >= 3
@@ -201,6 +201,6 @@ def test_an_interrupt_stops_within_a_second_and_keeps_finished_pieces(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(jobs, Store(tmp_path), 1, tell)
+        run(jobs, ShardStore(tmp_path), 1, tell)
     assert time.monotonic() - begin < 2
-    assert list(Store(tmp_path)) == [(point().key, 0, 5)]
+    assert list(ShardStore(tmp_path)) == [(point().key, 0, 5)]

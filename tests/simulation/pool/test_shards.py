@@ -17,13 +17,13 @@ from heterobandits.policies.policy import checked_policies
 from heterobandits.simulation import engine
 from heterobandits.simulation.pool import pieces as module
 from heterobandits.simulation.pool import shards
-from heterobandits.simulation.pool.pieces import LEAST_TRIALS, Point, Row
-from heterobandits.simulation.pool.shards import Store
+from heterobandits.simulation.pool.pieces import LEAST_TRIALS, PieceResult, Point
+from heterobandits.simulation.pool.shards import ShardStore
 
 LARGE = st.integers(-(2**240), 2**240)
 ROWS = st.lists(
     st.builds(
-        Row,
+        PieceResult,
         st.text("0123456789abcdef", min_size=1, max_size=4),
         st.integers(0, 3),
         st.integers(4, 6),
@@ -41,7 +41,7 @@ ROWS = st.lists(
 
 
 def row(key="a", first=0, last=5, sums=(1, 2)):
-    return Row(key, first, last, "{}", [*sums], [7], [0.5], [0.25], [9.5], [1])
+    return PieceResult(key, first, last, "{}", [*sums], [7], [0.5], [0.25], [9.5], [1])
 
 
 def point(trials=20, policies=("min-width", "cucb"), kept=0):
@@ -55,17 +55,17 @@ class TestStore:
     @given(rows=ROWS)
     def test_what_is_written_is_read(self, rows, tmp_path_factory):
         folder = tmp_path_factory.mktemp("store")
-        kept = Store(folder)
+        kept = ShardStore(folder)
         for one in rows:
             kept.add(one)
         assert {place: kept.row(place) for place in kept} == {one.place: one for one in rows}
         kept.write()
-        for again in (kept, Store(folder)):
+        for again in (kept, ShardStore(folder)):
             assert {place: again.row(place) for place in again} == {one.place: one for one in rows}
         assert len(list(folder.iterdir())) == bool(rows)
 
     def test_other_tools_read_the_sums(self, tmp_path):
-        kept = Store(tmp_path)
+        kept = ShardStore(tmp_path)
         kept.add(row(sums=[2**100, -3]))
         kept.write()
         (path,) = tmp_path.glob("*.parquet")
@@ -76,7 +76,7 @@ class TestStore:
     def test_a_file_is_named_by_what_is_in_it(self, tmp_path):
         names = []
         for folder, keys in (("a", "xy"), ("b", "yx"), ("c", "xz")):
-            kept = Store(tmp_path / folder)
+            kept = ShardStore(tmp_path / folder)
             for key in keys:
                 kept.add(row(key))
             kept.write()
@@ -84,17 +84,17 @@ class TestStore:
         assert names[0] == names[1] != names[2]
 
     def test_two_writers_do_not_harm_each_other(self, tmp_path):
-        one, other = Store(tmp_path), Store(tmp_path)
+        one, other = ShardStore(tmp_path), ShardStore(tmp_path)
         for kept, keys in ((one, "ab"), (other, "bc")):
             for key in keys:
                 kept.add(row(key))
             kept.write()
-        both = Store(tmp_path)
+        both = ShardStore(tmp_path)
         assert sorted(both) == [(key, 0, 5) for key in "abc"]
         assert [both.row(place).key for place in sorted(both)] == ["a", "b", "c"]
 
     def test_what_is_not_there(self, tmp_path):
-        kept = Store(tmp_path / "nowhere")
+        kept = ShardStore(tmp_path / "nowhere")
         assert list(kept) == []
         assert kept.row(("a", 0, 1)) is None
         kept.write()
@@ -113,13 +113,13 @@ class TestStore:
         ids=["empty", "half", "a byte short", "moved", "a bit", "a mark"],
     )
     def test_a_damaged_file_is_said_and_set_aside(self, tmp_path, damage):
-        kept = Store(tmp_path)
+        kept = ShardStore(tmp_path)
         kept.add(row())
         kept.write()
         (path,) = tmp_path.iterdir()
         path.write_bytes(damage(path.read_bytes()))
         notes = []
-        again = Store(tmp_path, notes.append)
+        again = ShardStore(tmp_path, notes.append)
         assert [again.row(place) for place in again] in ([], [None])
         (note,) = notes
         assert str(path) in note
@@ -128,7 +128,7 @@ class TestStore:
         assert [p.suffix for p in tmp_path.iterdir()] == [".damaged"]
         again.add(row())
         again.write()
-        last = Store(tmp_path, notes.append)
+        last = ShardStore(tmp_path, notes.append)
         assert [last.row(place) for place in last] == [row()]
         assert len(notes) == 1
 
@@ -141,7 +141,7 @@ class TestStore:
         os.mkfifo(tmp_path / f"{'c' * 32}.parquet")
         before = sorted(tmp_path.iterdir())
         notes = []
-        kept = Store(tmp_path, notes.append)
+        kept = ShardStore(tmp_path, notes.append)
         assert list(kept) == []
         assert notes == [f"{named} is no shard of this version, and is left alone"]
         kept.clear()
@@ -160,12 +160,12 @@ class TestStore:
             path.write_text("half", "utf-8")
         for path in (old, mine):
             os.utime(path, (time.time() - 7200,) * 2)
-        Store(tmp_path)
+        ShardStore(tmp_path)
         assert sorted(tmp_path.iterdir()) == sorted([new, mine])
 
     def test_a_row_that_is_not_as_it_was_written_is_damage(self, tmp_path):
         """Whole as a file, and with checksums that are right."""
-        kept = Store(tmp_path)
+        kept = ShardStore(tmp_path)
         kept.add(row(sums=[1, 2]))
         kept.write()
         (path,) = tmp_path.iterdir()
@@ -176,12 +176,12 @@ class TestStore:
         )
         pq.write_table(changed, path)
         notes = []
-        again = Store(tmp_path, notes.append)
+        again = ShardStore(tmp_path, notes.append)
         assert [again.row(place) for place in again] == [None]
         assert "not as it was written" in notes[0]
 
     def test_a_full_disk_loses_nothing_that_was_written(self, tmp_path, monkeypatch):
-        kept = Store(tmp_path)
+        kept = ShardStore(tmp_path)
         kept.add(row("a"))
         kept.write()
         write = shards._write
@@ -197,13 +197,13 @@ class TestStore:
         assert len(list(tmp_path.iterdir())) == 1
         monkeypatch.undo()
         kept.write()  # when there is room again
-        assert sorted(Store(tmp_path)) == [("a", 0, 5), ("b", 0, 5)]
+        assert sorted(ShardStore(tmp_path)) == [("a", 0, 5), ("b", 0, 5)]
 
     def test_files_do_not_become_many(self, tmp_path, monkeypatch):
         """A file every two seconds at first, and every hundredth of the time later on."""
         clock = [0.0]
         monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-        kept = Store(tmp_path)
+        kept = ShardStore(tmp_path)
         written = []
         for i in range(10_000):
             clock[0] = 0.1 * i
@@ -295,7 +295,7 @@ def test_killed_at_any_moment(tmp_path, moment):
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     notes = []
-    kept = Store(tmp_path, notes.append)
+    kept = ShardStore(tmp_path, notes.append)
     numbers = sorted(int(place[0], 16) for place in kept)
     assert numbers == list(range(len(numbers)))
     assert numbers

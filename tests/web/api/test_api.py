@@ -124,14 +124,14 @@ class TestCampaigns:
 
     def test_a_new_campaign_is_as_asked_for(self, ask):
         answer = ask.post("/api/campaigns", json=NORTH)
-        said = conforms(responses_schema.Campaign, answer, 201)
+        said = conforms(responses_schema.CampaignJson, answer, 201)
         assert [agent["name"] for agent in said["agents"]] == ["Ana", "Ben", "Chi"]
         assert [arm["id"] for arm in said["arms"]] == ["arm-1", "arm-2", "arm-3", "arm-4"]
         assert said["agents"][2]["sensitivity"] == pytest.approx(17 / 20, abs=0.05)
         assert (said["seed"], said["season"], said["rounds"]) == (3, 30, 0)
         assert answer.headers["etag"] == '"1"'
         assert ask.get(f"/api/campaigns/{said['id']}").json() == said
-        listed = conforms(responses_schema.Entries, ask.get("/api/campaigns"))
+        listed = conforms(responses_schema.EntriesJson, ask.get("/api/campaigns"))
         assert [one["id"] for one in listed["campaigns"]] == [said["id"]]
 
     def test_every_wrong_field_is_named_at_once(self, ask, log):
@@ -179,7 +179,9 @@ class TestCampaigns:
         assert problem["errors"][0]["path"] == "agents[0].sensitivity"
 
     def test_one_change_at_a_time(self, ask, north):
-        said = conforms(responses_schema.Campaign, ask.patch(north, json={"name": "South park"}))
+        said = conforms(
+            responses_schema.CampaignJson, ask.patch(north, json={"name": "South park"})
+        )
         assert said["name"] == "South park"
         assert ask.patch(north, json={"season": None}).status_code == 422  # its policy goes by it
         said = ask.patch(north, json={"policy": "cucb", "delta": 0.1}).json()
@@ -191,19 +193,23 @@ class TestCampaigns:
 
     def test_agents_and_arms_come_and_go(self, ask, north):
         new = conforms(
-            responses_schema.Agents,
+            responses_schema.AgentsJson,
             ask.post(f"{north}/agents", json={"agents": [{"name": "Dan", "sensitivity": 0.8}]}),
             201,
         )
         assert [(one["id"], one["name"]) for one in new["agents"]] == [("agent-4", "Dan")]
         arms = conforms(
-            responses_schema.Arms, ask.post(f"{north}/arms", json={"arms": [{"name": "ford"}]}), 201
+            responses_schema.ArmsJson,
+            ask.post(f"{north}/arms", json={"arms": [{"name": "ford"}]}),
+            201,
         )
         assert arms["arms"] == [{"id": "arm-5", "name": "ford", "retired": False}]
         assert ask.patch(f"{north}/arms/ford", json={"retired": True}).json()["retired"]
         assert not ask.patch(f"{north}/arms/arm-5", json={"retired": False}).json()["retired"]
         dan = f"{north}/agents/Dan"
-        assert conforms(responses_schema.Agent, ask.patch(dan, json={"retired": True}))["retired"]
+        assert conforms(responses_schema.AgentJson, ask.patch(dan, json={"retired": True}))[
+            "retired"
+        ]
         assert ask.patch(f"{north}/agents/agent-4", json={"name": "Dora"}).json()["name"] == "Dora"
         refused(ask.patch(dan, json={"retired": False}), 404, "not-found")
         ana = ask.patch(f"{north}/agents/Ana", json={"sensitivity": 0.7, "since": "always"}).json()
@@ -278,14 +284,14 @@ class TestCampaigns:
             refused(there.post("/api/campaigns/import", content=changed), 422, "invalid-input")
             assert log.store.heads() == []
             said = there.post("/api/campaigns/import", content=page.content)
-            assert conforms(responses_schema.Campaign, said, 201) == ask.get(north).json()
+            assert conforms(responses_schema.CampaignJson, said, 201) == ask.get(north).json()
             assert there.get(f"{north}/export").content == page.content
             assert there.post("/api/campaigns/import", content=page.content).status_code == 200
             refused(there.post("/api/campaigns/import", content=b"\xff"), 422, "invalid-input")
         log.store.close()
 
     def test_events_come_in_pages(self, ask, north):
-        said = conforms(responses_schema.Events, ask.get(f"{north}/events"))
+        said = conforms(responses_schema.EventsJson, ask.get(f"{north}/events"))
         assert [event["kind"] for event in said["events"]] == ["created", "round planned"]
         page = ask.get(f"{north}/events?after=1&limit=1").json()
         assert page == {"events": said["events"][1:], "last": 2}
@@ -293,7 +299,7 @@ class TestCampaigns:
 
     def test_notes_are_in_the_history(self, ask, north):
         said = conforms(
-            responses_schema.Note,
+            responses_schema.NoteJson,
             ask.post(f"{north}/notes", json={"text": "rain", "round": 1}),
             201,
         )
@@ -309,10 +315,10 @@ class TestRounds:
         given = {"closed": ["river"], "forced": [["Ana", "lake"]]}
         before = log.store.heads()
         shown = conforms(
-            responses_schema.Preview, ask.post(f"{north}/rounds?preview=true", json=given)
+            responses_schema.PreviewJson, ask.post(f"{north}/rounds?preview=true", json=given)
         )
         assert log.store.heads() == before
-        planned = conforms(responses_schema.Round, ask.post(f"{north}/rounds", json=given), 201)
+        planned = conforms(responses_schema.RoundJson, ask.post(f"{north}/rounds", json=given), 201)
         assert planned["assignments"] == shown["assignments"]
         assert planned["circumstances"] == shown["circumstances"]
         assert planned["assignments"][0]["arm"] == "lake"
@@ -335,19 +341,19 @@ class TestRounds:
         assert ask.post(f"{north}/rounds").status_code == 201
 
     def test_a_round_tells_who_went_where_and_what_waits(self, ask, north):
-        said = conforms(responses_schema.Round, ask.get(f"{north}/rounds/1"))
+        said = conforms(responses_schema.RoundJson, ask.get(f"{north}/rounds/1"))
         assert said["circumstances"]["absent"] == [{"id": "agent-2", "name": "Ben"}]
         assert [one["arm"] is None for one in said["assignments"]] == [False, True, False]
         assert [visit["agent"] for visit in said["visits"]] == ["Ana", "Chi"]
         assert said["waits"]
         assert all(visit["waits"] for visit in said["visits"])
-        rounds = conforms(responses_schema.Rounds, ask.get(f"{north}/rounds"))
+        rounds = conforms(responses_schema.RoundsJson, ask.get(f"{north}/rounds"))
         assert [(one["visits"], one["told"]) for one in rounds["rounds"]] == [(2, 0)]
 
     def test_a_report_then_a_correction(self, ask, north):
         ana = f"{north}/rounds/1/outcomes/Ana"
         first = ask.put(ana, json={"successes": 1, "tests": 1})
-        assert conforms(responses_schema.Visit, first, 201)["event"] == 3
+        assert conforms(responses_schema.VisitJson, first, 201)["event"] == 3
         again = ask.put(ana, json={"successes": 1, "tests": 1})
         assert (again.status_code, again.headers["etag"]) == (200, '"3"')
         problem = refused(ask.put(ana, json={"successes": 0, "tests": 1}), 409, "already-reported")
@@ -356,13 +362,13 @@ class TestRounds:
         }  # fmt: skip
         seen = first.headers["etag"]
         fixed = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
-        assert conforms(responses_schema.Visit, fixed)["successes"] == 0
+        assert conforms(responses_schema.VisitJson, fixed)["successes"] == 0
         late = ask.put(ana, json={"missing": True}, headers={"If-Match": seen})
         problem = refused(late, 412, "changed-since")
         assert problem["current"]["successes"] == 0
         assert problem["current"]["event"] == 4
         forced = ask.put(ana, json={"missing": True}, headers={"If-Match": "*"})
-        assert conforms(responses_schema.Visit, forced)["missing"]
+        assert conforms(responses_schema.VisitJson, forced)["missing"]
 
     def test_a_change_elsewhere_does_not_hinder_a_correction(self, ask, north):
         ana, chi = (f"{north}/rounds/1/outcomes/{name}" for name in ("Ana", "Chi"))
@@ -419,7 +425,7 @@ class TestRounds:
     def test_what_was_withdrawn_waits_again(self, ask, north):
         ana = f"{north}/rounds/1/outcomes/Ana"
         seen = ask.put(ana, json={"successes": 1, "tests": 1}).headers["etag"]
-        assert conforms(responses_schema.Visit, ask.delete(ana))["waits"]
+        assert conforms(responses_schema.VisitJson, ask.delete(ana))["waits"]
         refused(ask.delete(ana), 422, "invalid-input")
         late = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
         assert refused(late, 412, "changed-since")["current"]["waits"]
@@ -446,7 +452,7 @@ class TestRounds:
 
     def test_who_went_to_several_arms_says_which(self, ask, north):
         moved = ask.put(f"{north}/rounds/1/overrides/Ben", json={"arms": ["gate", "arm-4"]})
-        visits = conforms(responses_schema.Round, moved)["visits"]
+        visits = conforms(responses_schema.RoundJson, moved)["visits"]
         assert [(one["agent"], one["arm"]) for one in visits if one["agent"] == "Ben"] == [
             ("Ben", "gate"),
             ("Ben", "lake"),
@@ -454,16 +460,20 @@ class TestRounds:
         ben = f"{north}/rounds/1/outcomes/Ben"
         refused(ask.put(ben, json={"successes": 1, "tests": 1}), 422, "invalid-input")
         said = ask.put(f"{ben}?arm=lake", json={"successes": 1, "tests": 1})
-        assert conforms(responses_schema.Visit, said, 201)["arm_id"] == "arm-4"
+        assert conforms(responses_schema.VisitJson, said, 201)["arm_id"] == "arm-4"
         refused(ask.put(f"{ben}?arm=moon", json={"successes": 1, "tests": 1}), 404, "not-found")
         assert ask.delete(f"{ben}?arm=lake").json()["waits"]
 
     def test_a_closed_round_does_not_wait(self, ask, north):
-        assert not conforms(responses_schema.Round, ask.post(f"{north}/rounds/1/close"))["waits"]
+        assert not conforms(responses_schema.RoundJson, ask.post(f"{north}/rounds/1/close"))[
+            "waits"
+        ]
         refused(ask.post(f"{north}/rounds/1/close"), 422, "invalid-input")
 
     def test_why(self, ask, north):
-        said = conforms(responses_schema.Explanations, ask.get(f"{north}/rounds/1/explanations"))
+        said = conforms(
+            responses_schema.ExplanationsJson, ask.get(f"{north}/rounds/1/explanations")
+        )
         assert [one["agent"] for one in said["explanations"]] == ["Ana", "Chi"]
         assert said["explanations"][0]["text"].startswith("Ana -> ")
 
@@ -489,7 +499,7 @@ class TestKnowledge:
         return north
 
     def test_arms_add_up_to_what_was_reported(self, ask, told):
-        arms = conforms(responses_schema.Estimates, ask.get(f"{told}/arms"))["arms"]
+        arms = conforms(responses_schema.EstimatesJson, ask.get(f"{told}/arms"))["arms"]
         assert [arm["name"] for arm in arms] == ["river", "hill", "gate", "lake"]
         assert sum(arm["pulls"] for arm in arms) == 13
         assert sum(arm["successes"] for arm in arms) == 4
@@ -497,20 +507,20 @@ class TestKnowledge:
         assert by_agent == {"Ana": 1, "Chi": 12}
 
     def test_answers_shadow_projection_and_worth(self, ask, told):
-        assert conforms(responses_schema.Answers, ask.get(f"{told}/answers"))["sentences"]
-        own = conforms(responses_schema.Shadow, ask.get(f"{told}/shadow?policy=season"))
+        assert conforms(responses_schema.AnswersJson, ask.get(f"{told}/answers"))["sentences"]
+        own = conforms(responses_schema.ShadowJson, ask.get(f"{told}/shadow?policy=season"))
         assert (own["rounds"], own["differ"], own["differences"]) == (1, 0, [])
         refused(ask.get(f"{told}/shadow?policy=none-such"), 422, "invalid-input")
         ahead = conforms(
-            responses_schema.Projection, ask.get(f"{told}/projection?rounds=2&draws=10")
+            responses_schema.ProjectionJson, ask.get(f"{told}/projection?rounds=2&draws=10")
         )
         assert (ahead["rounds"], ahead["draws"]) == (2, 10)
         one_more = conforms(
-            responses_schema.Worth, ask.get(f"{told}/worth?sensitivity=0.9&rounds=2&draws=10")
+            responses_schema.WorthJson, ask.get(f"{told}/worth?sensitivity=0.9&rounds=2&draws=10")
         )
         assert one_more["plain"] == ahead
         better = ask.get(f"{told}/worth?sensitivity=0.99&agent=Ben&rounds=2&draws=10")
-        assert conforms(responses_schema.Worth, better)["plain"] == ahead
+        assert conforms(responses_schema.WorthJson, better)["plain"] == ahead
 
     def test_who_reports_as_it_does_finds_nothing_more(self, ask):
         """On the same worlds with the same luck: all that is not said of an agent is its own."""
@@ -570,7 +580,9 @@ class TestKnowledge:
         for agent, (tests, far) in asked.items():
             body = {"successes": 0, "tests": tests}
             seen = conforms(
-                responses_schema.Visit, ask.put(f"{told}/rounds/2/outcomes/{agent}", json=body), 201
+                responses_schema.VisitJson,
+                ask.put(f"{told}/rounds/2/outcomes/{agent}", json=body),
+                201,
             )
             assert seen["far"] is far
         again = ask.put(f"{told}/rounds/3/outcomes/Chi", json={"successes": 0, "tests": 5}).json()
@@ -1006,7 +1018,7 @@ class TestNames:
         ask.post(f"{place}/rounds")
         part = quote(name, safe="").replace(".", "%2E")
         said = ask.put(f"{place}/rounds/1/outcomes/{part}", json={"successes": 1, "tests": 1})
-        assert conforms(responses_schema.Visit, said, 201)["agent"] == name
+        assert conforms(responses_schema.VisitJson, said, 201)["agent"] == name
         assert ask.put(f"{place}/rounds/1/overrides/{part}", json={"arms": []}).status_code == 422
         assert ask.delete(f"{place}/rounds/1/outcomes/{part}").json()["agent_id"] == "agent-1"
         assert ask.patch(f"{place}/arms/{part}", json={"name": "plain"}).json()["name"] == "plain"
@@ -1116,10 +1128,10 @@ class TestKeys:
     def test_a_token_is_told_once(self, ask, north):
         body, key = {"role": "viewer", "name": "Eva"}, {"Idempotency-Key": "k"}
         first = conforms(
-            responses_schema.NewLink, ask.post(f"{north}/links", json=body, headers=key), 201
+            responses_schema.NewLinkJson, ask.post(f"{north}/links", json=body, headers=key), 201
         )
         again = conforms(
-            responses_schema.NewLink, ask.post(f"{north}/links", json=body, headers=key), 201
+            responses_schema.NewLinkJson, ask.post(f"{north}/links", json=body, headers=key), 201
         )
         assert first["token"]
         assert first["url"].endswith(f"/enter/{first['token']}")
@@ -1447,7 +1459,7 @@ class TestServer:
 
     def test_health_needs_no_token(self, made):
         with Asker(made[0], None) as ask:
-            said = conforms(responses_schema.Health, ask.get("/api/health"))
+            said = conforms(responses_schema.HealthJson, ask.get("/api/health"))
             head = ask.head("/api/health")
         assert (said["status"], said["database"]) == ("ok", "ok")
         assert head.status_code == 200

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.campaigns.rounds import Round
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
 from heterobandits.inference.change_points import Change, change, team_threshold
 from heterobandits.inference.intervals import (
@@ -49,7 +49,7 @@ ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ArmEstimate:
     """What is known of an arm.
 
     Attributes
@@ -125,7 +125,7 @@ class Answers:
     sentences: list[str]
 
 
-def estimates(state: State) -> list[Estimate]:
+def estimates(state: State) -> list[ArmEstimate]:
     """What is known of every arm, in the order of the arms."""
     means = Posteriors.of(state.team, *state.knowledge.tables).mean
     known = posterior_intervals(state.team, *compared_tables(state), state.policy.delta)
@@ -137,7 +137,7 @@ def estimates(state: State) -> list[Estimate]:
     np.add.at(by_agent, [row.agent for row in state.rows], state.pulls)
     visits = visits_of(state)
     return [
-        Estimate(
+        ArmEstimate(
             arm=n,
             name=arm.name,
             retired=arm.retired,
@@ -400,7 +400,7 @@ def shared(state: State) -> dict[int, list[int]]:
     return found
 
 
-def together(state: State, round: Round) -> list[str]:
+def together(state: State, round: PlannedRound) -> list[str]:
     """A warning for each arm that a round sends several agents to."""
     arms: dict[int, list[str]] = {}
     for agent, arm in round.sent:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.campaigns.plan_events import arguments, plan_of
-from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
 from heterobandits.inference.intervals import Posteriors
 from heterobandits.planner import planning
@@ -63,7 +63,7 @@ class Prices:
     constraints: list[Price]
 
 
-def prices(state: State, given: Given) -> Prices:
+def prices(state: State, given: RoundGiven) -> Prices:
     """What the next round is expected to detect under these circumstances, and what each of them costs."""
     weights = weights_of(state)
     some = constraints(state, given)
@@ -92,7 +92,7 @@ def weights_of(state: State) -> Floats:
     return np.asarray(state.team.worth[:, None] * mean)
 
 
-def most(state: State, given: Given, weights: Floats) -> float:
+def most(state: State, given: RoundGiven, weights: Floats) -> float:
     """The greatest sum of weights of an assignment under these circumstances."""
     from scipy.optimize import linear_sum_assignment
 
@@ -102,14 +102,16 @@ def most(state: State, given: Given, weights: Floats) -> float:
     return float(value[linear_sum_assignment(value, maximize=True)].sum())
 
 
-def constraints(state: State, given: Given) -> list[tuple[Kind, int | None, int | None, Given]]:
+def constraints(
+    state: State, given: RoundGiven
+) -> list[tuple[Kind, int | None, int | None, RoundGiven]]:
     """The constraints of a round, each with the circumstances without it; who or what is retired has none."""
 
     def here(agent: int | None, arm: int | None) -> bool:
         gone = agent is not None and state.agents[agent].retired
         return not gone and not (arm is not None and state.arms[arm].retired)
 
-    made: list[tuple[Kind, int | None, int | None, Given]] = [
+    made: list[tuple[Kind, int | None, int | None, RoundGiven]] = [
         ("absent", a, None, replace(given, absent=given.absent - {a})) for a in sorted(given.absent)
     ]
     made += [

@@ -140,7 +140,7 @@ class Ahead:
     worth: Worth | None
 
 
-class Played(NamedTuple):
+class ProjectedDraws(NamedTuple):
     """Of each draw: the detections expected with its means, those made, those of a rotation, and whether the best is known.
 
     Beside that, a round's detections if the means were known; and, for a course, those expected round by round, shape (draws,
@@ -299,7 +299,7 @@ def with_other_team(state: State, add: Reports | None, revise: tuple[int, Report
     return fold(events, state)
 
 
-def summed_up(state: State, rounds: int, played: Played) -> Projection:
+def summed_up(state: State, rounds: int, played: ProjectedDraws) -> Projection:
     """The projection that all draws make."""
     detections, error = mean_and_error(played.expected)
     known, known_error = mean_and_error(played.best_known)
@@ -346,13 +346,13 @@ def chance(known: float, draws: int) -> str:
     return f"{100.0 * known:.0f} %"
 
 
-def compared(state: State, rounds: int, plain: Played, other: Played) -> Worth:
+def compared(state: State, rounds: int, plain: ProjectedDraws, other: ProjectedDraws) -> Worth:
     """What the other team is worth, draw by draw."""
     more, error = mean_and_error(other.expected - plain.expected)
     return Worth(summed_up(state, rounds, plain), summed_up(state, rounds, other), more, error)
 
 
-def course_of(rounds: int, looks: Sequence[int], played: Played) -> Course:
+def course_of(rounds: int, looks: Sequence[int], played: ProjectedDraws) -> Course:
     """The course that all draws make."""
     rotation, best = float(played.rotation.mean()) / rounds, float(played.best.mean())
     seen = zip(looks, played.known.T, strict=True)
@@ -373,7 +373,7 @@ def played(
     tell: Callable[[float], None],
     guess: Guess | None = None,
     looks: Sequence[int] = (),
-) -> Played:
+) -> ProjectedDraws:
     """The rounds to come in so many draws, as many of them at a time as there is room for, in a thread for each core.
 
     With looks, after these rounds, the course is kept too: a number for each round of each draw.
@@ -397,7 +397,7 @@ def played(
                         part.known.append(known)
                 tell((first + len(block) * number / rounds) / draws)
             parts += [part.results(rounds) for part in lanes]
-    return Played(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return ProjectedDraws(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def drawn_means(state: State, seed: int, draws: int, guess: Guess | None = None) -> Floats:
@@ -548,11 +548,11 @@ class Lanes:
                 self.pulls[visit.agent, visit.arm] -= visit.tests
                 self.successes[visit.agent, visit.arm] -= visit.successes
 
-    def results(self, rounds: int) -> Played:
+    def results(self, rounds: int) -> ProjectedDraws:
         """What came of so many rounds."""
         rotation = rounds * in_turn(self.means[self.free], self.team.worth[self.turns])
         kept = (by_draw(part, len(self.expected)) for part in (self.course, self.known))
-        return Played(
+        return ProjectedDraws(
             self.expected, self.made, rotation, self.best_known(), self.best_possible(), *kept
         )
 

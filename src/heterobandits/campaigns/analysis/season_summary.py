@@ -14,7 +14,7 @@ import numpy as np
 
 from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.projection import in_turn
-from heterobandits.campaigns.rounds import Given
+from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
 from heterobandits.inference.intervals import Posteriors
 
@@ -43,7 +43,7 @@ def standing(state: State) -> Standing:
     ahead = turned = None
     if state.rounds_left:
         going = [agent.row for agent in state.agents if not agent.retired]
-        ahead = state.rounds_left * prices(state, Given()).expected
+        ahead = state.rounds_left * prices(state, RoundGiven()).expected
         here = [n for n, arm in enumerate(state.arms) if not arm.retired]
         turned = state.rounds_left * float(in_turn(means[here], state.team.worth[going]))
     return Standing(visits, int(tests.sum()), int(state.successes.sum()), expected, ahead, turned)

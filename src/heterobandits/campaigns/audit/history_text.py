@@ -308,7 +308,7 @@ class Story:
         return f"revoked the link {body['link']}"
 
 
-class Told(NamedTuple):
+class EventText(NamedTuple):
     """An event in words, and the ids of the agents and arms that it brought."""
 
     event: "Event"
@@ -316,16 +316,16 @@ class Told(NamedTuple):
     new: Sequence[str]
 
 
-def told(events: "Iterable[Event]", story: Story) -> Iterator[Told]:
+def told(events: "Iterable[Event]", story: Story) -> Iterator[EventText]:
     """Events, each with its words, as they come in a story."""
     for event in events:
         before = len(story.names)
         text = story.tell(event)
         brought = list(story.names)[before:] if len(story.names) > before else ()
-        yield Told(event, text, brought)
+        yield EventText(event, text, brought)
 
 
-def about(one: Told, round: int | None, agent: str | None) -> bool:
+def about(one: EventText, round: int | None, agent: str | None) -> bool:
     """Whether an event is about this round and this agent, by id; None is any."""
     body: Any = one.event.body
     if not isinstance(body, dict):  # a damaged event is about anything

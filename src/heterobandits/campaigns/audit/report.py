@@ -33,7 +33,7 @@ from heterobandits.campaigns.audit.verification import Anchor, anchored, replaye
 from heterobandits.campaigns.events import Event, checked, from_line, line
 from heterobandits.campaigns.files.csv_tables import status_of
 from heterobandits.campaigns.reducer import fold
-from heterobandits.campaigns.rounds import Round
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import counts_body
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, shown
@@ -51,7 +51,7 @@ HEAD = 1_000  # letters at the beginning that say what made a page
 AROUND = 40  # letters of a line that differs, from a few before the first that does
 
 
-class Visit(NamedTuple):
+class AuditVisit(NamedTuple):
     """A visit of a round in words; `planned` is where the plan would have it, if somebody decided otherwise."""
 
     agent: str
@@ -113,7 +113,7 @@ def _page(events: Sequence[Event], state: State, made_by: str) -> str:
     )
 
 
-def visits(state: State, round: Round) -> Iterator[Visit]:
+def visits(state: State, round: PlannedRound) -> Iterator[AuditVisit]:
     """The visits of a round, by agent; and who was to go somewhere and stayed home by hand."""
     for agent in sorted({*range(len(round.assignment)), *round.moved}):
         name, arms = state.agents[agent].name, round.arms_of(agent)
@@ -128,9 +128,9 @@ def visits(state: State, round: Round) -> Iterator[Visit]:
             if known is not None:
                 tests = tests_planned(state, agent, round)
                 outcome = counts_text(counts_body(known.counts), tests)
-            yield Visit(name, state.arms[place].name, outcome, planned)
+            yield AuditVisit(name, state.arms[place].name, outcome, planned)
         if planned is not None and not arms:
-            yield Visit(name, "stayed home", "", planned)
+            yield AuditVisit(name, "stayed home", "", planned)
 
 
 def checked_audit(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.audit.history_text import is_far
-from heterobandits.campaigns.rounds import Pair, Round
+from heterobandits.campaigns.rounds import Pair, PlannedRound
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import (
     AGENT_FIELDS,
@@ -51,7 +51,7 @@ WHOLE = re.compile(r"[+-]?\d{1,18}")
 ALLOWED = "0, 1, successes of tests such as 3/12, or - if it was not done"
 
 
-class Line(NamedTuple):
+class CsvLine(NamedTuple):
     """A line of a file: its number, and its cells that are not blank by the name of their column."""
 
     number: int
@@ -131,7 +131,7 @@ def pasted_arms(text: str) -> list[str]:
     return _arms([_line(number, ("name",), cells, "\t") for number, cells in rows])
 
 
-def _agents(rows: Sequence[Line], what: str = "") -> list[dict[str, Any]]:
+def _agents(rows: Sequence[CsvLine], what: str = "") -> list[dict[str, Any]]:
     """The agents in these lines, checked."""
     given = [_agent(row.cells) for row in rows]
     places = [_place(what, row.number) for row in rows]
@@ -148,7 +148,7 @@ def _agents(rows: Sequence[Line], what: str = "") -> list[dict[str, Any]]:
     return [{"name": name, **reports.body} for name, reports in made]
 
 
-def _arms(rows: Sequence[Line], what: str = "") -> list[str]:
+def _arms(rows: Sequence[CsvLine], what: str = "") -> list[str]:
     """The names of the arms in these lines, checked."""
     given = [{"name": plain(row.cells.get("name", ""))} for row in rows]
     places = [_place(what, row.number) for row in rows]
@@ -202,12 +202,12 @@ def outcome_of(text: str) -> int | tuple[int, int] | str:
     raise InvalidInput(f"the outcome is {shown(text)}: {ALLOWED}")
 
 
-def lines_of(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[Line]:
+def lines_of(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[CsvLine]:
     """The lines of a file that are not blank, by the columns that its first line names."""
     return lines_in(text_of(path), str(path), columns, needed)
 
 
-def lines_in(text: str, what: str, columns: Sequence[str], needed: Sequence[str]) -> list[Line]:
+def lines_in(text: str, what: str, columns: Sequence[str], needed: Sequence[str]) -> list[CsvLine]:
     """The same of a text; `what` it is called stands before the line of each mistake, if it is called anything."""
     mark = _mark_of_head(text)
     rows = _cells(text, mark, what)
@@ -269,10 +269,10 @@ def _column(cell: str) -> str:
     return "_".join(re.split(r"[\s_-]+", cell.lower()))
 
 
-def _line(number: int, names: Sequence[str], cells: Sequence[str], mark: str) -> Line:
+def _line(number: int, names: Sequence[str], cells: Sequence[str], mark: str) -> CsvLine:
     """The cells of a line that are not blank, by their columns."""
     known = {name: cell for name, cell in zip(names, cells, strict=False) if cell}
-    return Line(number, {n: c if n in TEXTS else _decimal(c, mark) for n, c in known.items()})
+    return CsvLine(number, {n: c if n in TEXTS else _decimal(c, mark) for n, c in known.items()})
 
 
 def text_of(path: Path) -> str:
@@ -360,12 +360,12 @@ def visits_csv(state: State) -> str:
     return page.getvalue()
 
 
-def _counts(round: Round, pair: Pair) -> tuple[int | None, int | None]:
+def _counts(round: PlannedRound, pair: Pair) -> tuple[int | None, int | None]:
     told = round.told.get(pair)
     return (None, None) if told is None or told.counts is None else told.counts
 
 
-def status_of(round: Round, pair: Pair) -> str:
+def status_of(round: PlannedRound, pair: Pair) -> str:
     """What is known of a visit, in a word."""
     told = round.told.get(pair)
     if told is None:

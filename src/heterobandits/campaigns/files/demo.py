@@ -12,7 +12,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.events import NOTHING, Draft, Event, sealed, timestamp
 from heterobandits.campaigns.files.templates import example
 from heterobandits.campaigns.reducer import fold
-from heterobandits.campaigns.rounds import Round
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Log, Request
 
@@ -24,7 +24,7 @@ SEED = 6
 PLANNER = "Vera"
 
 
-class Story:
+class DemoSeason:
     """The events of a season as they are made up, a while apart."""
 
     def __init__(self, campaign: str, begin: datetime) -> None:
@@ -48,13 +48,13 @@ class Story:
         self.state = fold(new, self.state)
         self.events += new
 
-    def plan(self, **circumstances: Any) -> Round:
+    def plan(self, **circumstances: Any) -> PlannedRound:
         """The next round, planned."""
         body = service.preview_body(self.now, **circumstances)
         self.tell(PLANNER, Draft("round planned", body))
         return self.now.rounds[-1]
 
-    def report(self, at: Round, luck: random.Random, but: Iterable[str] = ()) -> None:
+    def report(self, at: PlannedRound, luck: random.Random, but: Iterable[str] = ()) -> None:
         """What everybody found, but for some."""
         for agent, arm in at.sent:
             name = self.now.agents[agent].name
@@ -62,7 +62,7 @@ class Story:
                 found = luck.random() < MEANS[arm] * self.now.team.sensitivities[agent]
                 self.outcome(at, name, int(found))
 
-    def outcome(self, at: Round, name: str, outcome: Any, kind: str = "reported") -> None:
+    def outcome(self, at: PlannedRound, name: str, outcome: Any, kind: str = "reported") -> None:
         """What one of them found."""
         ((_, body),) = service.bodies(self.now, at.number, {name: outcome})
         self.tell(name, Draft(kind, body), minutes=37.0)
@@ -73,7 +73,7 @@ def half_season(campaign: str, end: datetime | None = None) -> list[Event]:
     luck = random.Random(SEED)
     last = datetime.now(UTC) if end is None else end
     begin = (last - timedelta(days=HALF + 1)).replace(hour=7, minute=0, second=0, microsecond=0)
-    story = Story(campaign, begin)
+    story = DemoSeason(campaign, begin)
     body = service.created_body(
         **example("rangers") | {"name": NAME, "seed": SEED, "season": SEASON}
     )

@@ -62,7 +62,7 @@ class StoreUnavailable(InvalidInput):
         self.why = why
 
 
-class Place(NamedTuple):
+class Database(NamedTuple):
     """A database, opened: what it is called in a message, and its engine."""
 
     name: str
@@ -123,17 +123,17 @@ def name_of(database: str | Path) -> str:
     return f"postgresql://{where.host or ''}{port}/{where.database}"
 
 
-def connected(database: str | Path) -> Place:
+def connected(database: str | Path) -> Database:
     """The database, not looked at yet; an SQLite file has to be there."""
     where, name = located(database), name_of(database)
     if isinstance(where, sa.URL):
-        return Place(name, _postgresql(where))
+        return Database(name, _postgresql(where))
     if not where.is_file():
         raise InvalidInput(f"there is no database {name}: {ALLOWED}")
-    return Place(name, _sqlite(where))
+    return Database(name, _sqlite(where))
 
 
-def made(database: str | Path) -> Place:
+def made(database: str | Path) -> Database:
     """The database, not looked at yet; an SQLite file is made, as an empty one, if there is none."""
     where = located(database)
     if isinstance(where, Path):
@@ -190,7 +190,7 @@ def _sqlite(path: Path) -> sa.Engine:
     return engine
 
 
-def check_room(place: Place) -> None:
+def check_room(place: Database) -> None:
     """Refuse a database that can be read, but not written to as far as that is known without writing."""
     with explained(place.name), place.reading.connect() as connection:
         if place.engine.dialect.name == "postgresql":
@@ -352,7 +352,7 @@ def known_reason(error: Exception) -> str | None:
 
 
 @contextmanager
-def closing(place: Place) -> Iterator[Place]:
+def closing(place: Database) -> Iterator[Database]:
     """The database for a while; what it refuses is said in one line."""
     try:
         with explained(place.name):
@@ -361,7 +361,7 @@ def closing(place: Place) -> Iterator[Place]:
         place.engine.dispose()
 
 
-def opened(database: str | Path, *, create: bool) -> Place:
+def opened(database: str | Path, *, create: bool) -> Database:
     """The database of campaigns, of the schema known here; a new one is made if it may be."""
     place = made(database) if create else connected(database)
     try:
@@ -384,7 +384,7 @@ def opened(database: str | Path, *, create: bool) -> Place:
     return place
 
 
-def revision(place: Place) -> str | None:
+def revision(place: Database) -> str | None:
     """The schema that a database has, or None if it is empty; whatever is not ours, or newer, is refused."""
     try:
         with place.engine.connect() as connection:
@@ -439,7 +439,7 @@ def upgrade(connection: sa.Connection, name: str, to: str) -> str | None:
     return before
 
 
-def _write_ahead(place: Place) -> None:
+def _write_ahead(place: Database) -> None:
     """Let an SQLite file be read while it is written. SQLite may not wait by itself for a moment to change that."""
     if place.engine.dialect.name != "sqlite":
         return

@@ -16,7 +16,7 @@ from heterobandits.campaigns.storage.database import (
     OWN,
     REVISION,
     VERSION_TABLE,
-    Place,
+    Database,
     closing,
     connected,
     explained,
@@ -112,7 +112,7 @@ def check(database: str | Path) -> Iterator[Finding]:
                 yield Finding(what, str(error), False)
 
 
-def _missing_triggers(place: Place) -> str:
+def _missing_triggers(place: Database) -> str:
     """Which of the triggers that keep events are not there, switched off or other ones; nothing if all are as they were made."""
     dialect = place.engine.dialect.name
     does = REFUSAL if dialect == "postgresql" else ""
@@ -138,7 +138,7 @@ def _end(store: Store, campaign: str) -> tuple[int, str]:
     return number, last
 
 
-def _fault(place: Place) -> str | None:
+def _fault(place: Database) -> str | None:
     """What SQLite finds wrong with its file. A PostgreSQL server looks after its own."""
     if place.engine.dialect.name != "sqlite":
         return None
@@ -153,7 +153,7 @@ def _fault(place: Place) -> str | None:
     return None if lost is None else f"a row of {lost[0]} is of an event that is not there"
 
 
-def _schema(place: Place) -> str:
+def _schema(place: Database) -> str:
     """The schema of a database that has one."""
     found = revision(place)
     if found is None:
@@ -161,7 +161,7 @@ def _schema(place: Place) -> str:
     return found
 
 
-def _copy(source: Place, target: Place, *schemas: str) -> None:
+def _copy(source: Database, target: Database, *schemas: str) -> None:
     """Copy all rows into an empty database, at the first of these schemas, and bring them up to the last; all or nothing."""
     first, *later = schemas
     with source.still.connect() as reading, target.writing.begin() as writing:

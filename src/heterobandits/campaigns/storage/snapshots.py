@@ -14,7 +14,7 @@ import numpy as np
 
 from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import Rounds
-from heterobandits.campaigns.state import Agent, Arm, Link, Row, State, Table
+from heterobandits.campaigns.state import Agent, AgentRow, Arm, Link, State, Table
 from heterobandits.campaigns.validation import Reports, policy_from
 from heterobandits.errors import InvalidInput
 from heterobandits.provenance import PACKAGE
@@ -82,7 +82,7 @@ def read(data: bytes) -> State:
             )
         },
         agents=[Agent(*item) for item in fields["agents"]],
-        rows=[Row(agent, since, _reports(given)) for agent, since, given in fields["rows"]],
+        rows=[AgentRow(agent, since, _reports(given)) for agent, since, given in fields["rows"]],
         arms=[Arm(*item) for item in fields["arms"]],
         policy=policy_from(**fields["policy"], season=fields["season"]),
         rounds=Rounds(fields["rounds"]),

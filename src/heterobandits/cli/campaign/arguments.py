@@ -10,7 +10,7 @@ from heterobandits.campaigns.audit.history_text import waits
 from heterobandits.errors import InvalidInput, shown
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.rounds import Round
+    from heterobandits.campaigns.rounds import PlannedRound
     from heterobandits.campaigns.state import State
 
 Entry = tuple[str, str | tuple[str, str], str]  # where it stands, whose visit, the outcome as text
@@ -64,7 +64,10 @@ def outcomes_of(state: "State", texts: Sequence[str]) -> Iterator[Entry]:
 
 
 def gathered(
-    state: "State", round: "Round", entries: Iterable[Entry], kind: Literal["reported", "corrected"]
+    state: "State",
+    round: "PlannedRound",
+    entries: Iterable[Entry],
+    kind: Literal["reported", "corrected"],
 ) -> dict[Any, Any]:
     """Outcomes of a round by agent and arm, as the service takes them; all that is wrong is named at once.
 
@@ -110,7 +113,7 @@ def try_out(state: "State", kind: str, body: dict[str, Any]) -> None:
     fold(sealed([draft], state.campaign, after=number, previous=hash_, time=time, who="-"), state)
 
 
-def the_round(state: "State", number: int | None) -> "Round":
+def the_round(state: "State", number: int | None) -> "PlannedRound":
     """The round of this number, or the only one that waits."""
     if number is not None:
         return state.round(number)

@@ -35,7 +35,7 @@ from heterobandits.cli.options import TableOrJson
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.analysis.prices import Prices
-    from heterobandits.campaigns.rounds import Given
+    from heterobandits.campaigns.rounds import RoundGiven
     from heterobandits.campaigns.state import State
 
 
@@ -93,12 +93,12 @@ def plan(
         note(waits(known_then, number))
 
 
-def priced(state: "State", given: "Given") -> "Prices | None":
+def priced(state: "State", given: "RoundGiven") -> "Prices | None":
     """What the circumstances of a round cost, if there are any."""
     from heterobandits.campaigns.analysis.prices import prices
-    from heterobandits.campaigns.rounds import Given
+    from heterobandits.campaigns.rounds import RoundGiven
 
-    return None if given == Given() else prices(state, given)
+    return None if given == RoundGiven() else prices(state, given)
 
 
 def plan_entries(state: "State", body: dict[str, Any], price: "Prices | None") -> dict[str, Any]:

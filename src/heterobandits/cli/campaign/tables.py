@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from heterobandits.campaigns.audit.history_text import printable
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.analysis.answers import Estimate
+    from heterobandits.campaigns.analysis.answers import ArmEstimate
 
 MOST_ARMS = 30  # in a chart
 MOST_CELLS = 24  # of a name beside its bar
@@ -82,7 +82,7 @@ def marks() -> Marks:
     return DRAWN
 
 
-def chart(found: Sequence["Estimate"], width: int, drawn: Marks) -> list[str]:
+def chart(found: Sequence["ArmEstimate"], width: int, drawn: Marks) -> list[str]:
     """A line for each arm, the highest estimate first: name, estimate, its interval as a bar, ranks it can have."""
     ordered = sorted(found, key=lambda arm: -arm.estimate)
     names = max([cell_len(a.name) for a in ordered if cell_len(a.name) <= MOST_CELLS], default=0)
@@ -127,7 +127,7 @@ def bar(interval: tuple[float, float, float], top: float, size: int, drawn: Mark
     return "".join(cells)
 
 
-def rank_text(arm: "Estimate") -> str:
+def rank_text(arm: "ArmEstimate") -> str:
     """The ranks that an arm can have."""
     if arm.changed:
         return "changed"
@@ -135,7 +135,7 @@ def rank_text(arm: "Estimate") -> str:
     return f"{arm.best_rank}" if same else f"{arm.best_rank} to {arm.worst_rank}"
 
 
-def print_chart(found: Sequence["Estimate"], every: bool) -> None:
+def print_chart(found: Sequence["ArmEstimate"], every: bool) -> None:
     """Print the chart, of some arms if there are many."""
     if not found:
         return

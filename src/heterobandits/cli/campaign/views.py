@@ -31,9 +31,9 @@ from heterobandits.cli.options import QuietOption, TableOrJson
 from heterobandits.errors import InvalidInput, shown
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.analysis.answers import Answers, Estimate
+    from heterobandits.campaigns.analysis.answers import Answers, ArmEstimate
     from heterobandits.campaigns.analysis.projection import Projection
-    from heterobandits.campaigns.rounds import Round
+    from heterobandits.campaigns.rounds import PlannedRound
     from heterobandits.campaigns.state import State
     from heterobandits.campaigns.validation import Reports
     from heterobandits.planner.plans import Explanation
@@ -71,7 +71,7 @@ def status(
     print(f"after event {state.number:,}, hash {state.hash[:SHORT]}")
 
 
-def status_entries(state: "State", found: "list[Estimate]", said: "Answers") -> dict[str, Any]:
+def status_entries(state: "State", found: "list[ArmEstimate]", said: "Answers") -> dict[str, Any]:
     """Where a campaign stands, for a program."""
     from dataclasses import asdict
 
@@ -165,7 +165,7 @@ def explain(
 
 
 def why_text(
-    state: "State", round: "Round", agent: int, why: "Explanation | None", reason: str | None
+    state: "State", round: "PlannedRound", agent: int, why: "Explanation | None", reason: str | None
 ) -> str:
     """Why an agent was sent where it was, and where it went instead; there is no reason for one who came later."""
     name, arms = state.agents[agent].name, round.arms_of(agent)

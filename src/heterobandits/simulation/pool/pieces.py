@@ -46,7 +46,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_LETTERS]
 
 
-class Row(NamedTuple):
+class PieceResult(NamedTuple):
     """What came of a piece, as it is kept; what has several dimensions is flat, in C order.
 
     Attributes
@@ -97,7 +97,7 @@ class Piece(Protocol):
     def cost(self) -> float:
         """About how long it takes, in arbitrary units."""
 
-    def play(self, control: Control) -> Row | None:
+    def play(self, control: Control) -> PieceResult | None:
         """What comes of it; None if `control` stopped it before."""
 
 
@@ -145,7 +145,7 @@ class Point:
         return digest(self.definition)
 
     @cached_property
-    def worlds(self) -> tuple[engine.World, ...]:
+    def worlds(self) -> tuple[engine.PolicyWorld, ...]:
         """The problem as each policy meets it."""
         entries = (entry.until(self.horizon) for entry in self.policies)
         return engine.worlds(self.problem, entries, self.horizon)
@@ -164,7 +164,7 @@ class Point:
         ends = [trials.start + len(trials) * i // count for i in range(count + 1)]
         return [Trials(self, range(*ends[i : i + 2])) for i in range(count)]
 
-    def results(self, rows: list[Row], threads: int = 1) -> Results:
+    def results(self, rows: list[PieceResult], threads: int = 1) -> Results:
         """The results of pieces, none of them there twice, that so many threads played side by side."""
         P, K = len(self.policies), len(self.rounds)
         rows = sorted(rows, key=lambda row: row.first)
@@ -217,7 +217,7 @@ class Trials:
         problem = self.point.problem
         return PIECE_COST + self.rounds * (10.0 + problem.agents * problem.arms)
 
-    def play(self, control: Control) -> Row | None:
+    def play(self, control: Control) -> PieceResult | None:
         """Play it."""
         point = self.point
         lanes = max(world.lanes for world in point.worlds)
@@ -228,7 +228,7 @@ class Trials:
         if played is None:
             return None
         products = played.products[pairs_of(P)]
-        return Row(
+        return PieceResult(
             *self.place,
             self.definition,
             played.sums.ravel().tolist(),

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from heterobandits.interrupts import held_back
-from heterobandits.simulation.pool.pieces import Piece, Row
-from heterobandits.simulation.pool.shards import Place, Store
+from heterobandits.simulation.pool.pieces import Piece, PieceResult
+from heterobandits.simulation.pool.shards import Place, ShardStore
 from heterobandits.simulation.pool.threads import Engine, Failure
 
 BATCH_SECONDS = 1.0
@@ -28,7 +28,7 @@ GENTLE = 0.3  # what a new measurement counts for
 class Job(Protocol):
     """Something to be run."""
 
-    def wants(self, rows: list[Row]) -> Sequence[Piece]:
+    def wants(self, rows: list[PieceResult]) -> Sequence[Piece]:
         """The pieces to play next, when all that it wanted so far has come to these rows; none if it is finished."""
 
 
@@ -38,7 +38,7 @@ class Fixed:
 
     pieces: list[Piece]
 
-    def wants(self, rows: list[Row]) -> list[Piece]:
+    def wants(self, rows: list[PieceResult]) -> list[Piece]:
         """All of them at first."""
         return [] if rows else self.pieces
 
@@ -60,20 +60,20 @@ class Open:
 
     number: int
     job: Job
-    rows: list[Row] = field(default_factory=list)
+    rows: list[PieceResult] = field(default_factory=list)
     missing: dict[Place, Piece] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     played: bool = False
 
 
-Finished = Callable[[int, list[Row], list[Failure]], None]
+Finished = Callable[[int, list[PieceResult], list[Failure]], None]
 Tell = Callable[[Progress], None]
 
 
 class Runner:
     """One run of some jobs."""
 
-    def __init__(self, jobs: Iterable[Job], count: int, store: Store, engine: Engine) -> None:
+    def __init__(self, jobs: Iterable[Job], count: int, store: ShardStore, engine: Engine) -> None:
         self._jobs = iter(jobs)
         self._begun = 0
         self._count = count
@@ -110,7 +110,7 @@ class Runner:
             finally:
                 try:
                     for outcome in self._engine.stop():
-                        if isinstance(outcome, Row):
+                        if isinstance(outcome, PieceResult):
                             self._store.add(outcome)
                 finally:
                     self._store.write()
@@ -181,32 +181,32 @@ class Runner:
 
     def _gather(self, batches: Iterable[tuple[Any, list[Any]]], finished: Finished) -> None:
         """Keep what came of batches, and let their jobs go on."""
-        came: list[Row | Failure] = []
+        came: list[PieceResult | Failure] = []
         for batch, outcomes in batches:
             pieces = {piece.place: piece for piece in batch}
             self._measure(batch, outcomes)
             for outcome in outcomes:
                 self._rounds += pieces[outcome.place].rounds
                 self._cost += pieces[outcome.place].cost
-                if isinstance(outcome, Row):
+                if isinstance(outcome, PieceResult):
                     self._store.add(outcome)
             came += outcomes
         for outcome in came:  # whatever their jobs do, all of them are kept by now
             for one in self._owners.pop(outcome.place):
                 self._take(one, outcome, finished)
 
-    def _take(self, one: Open, outcome: Row | Failure, finished: Finished) -> None:
+    def _take(self, one: Open, outcome: PieceResult | Failure, finished: Finished) -> None:
         del one.missing[outcome.place]
-        if isinstance(outcome, Row):
+        if isinstance(outcome, PieceResult):
             one.rows.append(outcome)
         else:
             one.failures.append(outcome)
         if not one.missing:
             self._go_on(one, finished)
 
-    def _measure(self, batch: Iterable[Piece], outcomes: Iterable[Row | Failure]) -> None:
+    def _measure(self, batch: Iterable[Piece], outcomes: Iterable[PieceResult | Failure]) -> None:
         """Learn how long things take."""
-        seconds = sum(sum(row.seconds) for row in outcomes if isinstance(row, Row))
+        seconds = sum(sum(row.seconds) for row in outcomes if isinstance(row, PieceResult))
         cost = sum(piece.cost for piece in batch)
         if seconds > 0:
             speed = cost / seconds

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from heterobandits.output.files import write_aside, writing_to
 from heterobandits.output.parquet import Parquet
-from heterobandits.simulation.pool.pieces import Row, digest
+from heterobandits.simulation.pool.pieces import PieceResult, digest
 
 FORMAT = 2
 MARK = b"heterobandits_shard"
@@ -52,7 +52,7 @@ Place = tuple[str, int, int]
 Note = Callable[[str], None]
 
 
-class Store:
+class ShardStore:
     """The pieces that lie in a folder, or in memory alone if there is none.
 
     `note` is told, in a line for a person, of every file that cannot be used.
@@ -62,8 +62,8 @@ class Store:
         self.folder = folder
         self.note = note
         self._files: dict[Place, Path] = {}
-        self._rows: OrderedDict[Path, dict[Place, Row]] = OrderedDict()
-        self._waiting: dict[Place, Row] = {}
+        self._rows: OrderedDict[Path, dict[Place, PieceResult]] = OrderedDict()
+        self._waiting: dict[Place, PieceResult] = {}
         self._began = self._written = time.monotonic()
         for path in [] if folder is None else sorted(folder.glob("*.parquet*")):
             if not path.is_file() or not NAMED.fullmatch(path.name):
@@ -88,7 +88,7 @@ class Store:
     def __iter__(self) -> Iterator[Place]:
         return iter([*self._files, *self._waiting])
 
-    def row(self, place: Place) -> Row | None:
+    def row(self, place: Place) -> PieceResult | None:
         """What is kept of a piece, if it is there and can be read."""
         if place in self._waiting:
             return self._waiting[place]
@@ -105,7 +105,7 @@ class Store:
             del self._files[place]
         return row
 
-    def add(self, row: Row) -> None:
+    def add(self, row: PieceResult) -> None:
         """Keep a piece, on the disk soon."""
         if row.place not in self:
             self._waiting[row.place] = row
@@ -145,7 +145,7 @@ class Store:
             self._complain(path, error)
             return []
 
-    def _read(self, path: Path) -> Iterator[Row]:
+    def _read(self, path: Path) -> Iterator[PieceResult]:
         """The rows of a file; none if it is damaged, and it is put out of the way."""
         try:
             yield from _rows_of(Parquet(path).read())
@@ -159,7 +159,7 @@ class Store:
             path.rename(path.with_suffix(".damaged"))
 
 
-def _write(path: Path, rows: Sequence[Row]) -> None:
+def _write(path: Path, rows: Sequence[PieceResult]) -> None:
     """The rows as a Parquet file."""
     columns: list[Any] = [
         pa.array([getattr(row, field.name) for row in rows], field.type)
@@ -198,7 +198,7 @@ def _numbers(column: Any) -> Iterator[list[int]]:
             ]
 
 
-def _rows_of(table: Any) -> Iterable[Row]:
+def _rows_of(table: Any) -> Iterable[PieceResult]:
     """The rows of a table."""
     if not table.schema.equals(SCHEMA):
         raise ValueError("not the columns of a shard")
@@ -210,14 +210,14 @@ def _rows_of(table: Any) -> Iterable[Row]:
     )
     rows = []
     for *values, digest_ in zip(*plain, strict=True):
-        row = Row(*values)
+        row = PieceResult(*values)
         if row_digest(row) != digest_:
             raise ValueError("a row that is not as it was written")
         rows.append(row)
     return rows
 
 
-def row_digest(row: Row) -> str:
+def row_digest(row: PieceResult) -> str:
     """What a row comes to, so that no damage of it goes unseen."""
     return digest(repr(tuple(row)))
 

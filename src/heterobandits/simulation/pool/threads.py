@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from heterobandits.errors import InvalidInput
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import Control
-from heterobandits.simulation.pool.pieces import Piece, Row
+from heterobandits.simulation.pool.pieces import Piece, PieceResult
 
 
 class Failure(NamedTuple):
@@ -23,7 +23,7 @@ class Failure(NamedTuple):
     error: str
 
 
-Outcome = Row | Failure
+Outcome = PieceResult | Failure
 Batch = Sequence[Piece]
 
 

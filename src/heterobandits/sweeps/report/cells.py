@@ -84,7 +84,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Compared:
+class CellRatios:
     """The regret of one policy over that of another in every cell; NaN where there is nothing to compare."""
 
     ratio: Floats
@@ -95,7 +95,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Cells:
+class MapCells:
     """The cells that have points, in the order of the second axis, then the first."""
 
     columns: Integers  # their places on the axes
@@ -105,7 +105,7 @@ class Cells:
     winner: Integers
     state: list[str]  # "clear", "unclear" or "tied"
     tied: Flags  # a row for each cell, a column for each policy
-    ratios: list[Compared]  # of each policy to the reference
+    ratios: list[CellRatios]  # of each policy to the reference
 
     def are(self, state: str) -> Flags:
         """Which cells are in this state."""
@@ -248,7 +248,7 @@ def code_of(scales: Sequence[Scale]) -> Integers:
     return np.asarray(codes, dtype=np.int64)
 
 
-def cells_of(points: Points, scales: Sequence[Scale]) -> Cells:
+def cells_of(points: Points, scales: Sequence[Scale]) -> MapCells:
     """Every cell that has points, summed up by the rules at the top of this module."""
     regrets, P = points.regrets, len(points.policies)
     codes = code_of(scales) if scales else np.zeros(len(regrets), np.int64)
@@ -277,7 +277,7 @@ def cells_of(points: Points, scales: Sequence[Scale]) -> Cells:
     same = points.have("same")
     tied = np.stack([in_all(same[:, p], cell, C) for p in range(P)], axis=1)
     tied &= (tied.sum(axis=1) > 1)[:, None] & tied[np.arange(C), winner][:, None]
-    return Cells(
+    return MapCells(
         columns=numbers % width,
         rows=numbers // width,
         points=np.bincount(cell, minlength=C),
@@ -308,7 +308,7 @@ def compared(
     tail: float,
     telling: Flags | None = None,
     by_mean: Flags | None = None,
-) -> Compared:
+) -> CellRatios:
     """Two regrets at every point compared in every cell; each end of an interval fails with probability `tail`.
 
     By their means where `by_mean` says so or, if it is not given, where one of the two is 0 at some point. Only at points that
@@ -336,7 +336,7 @@ def compared(
         ratio = np.where(by_mean, of_means, np.exp(mean))
         lower, upper = (np.where(by_mean, math.nan, np.exp(mean + s * half)) for s in (-1, 1))
         side = np.where(mean + half < 0, -1, np.where(mean - half > 0, 1, 0))
-    return Compared(ratio, lower, upper, side, by_mean & (n > 0))
+    return CellRatios(ratio, lower, upper, side, by_mean & (n > 0))
 
 
 def quantiles(freedom: Integers, tail: float) -> Floats:
@@ -348,7 +348,7 @@ def quantiles(freedom: Integers, tail: float) -> Floats:
     return np.array(found, dtype=np.float64)[where]
 
 
-def to_reference(points: Points, policy: int, cell: Integers, count: int) -> Compared:
+def to_reference(points: Points, policy: int, cell: Integers, count: int) -> CellRatios:
     """The regret of a policy over that of the reference in every cell."""
     first, second = points.regrets[:, policy], points.regrets[:, points.reference]
     found = compared(first, second, cell, count, points.draws, (1 - points.confidence) / 2)
@@ -361,7 +361,7 @@ def to_reference(points: Points, policy: int, cell: Integers, count: int) -> Com
     alone = (np.bincount(cell[telling], minlength=count) == 1) & ~found.by_mean
     place = np.zeros(count, dtype=np.int64)
     place[cell[telling]] = np.flatnonzero(telling)
-    return Compared(
+    return CellRatios(
         found.ratio,
         np.where(alone, lower[place], found.lower),
         np.where(alone, upper[place], found.upper),

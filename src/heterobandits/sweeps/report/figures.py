@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.output.plots import LIMIT_STYLE, OTHER_COLOURS, Style, style_of
-from heterobandits.sweeps.report.cells import MOST_VALUES, Cells, Compared, Points, Scale
+from heterobandits.sweeps.report.cells import MOST_VALUES, CellRatios, MapCells, Points, Scale
 from heterobandits.sweeps.report.text import brief, numbered, times
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def cell_size(scales: Sequence[Scale], widest: float) -> tuple[float, float]:
     return across, min(across, 0.65, max(0.14, 0.8 * widest / rows))
 
 
-def corners(cells: Cells, which: Flags, left: float = 0.0, right: float = 1.0) -> list[Floats]:
+def corners(cells: MapCells, which: Flags, left: float = 0.0, right: float = 1.0) -> list[Floats]:
     """The outlines of some cells, or of a stripe of each."""
     box = np.array([(left, 0), (right, 0), (right, 1), (left, 1)])
     return [
@@ -113,7 +113,7 @@ def corners(cells: Cells, which: Flags, left: float = 0.0, right: float = 1.0) -
 
 
 def winner_figure(
-    scales: Sequence[Scale], cells: Cells, styles: Sequence[Style], title: str
+    scales: Sequence[Scale], cells: MapCells, styles: Sequence[Style], title: str
 ) -> "Figure":
     """In each cell the colour of the winner: strong where it wins clearly, pale and hatched where it does not."""
     from matplotlib.collections import PolyCollection
@@ -203,7 +203,7 @@ def striped() -> tuple[Any, ...]:
     return Patch(facecolor="#b9c0c8"), Patch(facecolor="#8a94a0")
 
 
-def counted(cells: Cells) -> list[str]:
+def counted(cells: MapCells) -> list[str]:
     """Points and trials of each cell; the points are left out where all cells have one."""
     several = (cells.points > 1).any()
     return [
@@ -216,7 +216,7 @@ def counted(cells: Cells) -> list[str]:
 
 def write_in(
     axes: "Axes",
-    cells: Cells,
+    cells: MapCells,
     texts: Sequence[str],
     colours: Sequence[Any],
     covered: Flags,
@@ -243,7 +243,7 @@ def write_in(
         )
 
 
-def colour_limit(ratios: Sequence[Compared]) -> float:
+def colour_limit(ratios: Sequence[CellRatios]) -> float:
     """The logarithm of the ratio at the end of the colours, which all maps share."""
     with np.errstate(divide="ignore"):
         logs = np.abs(np.log(np.concatenate([found.ratio for found in ratios])))
@@ -255,8 +255,8 @@ def colour_limit(ratios: Sequence[Compared]) -> float:
 
 def ratio_figure(
     scales: Sequence[Scale],
-    cells: Cells,
-    found: Compared,
+    cells: MapCells,
+    found: CellRatios,
     title: str,
     reference: str,
     limit: float,
@@ -327,7 +327,7 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 
 
 def line_figure(
-    points: Points, scale: Scale, cells: Cells, styles: Sequence[Style], title: str
+    points: Points, scale: Scale, cells: MapCells, styles: Sequence[Style], title: str
 ) -> "Figure":
     """Regret over that of the reference along an axis, with its interval, for every policy."""
     from matplotlib.figure import Figure

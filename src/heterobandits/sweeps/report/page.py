@@ -24,7 +24,7 @@ from heterobandits.output.pages import rendered
 from heterobandits.output.plots import style_of
 from heterobandits.sweeps.reading import about
 from heterobandits.sweeps.report.cells import (
-    Cells,
+    MapCells,
     Points,
     Scale,
     cells_of,
@@ -145,7 +145,7 @@ def report(
 
 
 def told_of(
-    points: Points, scales: Sequence[Scale], cells: Cells, told: dict[str, Any]
+    points: Points, scales: Sequence[Scale], cells: MapCells, told: dict[str, Any]
 ) -> dict[str, Any]:
     """The findings, as they can stand in JSON."""
     trials = points.places["trials"]
@@ -174,7 +174,7 @@ def told_of(
     }
 
 
-def headline(points: Points, scales: Sequence[Scale], cells: Cells) -> str:
+def headline(points: Points, scales: Sequence[Scale], cells: MapCells) -> str:
     """The answer in a sentence."""
     titles = [style_of(label).title for label in points.policies]
     if len(titles) == 1:
@@ -206,7 +206,7 @@ def headline(points: Points, scales: Sequence[Scale], cells: Cells) -> str:
     return f"{said}; {enumerated(rest)}." if rest else f"{said}."
 
 
-def standings(points: Points, cells: Cells) -> list[dict[str, Any]]:
+def standings(points: Points, cells: MapCells) -> list[dict[str, Any]]:
     """A line for each policy, in the order of the specification."""
     regrets = points.regrets
     whole = np.zeros(len(regrets), dtype=np.int64)
@@ -250,7 +250,7 @@ def where(points: Points, i: int) -> dict[str, Any]:
     return {str(name): values[0] for name, values in row.items()}
 
 
-def listing(points: Points, scales: Sequence[Scale], cells: Cells) -> "pd.DataFrame":
+def listing(points: Points, scales: Sequence[Scale], cells: MapCells) -> "pd.DataFrame":
     """A line for each cell with its numbers, for `cells.csv`."""
     import pandas as pd
 
@@ -276,7 +276,7 @@ def listing(points: Points, scales: Sequence[Scale], cells: Cells) -> "pd.DataFr
 def page_of(
     points: Points,
     scales: Sequence[Scale],
-    cells: Cells,
+    cells: MapCells,
     told: dict[str, Any],
     data: dict[str, Any],
     figures: Sequence[tuple[str, str, str]],
@@ -372,7 +372,7 @@ def trials_told(trials: dict[str, Any]) -> str:
     return f"{said}. They stopped: {enumerated(reasons)}.{again}"
 
 
-def cell_rows(points: Points, scales: Sequence[Scale], cells: Cells) -> Iterator[dict[str, Any]]:
+def cell_rows(points: Points, scales: Sequence[Scale], cells: MapCells) -> Iterator[dict[str, Any]]:
     """The table of cells, as texts."""
     titles = [style_of(label).title for label in points.policies]
     for i, state in enumerate(cells.state):
@@ -397,7 +397,9 @@ def cell_rows(points: Points, scales: Sequence[Scale], cells: Cells) -> Iterator
         }
 
 
-def drawn(points: Points, scales: Sequence[Scale], cells: Cells, title: str) -> Iterator[Drawing]:
+def drawn(
+    points: Points, scales: Sequence[Scale], cells: MapCells, title: str
+) -> Iterator[Drawing]:
     """Title, caption, file name and drawing of each figure; none without axes or with nothing to compare."""
     if not scales or len(points.policies) == 1:
         return

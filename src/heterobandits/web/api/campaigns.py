@@ -28,14 +28,14 @@ REPORTS = tuple(requests_schema.ReportsBody.model_fields)
 router = APIRouter(route_class=Guarded)
 
 
-@router.get("/api/campaigns", response_model=responses_schema.Entries)
+@router.get("/api/campaigns", response_model=responses_schema.EntriesJson)
 def list_campaigns(asked: Asking) -> Response:
     """All campaigns, the oldest first."""
     states = (asked.log.state(head.campaign) for head in asked.log.store.heads())
     return JSONResponse({"campaigns": [serialization.entry(state) for state in states]})
 
 
-@router.post("/api/campaigns", response_model=responses_schema.Campaign, status_code=201)
+@router.post("/api/campaigns", response_model=responses_schema.CampaignJson, status_code=201)
 def create_campaign(asked: Asking, body: requests_schema.CampaignBody) -> Response:
     """A new campaign."""
     done = service.create(asked.log, asked.asker, **dict(body))
@@ -45,10 +45,10 @@ def create_campaign(asked: Asking, body: requests_schema.CampaignBody) -> Respon
 
 @router.post(
     "/api/campaigns/import",
-    response_model=responses_schema.Campaign,
+    response_model=responses_schema.CampaignJson,
     status_code=201,
     responses={
-        200: {"model": responses_schema.Campaign, "description": "Everything was there already"}
+        200: {"model": responses_schema.CampaignJson, "description": "Everything was there already"}
     },
     openapi_extra={
         "requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
@@ -82,13 +82,13 @@ def taken_in(asked: Asked, keep_links: bool) -> Response:
     return reply(state, serialization.campaign(state), 201 if done.events else 200)
 
 
-@router.get("/api/campaigns/{campaign}", response_model=responses_schema.Campaign)
+@router.get("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
 def read_campaign(asked: Asking) -> Response:
     """A campaign: its agents, arms, policy and season, and which rounds wait."""
     return reply(asked.state, serialization.campaign(asked.state))
 
 
-@router.patch("/api/campaigns/{campaign}", response_model=responses_schema.Campaign)
+@router.patch("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
 def change_campaign(asked: Asking, body: requests_schema.CampaignChange) -> Response:
     """Another name, another policy (with delta and memory), or another season: one at a time."""
     given = body.model_fields_set - {name for name in POLICY if getattr(body, name) is None}
@@ -105,7 +105,7 @@ def change_campaign(asked: Asking, body: requests_schema.CampaignChange) -> Resp
 
 
 @router.post(
-    "/api/campaigns/{campaign}/agents", response_model=responses_schema.Agents, status_code=201
+    "/api/campaigns/{campaign}/agents", response_model=responses_schema.AgentsJson, status_code=201
 )
 def add_agents(asked: Asking, body: requests_schema.AgentsBody) -> Response:
     """New agents, from the next round on."""
@@ -116,7 +116,7 @@ def add_agents(asked: Asking, body: requests_schema.AgentsBody) -> Response:
 
 
 @router.patch(
-    "/api/campaigns/{campaign}/agents/{agent:path}", response_model=responses_schema.Agent
+    "/api/campaigns/{campaign}/agents/{agent:path}", response_model=responses_schema.AgentJson
 )
 def change_agent(asked: Asking, agent: str, body: requests_schema.AgentChange) -> Response:
     """Another name, retired or back, or another way to report since now or always: one at a time."""
@@ -150,7 +150,7 @@ def revised(
 
 
 @router.post(
-    "/api/campaigns/{campaign}/arms", response_model=responses_schema.Arms, status_code=201
+    "/api/campaigns/{campaign}/arms", response_model=responses_schema.ArmsJson, status_code=201
 )
 def add_arms(asked: Asking, body: requests_schema.ArmsBody) -> Response:
     """New arms, from the next round on."""
@@ -160,7 +160,7 @@ def add_arms(asked: Asking, body: requests_schema.ArmsBody) -> Response:
     return reply(state, {"arms": [serialization.arm(state, n) for n in new]}, 201)
 
 
-@router.patch("/api/campaigns/{campaign}/arms/{arm:path}", response_model=responses_schema.Arm)
+@router.patch("/api/campaigns/{campaign}/arms/{arm:path}", response_model=responses_schema.ArmJson)
 def change_arm(asked: Asking, arm: str, body: requests_schema.ArmChange) -> Response:
     """Another name, or retired or back: one at a time."""
     number = asked.arm(arm)
@@ -176,7 +176,7 @@ def change_arm(asked: Asking, arm: str, body: requests_schema.ArmChange) -> Resp
 
 
 @router.post(
-    "/api/campaigns/{campaign}/notes", response_model=responses_schema.Note, status_code=201
+    "/api/campaigns/{campaign}/notes", response_model=responses_schema.NoteJson, status_code=201
 )
 def add_note(asked: Asking, body: requests_schema.NoteBody) -> Response:
     """A note for those who read the history."""
@@ -185,7 +185,7 @@ def add_note(asked: Asking, body: requests_schema.NoteBody) -> Response:
     return reply(serialization.after(asked.log, done), serialization.note(event), 201)
 
 
-@router.get("/api/campaigns/{campaign}/events", response_model=responses_schema.Events)
+@router.get("/api/campaigns/{campaign}/events", response_model=responses_schema.EventsJson)
 async def read_events(
     request: HttpRequest,
     asked: Asking,

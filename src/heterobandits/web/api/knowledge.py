@@ -25,21 +25,21 @@ Draws = Annotated[int, Query(ge=10, le=MOST_DRAWS)]
 router = APIRouter(route_class=Guarded)
 
 
-@router.get("/api/campaigns/{campaign}/arms", response_model=responses_schema.Estimates)
+@router.get("/api/campaigns/{campaign}/arms", response_model=responses_schema.EstimatesJson)
 async def read_arms(request: Request, asked: Asking) -> Response:
     """What is known of every arm: estimate, interval, ranks, and pulls by agent."""
     state = asked.state
     return await computed(request, state, lambda: reply(state, serialization.estimates(state)))
 
 
-@router.get("/api/campaigns/{campaign}/answers", response_model=responses_schema.Answers)
+@router.get("/api/campaigns/{campaign}/answers", response_model=responses_schema.AnswersJson)
 async def read_answers(request: Request, asked: Asking) -> Response:
     """Which arms are certainly above which, which is the best, and what is not known yet, also in words."""
     state = asked.state
     return await computed(request, state, lambda: reply(state, serialization.answers(state)))
 
 
-@router.get("/api/campaigns/{campaign}/shadow", response_model=responses_schema.Shadow)
+@router.get("/api/campaigns/{campaign}/shadow", response_model=responses_schema.ShadowJson)
 async def read_shadow(
     request: Request,
     asked: Asking,
@@ -53,7 +53,7 @@ async def read_shadow(
     return reply(asked.state, found)
 
 
-@router.get("/api/campaigns/{campaign}/projection", response_model=responses_schema.Projection)
+@router.get("/api/campaigns/{campaign}/projection", response_model=responses_schema.ProjectionJson)
 async def read_projection(
     request: Request, asked: Asking, rounds: Rounds = None, draws: Draws = 100
 ) -> Response:
@@ -66,7 +66,7 @@ async def read_projection(
     return reply(asked.state, serialization.projection(found))
 
 
-@router.get("/api/campaigns/{campaign}/worth", response_model=responses_schema.Worth)
+@router.get("/api/campaigns/{campaign}/worth", response_model=responses_schema.WorthJson)
 async def read_worth(
     request: Request,
     asked: Asking,

@@ -11,7 +11,7 @@ from heterobandits.web.requests import Asking, Guarded
 router = APIRouter(route_class=Guarded)
 
 
-@router.get("/api/campaigns/{campaign}/links", response_model=responses_schema.Links)
+@router.get("/api/campaigns/{campaign}/links", response_model=responses_schema.LinksJson)
 def list_links(asked: Asking) -> Response:
     """All links of a campaign, also those that are revoked."""
     links = [serialization.link(asked.state, link) for link in asked.state.links.values()]
@@ -19,7 +19,7 @@ def list_links(asked: Asking) -> Response:
 
 
 @router.post(
-    "/api/campaigns/{campaign}/links", response_model=responses_schema.NewLink, status_code=201
+    "/api/campaigns/{campaign}/links", response_model=responses_schema.NewLinkJson, status_code=201
 )
 def issue_link(asked: Asking, body: requests_schema.LinkBody) -> Response:
     """A link for somebody. Its token is in this answer and nowhere else, not even in the same answer again."""
@@ -33,7 +33,7 @@ def issue_link(asked: Asking, body: requests_schema.LinkBody) -> Response:
     return answer
 
 
-@router.delete("/api/campaigns/{campaign}/links/{link}", response_model=responses_schema.Link)
+@router.delete("/api/campaigns/{campaign}/links/{link}", response_model=responses_schema.LinkJson)
 def revoke_link(asked: Asking, link: str) -> Response:
     """A link no longer opens anything."""
     if link not in asked.state.links:

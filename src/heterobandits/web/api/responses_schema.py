@@ -13,7 +13,7 @@ from typing_extensions import (
 Number = float | Literal["infinite"] | None
 
 
-class Health(TypedDict):
+class HealthJson(TypedDict):
     """Whether the server can do its work."""
 
     status: Literal["ok", "unavailable"]
@@ -21,14 +21,14 @@ class Health(TypedDict):
     version: str
 
 
-class Named(TypedDict):
+class NamedJson(TypedDict):
     """An agent or arm."""
 
     id: str
     name: str
 
 
-class Pair(TypedDict):
+class PairJson(TypedDict):
     """An agent and an arm."""
 
     agent: str
@@ -37,7 +37,7 @@ class Pair(TypedDict):
     arm_id: str
 
 
-class Agent(TypedDict):
+class AgentJson(TypedDict):
     """An agent, and how it reports now."""
 
     id: str
@@ -50,7 +50,7 @@ class Agent(TypedDict):
     false_positive_calibration: list[int] | None
 
 
-class Arm(TypedDict):
+class ArmJson(TypedDict):
     """An arm."""
 
     id: str
@@ -58,19 +58,19 @@ class Arm(TypedDict):
     retired: bool
 
 
-class Agents(TypedDict):
+class AgentsJson(TypedDict):
     """Those who were added."""
 
-    agents: list[Agent]
+    agents: list[AgentJson]
 
 
-class Arms(TypedDict):
+class ArmsJson(TypedDict):
     """Those that were added."""
 
-    arms: list[Arm]
+    arms: list[ArmJson]
 
 
-class Policy(TypedDict):
+class PolicyJson(TypedDict):
     """What plans the rounds."""
 
     name: str
@@ -78,7 +78,7 @@ class Policy(TypedDict):
     memory: int | None
 
 
-class Campaign(TypedDict):
+class CampaignJson(TypedDict):
     """A campaign: `number` is that of its last event, `rounds` says how many are planned, `waiting` which wait."""
 
     id: str
@@ -86,16 +86,16 @@ class Campaign(TypedDict):
     created: str
     changed: str
     number: int
-    policy: Policy
+    policy: PolicyJson
     seed: int
     season: int | None
     rounds: int
     waiting: list[int]
-    agents: list[Agent]
-    arms: list[Arm]
+    agents: list[AgentJson]
+    arms: list[ArmJson]
 
 
-class Entry(TypedDict):
+class EntryJson(TypedDict):
     """A campaign in the list of all."""
 
     id: str
@@ -107,22 +107,22 @@ class Entry(TypedDict):
     waiting: list[int]
 
 
-class Entries(TypedDict):
+class EntriesJson(TypedDict):
     """All campaigns, the oldest first."""
 
-    campaigns: list[Entry]
+    campaigns: list[EntryJson]
 
 
-class Circumstances(TypedDict):
+class CircumstancesJson(TypedDict):
     """What a round was planned under."""
 
-    absent: list[Named]
-    closed: list[Named]
-    forbidden: list[Pair]
-    forced: list[Pair]
+    absent: list[NamedJson]
+    closed: list[NamedJson]
+    forbidden: list[PairJson]
+    forced: list[PairJson]
 
 
-class Assignment(TypedDict):
+class AssignmentJson(TypedDict):
     """Where an agent is sent, or nowhere, and why: a code for programs and a sentence for people."""
 
     agent: str
@@ -136,7 +136,7 @@ class Assignment(TypedDict):
     visited: int | None
 
 
-class Visit(TypedDict):
+class VisitJson(TypedDict):
     """A visit and what is known of it: `waits` for its outcome, was `missing`, or has successes of tests, by an event.
 
     `far` if it had more tests than planned, or not half as many.
@@ -156,7 +156,7 @@ class Visit(TypedDict):
     far: bool
 
 
-class Round(TypedDict):
+class RoundJson(TypedDict):
     """A round: the plan as it was made, and its visits, with those whom somebody sent elsewhere since."""
 
     round: int
@@ -164,13 +164,13 @@ class Round(TypedDict):
     time: str
     closed: bool
     waits: bool
-    circumstances: Circumstances
-    assignments: list[Assignment]
-    visits: list[Visit]
+    circumstances: CircumstancesJson
+    assignments: list[AssignmentJson]
+    visits: list[VisitJson]
     warnings: list[str]
 
 
-class Price(TypedDict):
+class PriceJson(TypedDict):
     """What a constraint costs, in detections: those that the plan without it is expected to make more, or less if negative."""
 
     kind: str
@@ -180,24 +180,24 @@ class Price(TypedDict):
     text: str
 
 
-class Prices(TypedDict):
+class PricesJson(TypedDict):
     """Detections that the plan is expected to make, the most that these circumstances allow, and what each costs."""
 
     expected: float
     best: float
-    constraints: list[Price]
+    constraints: list[PriceJson]
 
 
-class Preview(TypedDict):
+class PreviewJson(TypedDict):
     """The plan of the next round as it would be made now; nothing is recorded."""
 
     round: int
-    circumstances: Circumstances
-    assignments: list[Assignment]
-    prices: Prices
+    circumstances: CircumstancesJson
+    assignments: list[AssignmentJson]
+    prices: PricesJson
 
 
-class RoundEntry(TypedDict):
+class RoundEntryJson(TypedDict):
     """A round in the list of all: how many visits it has, and of how many something is known."""
 
     round: int
@@ -208,14 +208,14 @@ class RoundEntry(TypedDict):
     told: int
 
 
-class Rounds(TypedDict):
+class RoundsJson(TypedDict):
     """Rounds in order; `last` is the number of the last one planned."""
 
-    rounds: list[RoundEntry]
+    rounds: list[RoundEntryJson]
     last: int
 
 
-class Why(TypedDict):
+class WhyJson(TypedDict):
     """Why an agent was sent to an arm, from what was known then."""
 
     agent: str
@@ -239,14 +239,14 @@ class Why(TypedDict):
     changed: bool
 
 
-class Explanations(TypedDict):
+class ExplanationsJson(TypedDict):
     """Why a round sent its agents where they went."""
 
     round: int
-    explanations: list[Why]
+    explanations: list[WhyJson]
 
 
-class PullsOf(TypedDict):
+class PullsOfJson(TypedDict):
     """How often an agent pulled an arm."""
 
     agent: str
@@ -254,7 +254,7 @@ class PullsOf(TypedDict):
     pulls: int
 
 
-class Estimate(TypedDict):
+class EstimateJson(TypedDict):
     """What is known of an arm."""
 
     id: str
@@ -269,23 +269,23 @@ class Estimate(TypedDict):
     pulls: int
     successes: int
     visits: int
-    by_agent: list[PullsOf]
+    by_agent: list[PullsOfJson]
 
 
-class Estimates(TypedDict):
+class EstimatesJson(TypedDict):
     """What is known of all arms, in their order."""
 
-    arms: list[Estimate]
+    arms: list[EstimateJson]
 
 
-class Above(TypedDict):
+class AboveJson(TypedDict):
     """An arm that is certainly above another."""
 
-    above: Named
-    below: Named
+    above: NamedJson
+    below: NamedJson
 
 
-class Change(TypedDict):
+class ChangeJson(TypedDict):
     """An arm that has changed, most likely after this round: its means before and since."""
 
     arm: str
@@ -295,19 +295,19 @@ class Change(TypedDict):
     since: float
 
 
-class Answers(TypedDict):
+class AnswersJson(TypedDict):
     """What can be said of the arms, with this confidence, in numbers and in words."""
 
     confidence: float
-    best: Named | None
-    above: list[Above]
-    candidates: list[Named]
+    best: NamedJson | None
+    above: list[AboveJson]
+    candidates: list[NamedJson]
     visits_needed: int | None
-    changed: list[Change]
+    changed: list[ChangeJson]
     sentences: list[str]
 
 
-class Shadowed(TypedDict):
+class ShadowedJson(TypedDict):
     """Where an agent was sent in a round, and where another policy would have sent it."""
 
     round: int
@@ -319,18 +319,18 @@ class Shadowed(TypedDict):
     other_id: str | None
 
 
-class Shadow(TypedDict):
+class ShadowJson(TypedDict):
     """What another policy would have planned: the `differ`ences, out of all that was planned; `tied` more do only in ties."""
 
     policy: str
     rounds: int
     differ: int
     tied: int
-    differences: list[Shadowed]
+    differences: list[ShadowedJson]
     sentences: list[str]
 
 
-class Projection(TypedDict):
+class ProjectionJson(TypedDict):
     """The rest of the season, on draws from what is known."""
 
     rounds: int
@@ -345,16 +345,16 @@ class Projection(TypedDict):
     warnings: list[str]
 
 
-class Worth(TypedDict):
+class WorthJson(TypedDict):
     """What one more agent, or a better one, would find more in the rest of the season."""
 
-    plain: Projection
-    other: Projection
+    plain: ProjectionJson
+    other: ProjectionJson
     more: float
     more_se: float
 
 
-class Event(TypedDict):
+class EventJson(TypedDict):
     """An event of the log."""
 
     campaign: str
@@ -370,14 +370,14 @@ class Event(TypedDict):
     link: str | None
 
 
-class Events(TypedDict):
+class EventsJson(TypedDict):
     """Events in order; `last` is the number of the last one there is."""
 
-    events: list[Event]
+    events: list[EventJson]
     last: int
 
 
-class Note(TypedDict):
+class NoteJson(TypedDict):
     """A note as it was written."""
 
     event: int
@@ -387,7 +387,7 @@ class Note(TypedDict):
     round: int | None
 
 
-class Link(TypedDict):
+class LinkJson(TypedDict):
     """A link, without what opens it."""
 
     id: str
@@ -399,27 +399,27 @@ class Link(TypedDict):
     revoked: bool
 
 
-class Links(TypedDict):
+class LinksJson(TypedDict):
     """All links of a campaign."""
 
-    links: list[Link]
+    links: list[LinkJson]
 
 
-class NewLink(Link):
+class NewLinkJson(LinkJson):
     """A link with its token and address, which are said once: asked again with the same key, both are null."""
 
     url: str | None
     token: str | None
 
 
-class FieldError(TypedDict):
+class FieldErrorJson(TypedDict):
     """A field that is wrong."""
 
     path: str
     message: str
 
 
-class Current(TypedDict):
+class CurrentJson(TypedDict):
     """What is known of a visit now."""
 
     waits: bool

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.reducer import AlreadyTold
-from heterobandits.campaigns.rounds import Round
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.validation import NOT_DONE, Collected, Wrong, outcome_from
@@ -15,7 +15,7 @@ from heterobandits.limits import MOST
 from heterobandits.web.api import requests_schema, responses_schema, serialization
 from heterobandits.web.api.replies import reply
 from heterobandits.web.auth import check_agent
-from heterobandits.web.errors import Refused
+from heterobandits.web.errors import RefusedVisit
 from heterobandits.web.requests import Asked, Asking, Guarded, found, seen_from
 from heterobandits.web.turns import beside, computed
 
@@ -24,7 +24,7 @@ AT_ONCE = 1000  # rounds that are listed at once
 router = APIRouter(route_class=Guarded)
 
 
-@router.get("/api/campaigns/{campaign}/rounds", response_model=responses_schema.Rounds)
+@router.get("/api/campaigns/{campaign}/rounds", response_model=responses_schema.RoundsJson)
 def list_rounds(
     asked: Asking,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
@@ -38,10 +38,13 @@ def list_rounds(
 
 @router.post(
     "/api/campaigns/{campaign}/rounds",
-    response_model=responses_schema.Round,
+    response_model=responses_schema.RoundJson,
     status_code=201,
     responses={
-        200: {"model": responses_schema.Preview, "description": "A preview: nothing is recorded"}
+        200: {
+            "model": responses_schema.PreviewJson,
+            "description": "A preview: nothing is recorded",
+        }
     },
 )
 async def plan_round(
@@ -67,7 +70,7 @@ def planned(asked: Asked, given: dict[str, Any]) -> Response:
     return reply(state, serialization.round(asked.log, state, done.events[0].body["round"]), 201)
 
 
-@router.get("/api/campaigns/{campaign}/rounds/{round}", response_model=responses_schema.Round)
+@router.get("/api/campaigns/{campaign}/rounds/{round}", response_model=responses_schema.RoundJson)
 def read_round(asked: Asking, round: int) -> Response:
     """A round: the plan, its visits with what is known of them, and what waits."""
     number = found(asked.state.round, round).number
@@ -75,7 +78,7 @@ def read_round(asked: Asking, round: int) -> Response:
 
 
 @router.post(
-    "/api/campaigns/{campaign}/rounds/{round}/close", response_model=responses_schema.Round
+    "/api/campaigns/{campaign}/rounds/{round}/close", response_model=responses_schema.RoundJson
 )
 def close_round(asked: Asking, round: int) -> Response:
     """Nobody waits for a round any more; what comes later is taken all the same."""
@@ -87,7 +90,7 @@ def close_round(asked: Asking, round: int) -> Response:
 
 @router.get(
     "/api/campaigns/{campaign}/rounds/{round}/explanations",
-    response_model=responses_schema.Explanations,
+    response_model=responses_schema.ExplanationsJson,
 )
 async def explain_round(request: Request, asked: Asking, round: int) -> Response:
     """Why a round sent each agent where it was planned to go, from what was known then."""
@@ -95,7 +98,7 @@ async def explain_round(request: Request, asked: Asking, round: int) -> Response
     return await computed(request, asked.state, lambda: explained(asked, at), at.event)
 
 
-def explained(asked: Asked, at: Round) -> Response:
+def explained(asked: Asked, at: PlannedRound) -> Response:
     """Why a round is as it was planned."""
     told = service.explain(asked.log, asked.id, at.number)
     why = [serialization.why(asked.state, agent, at, one) for agent, one in told.items()]
@@ -104,7 +107,7 @@ def explained(asked: Asked, at: Round) -> Response:
 
 @router.put(
     "/api/campaigns/{campaign}/rounds/{round}/overrides/{agent:path}",
-    response_model=responses_schema.Round,
+    response_model=responses_schema.RoundJson,
 )
 def override(asked: Asking, round: int, agent: str, body: requests_schema.OverrideBody) -> Response:
     """Somebody went elsewhere than planned: to these arms, mostly one, or to none."""
@@ -126,8 +129,8 @@ ArmQuery = Annotated[
 
 @router.put(
     "/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent:path}",
-    response_model=responses_schema.Visit,
-    responses={201: {"model": responses_schema.Visit, "description": "A first report"}},
+    response_model=responses_schema.VisitJson,
+    responses={201: {"model": responses_schema.VisitJson, "description": "A first report"}},
 )
 def tell_outcome(
     asked: Asking,
@@ -157,7 +160,7 @@ def tell_outcome(
 
 @router.delete(
     "/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent:path}",
-    response_model=responses_schema.Visit,
+    response_model=responses_schema.VisitJson,
 )
 def withdraw_outcome(
     asked: Asking, round: int, agent: str, arm: ArmQuery = None, if_match: IfMatch = None
@@ -174,7 +177,7 @@ def withdraw_outcome(
     return reply(state, told(state, at, key))
 
 
-def visit_of(asked: Asked, round: int, agent: str, arm: str | None) -> tuple[Round, Any]:
+def visit_of(asked: Asked, round: int, agent: str, arm: str | None) -> tuple[PlannedRound, Any]:
     """The round and the visit that a path names, by ids: a name may change while a request is on its way."""
     number = asked.agent(agent)
     check_agent(asked.caller, number)
@@ -209,7 +212,7 @@ def check_seen(asked: Asked, seen: int | None) -> None:
 
 
 def refused(
-    asked: Asked, at: Round, key: Any, error: InvalidInput, conditional: bool
+    asked: Asked, at: PlannedRound, key: Any, error: InvalidInput, conditional: bool
 ) -> InvalidInput:
     """The error with what is known of the visit now, if that is what it is about."""
     state = asked.log.state(asked.id)
@@ -222,11 +225,11 @@ def refused(
         return error
     known = serialization.current(now.told.get(which))
     if conditional and known["waits"] and type(error) is InvalidInput:
-        return Refused(Stale(str(error)), known)  # there is nothing that could be corrected
-    return Refused(error, known) if isinstance(error, (AlreadyTold, Stale)) else error
+        return RefusedVisit(Stale(str(error)), known)  # there is nothing that could be corrected
+    return RefusedVisit(error, known) if isinstance(error, (AlreadyTold, Stale)) else error
 
 
-def told(state: State, at: Round, key: Any) -> responses_schema.Visit:
+def told(state: State, at: PlannedRound, key: Any) -> responses_schema.VisitJson:
     """A visit as an answer."""
     now = state.round(at.number)
     return serialization.visit(state, now, service.visit(state, now, key))

@@ -16,7 +16,7 @@ from heterobandits.campaigns.audit.history_text import is_far
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.reasons import reason_of, to_json
 from heterobandits.campaigns.reducer import policy_body
-from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.state import Link, State, id_of
 from heterobandits.campaigns.storage.repository import Done, Log
 from heterobandits.planner.plans import Explanation
@@ -30,14 +30,14 @@ def after(log: Log, done: Done) -> State:
     return done.state
 
 
-def named(state: State, kind: str, number: int) -> responses_schema.Named:
+def named(state: State, kind: str, number: int) -> responses_schema.NamedJson:
     """An agent or arm."""
     if kind == "agent":
         return {"id": id_of("agent", number), "name": state.agents[number].name}
     return {"id": id_of("arm", number), "name": state.arms[number].name}
 
 
-def pair(state: State, agent: int, arm: int) -> responses_schema.Pair:
+def pair(state: State, agent: int, arm: int) -> responses_schema.PairJson:
     """An agent and an arm."""
     return {
         "agent": state.agents[agent].name,
@@ -47,20 +47,20 @@ def pair(state: State, agent: int, arm: int) -> responses_schema.Pair:
     }
 
 
-def agent(state: State, number: int) -> responses_schema.Agent:
+def agent(state: State, number: int) -> responses_schema.AgentJson:
     """An agent, and how it reports now."""
     one = state.agents[number]
     known = {"id": id_of("agent", number), "name": one.name, "retired": one.retired}
-    return cast(responses_schema.Agent, known | state.rows[one.row].reports.body)
+    return cast(responses_schema.AgentJson, known | state.rows[one.row].reports.body)
 
 
-def arm(state: State, number: int) -> responses_schema.Arm:
+def arm(state: State, number: int) -> responses_schema.ArmJson:
     """An arm."""
     one = state.arms[number]
     return {"id": id_of("arm", number), "name": one.name, "retired": one.retired}
 
 
-def campaign(state: State) -> responses_schema.Campaign:
+def campaign(state: State) -> responses_schema.CampaignJson:
     """All of a campaign but its rounds and what was learned in them."""
     return {
         "id": state.campaign,
@@ -68,7 +68,7 @@ def campaign(state: State) -> responses_schema.Campaign:
         "created": state.created,
         "changed": state.changed,
         "number": state.number,
-        "policy": cast(responses_schema.Policy, policy_body(state.policy)),
+        "policy": cast(responses_schema.PolicyJson, policy_body(state.policy)),
         "seed": state.seed,
         "season": state.season,
         "rounds": len(state.rounds),
@@ -78,7 +78,7 @@ def campaign(state: State) -> responses_schema.Campaign:
     }
 
 
-def entry(state: State) -> responses_schema.Entry:
+def entry(state: State) -> responses_schema.EntryJson:
     """A campaign in the list of all."""
     return {
         "id": state.campaign,
@@ -91,7 +91,7 @@ def entry(state: State) -> responses_schema.Entry:
     }
 
 
-def circumstances(state: State, body: Mapping[str, Any]) -> responses_schema.Circumstances:
+def circumstances(state: State, body: Mapping[str, Any]) -> responses_schema.CircumstancesJson:
     """The circumstances of a plan, as its event has them."""
     return {
         "absent": [named(state, "agent", state.agent(key)) for key in body["absent"]],
@@ -101,9 +101,9 @@ def circumstances(state: State, body: Mapping[str, Any]) -> responses_schema.Cir
     }
 
 
-def assignments(state: State, body: Mapping[str, Any]) -> list[responses_schema.Assignment]:
+def assignments(state: State, body: Mapping[str, Any]) -> list[responses_schema.AssignmentJson]:
     """Who goes where by a plan, as its event has it."""
-    made: list[responses_schema.Assignment] = []
+    made: list[responses_schema.AssignmentJson] = []
     for one in body["assignments"]:
         place = None if one["arm"] is None else state.arms[state.arm(one["arm"])].name
         made.append(
@@ -122,7 +122,7 @@ def assignments(state: State, body: Mapping[str, Any]) -> list[responses_schema.
     return made
 
 
-def current(told: Told | None) -> responses_schema.Current:
+def current(told: VisitReport | None) -> responses_schema.CurrentJson:
     """What is known of a visit."""
     counts = None if told is None else told.counts
     return {
@@ -134,7 +134,7 @@ def current(told: Told | None) -> responses_schema.Current:
     }
 
 
-def visit(state: State, at: Round, which: tuple[int, int]) -> responses_schema.Visit:
+def visit(state: State, at: PlannedRound, which: tuple[int, int]) -> responses_schema.VisitJson:
     """A visit of a round."""
     known, planned = current(at.told.get(which)), tests_planned(state, which[0], at)
     return {
@@ -146,7 +146,7 @@ def visit(state: State, at: Round, which: tuple[int, int]) -> responses_schema.V
     }
 
 
-def round_entry(at: Round) -> responses_schema.RoundEntry:
+def round_entry(at: PlannedRound) -> responses_schema.RoundEntryJson:
     """A round in the list of all."""
     return {
         "round": at.number,
@@ -158,7 +158,7 @@ def round_entry(at: Round) -> responses_schema.RoundEntry:
     }
 
 
-def round(log: Log, state: State, number: int) -> responses_schema.Round:
+def round(log: Log, state: State, number: int) -> responses_schema.RoundJson:
     """A round, with its plan from the log."""
     at = state.round(number)
     body = service.planned(log, state.campaign, at)
@@ -175,7 +175,7 @@ def round(log: Log, state: State, number: int) -> responses_schema.Round:
     }
 
 
-def preview(state: State, given: Mapping[str, Any]) -> responses_schema.Preview:
+def preview(state: State, given: Mapping[str, Any]) -> responses_schema.PreviewJson:
     """The plan of the next round, and what its circumstances cost."""
     chosen, plan = service.preview(state, **given)
     body = plan_events.body_of(state, chosen, plan)
@@ -201,7 +201,7 @@ def preview(state: State, given: Mapping[str, Any]) -> responses_schema.Preview:
     }
 
 
-def why(state: State, number: int, at: Round, told: Explanation) -> responses_schema.Why:
+def why(state: State, number: int, at: PlannedRound, told: Explanation) -> responses_schema.WhyJson:
     """Why an agent was sent to an arm; the words have the names of that time."""
     place = at.assignment[number]
     assert place is not None, "only those who were sent are explained"
@@ -230,9 +230,9 @@ def number_of(value: float | None) -> responses_schema.Number:
     return cast(responses_schema.Number, to_json(value))
 
 
-def estimates(state: State) -> responses_schema.Estimates:
+def estimates(state: State) -> responses_schema.EstimatesJson:
     """What is known of all arms."""
-    made: list[responses_schema.Estimate] = [
+    made: list[responses_schema.EstimateJson] = [
         {
             "id": id_of("arm", one.arm),
             "name": one.name,
@@ -256,7 +256,7 @@ def estimates(state: State) -> responses_schema.Estimates:
     return {"arms": made}
 
 
-def answers(state: State) -> responses_schema.Answers:
+def answers(state: State) -> responses_schema.AnswersJson:
     """What can be said of the arms."""
     found = answers_of(state)
     return {
@@ -284,10 +284,10 @@ def answers(state: State) -> responses_schema.Answers:
 
 def shadow(
     log: Log, state: State, policy: str, delta: float | None, tell: Callable[[float], None]
-) -> responses_schema.Shadow:
+) -> responses_schema.ShadowJson:
     """What another policy would have planned, where that is something else."""
     found = shadow_of(log, state.campaign, policy, delta, tell)
-    differences: list[responses_schema.Shadowed] = []
+    differences: list[responses_schema.ShadowedJson] = []
     for one in filter(differs, found.rounds):
         for number, (planned, other) in enumerate(zip(one.planned, one.other, strict=True)):
             if planned != other:
@@ -312,19 +312,19 @@ def shadow(
     }
 
 
-def projection(found: Any) -> responses_schema.Projection:
+def projection(found: Any) -> responses_schema.ProjectionJson:
     """The rest of the season."""
-    names = responses_schema.Projection.__annotations__
+    names = responses_schema.ProjectionJson.__annotations__
     made = {name: getattr(found, name) for name in names}
-    return cast(responses_schema.Projection, made | {"warnings": list(found.warnings)})
+    return cast(responses_schema.ProjectionJson, made | {"warnings": list(found.warnings)})
 
 
-def events(found: Iterable[Event]) -> list[responses_schema.Event]:
+def events(found: Iterable[Event]) -> list[responses_schema.EventJson]:
     """Events as they are."""
-    return [cast(responses_schema.Event, asdict(event)) for event in found]
+    return [cast(responses_schema.EventJson, asdict(event)) for event in found]
 
 
-def note(event: Event) -> responses_schema.Note:
+def note(event: Event) -> responses_schema.NoteJson:
     """A note as it was written."""
     return {
         "event": event.number,
@@ -335,7 +335,7 @@ def note(event: Event) -> responses_schema.Note:
     }
 
 
-def link(state: State, known: Link) -> responses_schema.Link:
+def link(state: State, known: Link) -> responses_schema.LinkJson:
     """A link, without what opens it."""
     return {
         "id": known.id,

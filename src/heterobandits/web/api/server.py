@@ -16,9 +16,12 @@ router = APIRouter(route_class=Guarded)
 @router.head("/api/health", include_in_schema=False)
 @router.get(
     "/api/health",
-    response_model=responses_schema.Health,
+    response_model=responses_schema.HealthJson,
     responses={
-        503: {"model": responses_schema.Health, "description": "The database cannot be used now"}
+        503: {
+            "model": responses_schema.HealthJson,
+            "description": "The database cannot be used now",
+        }
     },
 )
 async def health(request: Request) -> Response:

@@ -76,7 +76,7 @@ class Elsewhere(NamedTuple):
     other: str
 
 
-class Compared(NamedTuple):
+class ShadowPage(NamedTuple):
     """Another policy beside what was planned: in words, the last rounds that differ, and how many more do."""
 
     summary: str
@@ -89,7 +89,7 @@ class Compared(NamedTuple):
 async def read_compare(request: Request, asked: Asking) -> Response:
     """Where another policy would have sent the agents, round by round, from what was known then."""
     state, name = asked.state, Form(request.url.query.encode()).text("policy")
-    found: Compared | None = None
+    found: ShadowPage | None = None
     with beside_fields() as errors:
         if name:
             check_policy(state, name)
@@ -127,7 +127,7 @@ def check_policy(state: State, name: str) -> None:
     errors.end()
 
 
-def compared(log: Log, state: State, name: str, tell: Tell) -> Compared:
+def compared(log: Log, state: State, name: str, tell: Tell) -> ShadowPage:
     """Another policy on the log as it stands."""
     found = shadow(log, state.campaign, name, tell=tell)
     other = [one for one in found.rounds if differs(one)]
@@ -141,6 +141,6 @@ def compared(log: Log, state: State, name: str, tell: Tell) -> Compared:
             if places[0] != places[1]
         ]
         rounds.append((one.round, moved))
-    return Compared(
+    return ShadowPage(
         CATALOGUE[name].summary, found.sentences, rounds, max(0, len(other) - MOST_COMPARED)
     )

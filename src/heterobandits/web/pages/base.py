@@ -81,7 +81,7 @@ FOR_PEOPLE: dict[type[Exception], tuple[str, str]] = {  # what programs are told
 }  # fmt: skip
 
 
-class Place(NamedTuple):
+class MenuItem(NamedTuple):
     """A page of a campaign in its menu."""
 
     part: str
@@ -89,13 +89,13 @@ class Place(NamedTuple):
 
 
 MENU = (
-    Place("", "Known"),
-    Place("/plan", "Plan"),
-    Place("/report", "Report"),
-    Place("/rounds", "Rounds"),
-    Place("/ahead", "Ahead"),
-    Place("/history", "History"),
-    Place("/team", "Team"),
+    MenuItem("", "Known"),
+    MenuItem("/plan", "Plan"),
+    MenuItem("/report", "Report"),
+    MenuItem("/rounds", "Rounds"),
+    MenuItem("/ahead", "Ahead"),
+    MenuItem("/history", "History"),
+    MenuItem("/team", "Team"),
 )
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.audit.history_text import Story, Told, about, told
+from heterobandits.campaigns.audit.history_text import EventText, Story, about, told
 from heterobandits.campaigns.audit.report import audit
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.files.csv_tables import visits_csv
@@ -48,11 +48,11 @@ class Chronicles:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[Story, list[Told]]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[Story, list[EventText]]] = OrderedDict()
         self._telling: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # one at a time
         self._lock = Lock()
 
-    def told(self, log: Log, state: State) -> list[Told]:
+    def told(self, log: Log, state: State) -> list[EventText]:
         """All events of a campaign as it stood, each with its words."""
         with self._lock:
             telling = self._telling.setdefault(state.campaign, Lock())
@@ -76,7 +76,7 @@ class Chronicles:
         return sum(len(each) for _, each in self._kept.values())
 
 
-def follows(known: list[Told], new: list[Event], state: State) -> bool:
+def follows(known: list[EventText], new: list[Event], state: State) -> bool:
     """Whether events follow on those known, up to this state."""
     if new:
         return not known or new[0].previous == known[-1].event.hash
@@ -94,7 +94,7 @@ class Filter(NamedTuple):
 class Shown(NamedTuple):
     """Events for a page, the last first, and before which number the pages beside it begin; 0 is the first page."""
 
-    events: list[Told]
+    events: list[EventText]
     older: int | None = None
     newer: int | None = None
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns.analysis.answers import (
-    Estimate,
+    ArmEstimate,
     answers,
     confidence,
     estimates,
@@ -25,10 +25,10 @@ TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
 
-class Line(NamedTuple):
+class ForestLine(NamedTuple):
     """An arm in the chart of all."""
 
-    known: Estimate
+    known: ArmEstimate
     rank: str
     is_certain: bool
     text: str
@@ -64,7 +64,7 @@ def shown(request: Request, asked: Asked, template: str) -> Response:
     )  # fmt: skip
 
 
-def lines_of(state: State) -> list[Line]:
+def lines_of(state: State) -> list[ForestLine]:
     """All arms, the highest estimate first, those that are retired last."""
     made = []
     for known in sorted(estimates(state), key=lambda one: (one.retired, -one.estimate)):
@@ -73,7 +73,7 @@ def lines_of(state: State) -> list[Line]:
             f"{known.name}: estimated at {known.estimate:.2f}, between {known.lower:.2f} and "
             f"{known.upper:.2f}, rank {rank}, {known.successes} of {known.pulls} tests"
         )
-        made.append(Line(known, rank, known.best_rank == known.worst_rank, text))
+        made.append(ForestLine(known, rank, known.best_rank == known.worst_rank, text))
     return made
 
 

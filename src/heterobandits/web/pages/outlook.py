@@ -73,7 +73,7 @@ class Step(NamedTuple):
     best: str
 
 
-class Seen(NamedTuple):
+class BestKnown(NamedTuple):
     """The chance that the best arm is known after a round."""
 
     round: str
@@ -121,7 +121,7 @@ class Outlook:
     assumes: list[str]
     steps: list[Step]
     course: Chart
-    looks: list[Seen]
+    looks: list[BestKnown]
     learning: Chart
 
 
@@ -215,7 +215,7 @@ def outlook(state: State, wish: Wish, tell: Tell = silent) -> Outlook:
     begun, course, plain = len(state.rounds), found.course, found.plain
     steps = steps_of(begun, found)
     looks = [
-        Seen(f"Round {begun + look.round:,}", chance(look.known, wish.draws))
+        BestKnown(f"Round {begun + look.round:,}", chance(look.known, wish.draws))
         for look in course.looks
     ]
     return Outlook(
@@ -402,7 +402,7 @@ def course_chart(
     )
 
 
-def learning_chart(begun: int, wish: Wish, found: Ahead, looks: Sequence[Seen]) -> Chart:
+def learning_chart(begun: int, wish: Wish, found: Ahead, looks: Sequence[BestKnown]) -> Chart:
     """The chance that the best arm is known, round by round."""
     rounds, seen = wish.played, found.course.looks
     return Chart(

@@ -9,7 +9,7 @@ from heterobandits.campaigns import plan_events, service
 from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.analysis.answers import together
 from heterobandits.campaigns.analysis.prices import Prices, prices
-from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.plans import Explanation
@@ -35,7 +35,7 @@ PAIRS = (("forced", "has to go to"), ("forbidden", "may not go to"))
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
 
-class Given(NamedTuple):
+class PlanForm(NamedTuple):
     """The circumstances that a form says: ids of agents and arms, and pairs with what is set of them."""
 
     absent: list[str]
@@ -62,14 +62,14 @@ class Sent(NamedTuple):
     arm: str | None
     why: str
     moved: bool
-    went: list[tuple[int, str, Told | None, str]]
+    went: list[tuple[int, str, VisitReport | None, str]]
 
 
-def given_from(form: Form) -> Given:
+def given_from(form: Form) -> PlanForm:
     """What a form says; a pair that is not complete is not meant."""
     columns = (form.fields.get(name, []) for name in ("kind", "agent", "arm"))
     pairs = [(k, a, n) for k, a, n in zip(*columns, strict=False) if k and a and n]
-    return Given(form.texts("absent"), form.texts("closed"), pairs)
+    return PlanForm(form.texts("absent"), form.texts("closed"), pairs)
 
 
 @router.get("/campaigns/{campaign}/plan")
@@ -80,7 +80,7 @@ async def read_plan(request: Request, asked: Asking) -> Response:
 
 
 def previewed(
-    request: Request, asked: Asked, given: Given, refused: InvalidInput | None = None
+    request: Request, asked: Asked, given: PlanForm, refused: InvalidInput | None = None
 ) -> Response:
     """The page of a plan that is only looked at; `refused` is why it was not recorded."""
     state = asked.state
@@ -128,7 +128,7 @@ async def record_plan(request: Request, asked: Asking) -> Response:
     return seen_again(home(asked.id, f"/rounds/{done}"))
 
 
-def recorded(asked: Asked, given: Given, form: Form) -> int:
+def recorded(asked: Asked, given: PlanForm, form: Form) -> int:
     """The number of the round that was planned, if it was looked at with these circumstances and nothing happened since."""
     if form.text("shown", given.text) != given.text:
         raise service.Stale("This is the plan with what is ticked now: look at it, then record it.")
@@ -137,7 +137,7 @@ def recorded(asked: Asked, given: Given, form: Form) -> int:
     return int(done.events[0].body["round"])
 
 
-def rows_of(state: State, assignments: Sequence[Any], at: Round | None = None) -> list[Sent]:
+def rows_of(state: State, assignments: Sequence[Any], at: PlannedRound | None = None) -> list[Sent]:
     """Who goes where by a plan, as its event has it; with a round that was recorded, also what came of it, and who came later."""
     rows = []
     for one in assignments:
@@ -150,9 +150,9 @@ def rows_of(state: State, assignments: Sequence[Any], at: Round | None = None) -
     return rows
 
 
-def sent(state: State, agent: int, arm: int | None, because: str, at: Round | None) -> Sent:
+def sent(state: State, agent: int, arm: int | None, because: str, at: PlannedRound | None) -> Sent:
     """An agent in a plan that sends it to this arm; in a round, with where it went and what came of it."""
-    went: list[tuple[int, str, Told | None, str]] = []
+    went: list[tuple[int, str, VisitReport | None, str]] = []
     for n in () if at is None else at.arms_of(agent):
         told = None if at is None else at.told.get((agent, n))
         text = (
@@ -185,7 +185,7 @@ async def read_round(request: Request, asked: Asking, round: int) -> Response:
     return await computed(request, asked.state, lambda: sheet(request, asked, at), events)
 
 
-def sheet(request: Request, asked: Asked, at: Round, error: str | None = None) -> Response:
+def sheet(request: Request, asked: Asked, at: PlannedRound, error: str | None = None) -> Response:
     """The page of a round."""
     state = asked.state
     body = service.planned(asked.log, asked.id, at)
@@ -209,7 +209,7 @@ def explained(request: Request) -> bool:
     return "why" in Form(request.url.query.encode()).fields
 
 
-def circumstances_text(state: State, at: Round) -> list[str]:
+def circumstances_text(state: State, at: PlannedRound) -> list[str]:
     """The circumstances of a round in words."""
     agents, arms, given = state.agent_names, state.arm_names, at.given
     made = [f"{agents[a]} was away." for a in sorted(given.absent)]

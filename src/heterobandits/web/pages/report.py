@@ -9,7 +9,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.storage.repository import Done
@@ -31,13 +31,13 @@ SINGLE = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button say
 DOES = (*SINGLE, "count", "withdraw")
 KINDS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
 
-Place = tuple[Round, tuple[int, int]]
+Place = tuple[PlannedRound, tuple[int, int]]
 Past = dict[tuple[int, int, int], tuple[int, list[tuple[str, str, str]]]]
 
 router = APIRouter(route_class=Paged, include_in_schema=False)
 
 
-class Visit(NamedTuple):
+class ReportedVisit(NamedTuple):
     """A visit on the page: whose, where, with how many tests, and what is known of it with how that came to be: the last of it, after what was `before`."""
 
     round: int
@@ -46,7 +46,7 @@ class Visit(NamedTuple):
     arm: str
     place: str
     tests: int
-    told: Told | None
+    told: VisitReport | None
     text: str
     before: int
     past: list[tuple[str, str, str]]
@@ -57,7 +57,7 @@ class Visit(NamedTuple):
         return f"visit-{self.round}-{self.agent}-{self.arm}"
 
 
-class Refused(NamedTuple):
+class RefusedReport(NamedTuple):
     """A report that was refused: of which visit, why, and what was typed."""
 
     key: str
@@ -76,19 +76,19 @@ def read_report(request: Request, asked: Asking) -> Response:
 def shown(
     request: Request,
     asked: Asked,
-    only: Round | None = None,
+    only: PlannedRound | None = None,
     status: int = 200,
-    refused: Refused | None = None,
+    refused: RefusedReport | None = None,
 ) -> Response:
     """The page of reports, or of one round's; with one that was refused."""
     state, own = asked.state, asked.caller.agent
     last = state.rounds[max(0, len(state.rounds) - ROUNDS) :] if only is None else [only]
     waiting = [state.round(number) for number in sorted(state.waiting)]
 
-    def missing(rounds: Iterable[Round]) -> list[Place]:
+    def missing(rounds: Iterable[PlannedRound]) -> list[Place]:
         return [(at, pair) for at in rounds for pair in at.missing if own in (None, pair[0])]
 
-    def seen(places: list[Place]) -> list[Visit]:
+    def seen(places: list[Place]) -> list[ReportedVisit]:
         return [visit_of(state, *place, {}) for place in places]
 
     waits = missing(waiting if only is None else [only] if not only.closed else [])
@@ -120,13 +120,13 @@ def shown(
     )
 
 
-def visit_of(state: State, at: Round, pair: tuple[int, int], past: Past) -> Visit:
+def visit_of(state: State, at: PlannedRound, pair: tuple[int, int], past: Past) -> ReportedVisit:
     """A visit as the page has it."""
     agent, arm = pair
     told, tests = at.told.get(pair), tests_planned(state, agent, at)
     ids = (id_of("agent", agent), id_of("arm", arm))
     count, known = past.get((at.number, agent, arm), (0, []))
-    return Visit(
+    return ReportedVisit(
         at.number,
         ids[0],
         state.agents[agent].name,
@@ -140,7 +140,7 @@ def visit_of(state: State, at: Round, pair: tuple[int, int], past: Past) -> Visi
     )
 
 
-def past_of(asked: Asked, visits: list[tuple[Round, tuple[int, int]]]) -> Past:
+def past_of(asked: Asked, visits: list[tuple[PlannedRound, tuple[int, int]]]) -> Past:
     """How the outcomes of visits came to be: of each how often something was told, and of the last times the time, who, and what."""
     made: Past = {}
     for begin in range(0, len(visits), SUBJECTS):
@@ -154,7 +154,7 @@ def past_of(asked: Asked, visits: list[tuple[Round, tuple[int, int]]]) -> Past:
     return made
 
 
-def subject_of(at: Round, agent: int, arm: int) -> list[str]:
+def subject_of(at: PlannedRound, agent: int, arm: int) -> list[str]:
     """What the events of a visit have; of somebody who went to one arm it is all that was told, wherever that was thought to be."""
     places = [f'"arm":"{id_of("arm", arm)}"'] if len(at.arms_of(agent)) > 1 else []
     return [f'"agent":"{id_of("agent", agent)}"', *places, f'"round":{at.number}']
@@ -187,7 +187,7 @@ def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
         form = Form(asked.body)
         place = f"visit-{at.number}-{'-'.join(key)}"
         typed = (form.text("successes"), form.text("tests"))
-        return shown(request, asked, None, kind.status, Refused(place, str(error), *typed))
+        return shown(request, asked, None, kind.status, RefusedReport(place, str(error), *typed))
     only = Form(asked.body).whole("only")
     return seen_again(home(asked.id, "/report" if only is None else f"/report?round={only}"))
 

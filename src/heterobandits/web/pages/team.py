@@ -19,7 +19,7 @@ from heterobandits.campaigns.analysis.answers import visits_of
 from heterobandits.campaigns.audit.history_text import reports_text
 from heterobandits.campaigns.events import now, timestamp
 from heterobandits.campaigns.files.csv_tables import number, pasted_arms, trial
-from heterobandits.campaigns.rounds import Round
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import ROLES, Link, State, id_of, moment
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.repository import Request as Asker
@@ -348,7 +348,7 @@ def issue_link(request: Request, asked: Asking) -> Response:
 
 
 def link_page(
-    request: Request, asked: Asked, link: responses_schema.Link, url: str | None
+    request: Request, asked: Asked, link: responses_schema.LinkJson, url: str | None
 ) -> Response:
     """The page that shows a new link, this once."""
     return page(
@@ -445,13 +445,13 @@ def days_from(form: Form, state: State) -> int:
     return usual_days(state) if days is None else whole_number(days, "days", 1, MOST_DAYS)
 
 
-def round_from(form: Form, state: State) -> Round | None:
+def round_from(form: Form, state: State) -> PlannedRound | None:
     """The round that cards are for, if they are for one."""
     which = form.whole("round")
     return None if which is None else state.round(which)
 
 
-def going_from(form: Form, state: State, at: Round | None) -> list[int]:
+def going_from(form: Form, state: State, at: PlannedRound | None) -> list[int]:
     """For whom cards are: those that are ticked, else all who are not retired, or still go somewhere in the round."""
     ticked = form.texts("agents")
     if ticked:
@@ -466,7 +466,7 @@ def going_from(form: Form, state: State, at: Round | None) -> list[int]:
 
 
 def cards_page(
-    request: Request, asked: Asked, days: int, at: Round | None, going: Sequence[int]
+    request: Request, asked: Asked, days: int, at: PlannedRound | None, going: Sequence[int]
 ) -> Response:
     """The page of new cards, with whose earlier links still hold."""
     state = asked.state
@@ -496,7 +496,11 @@ def cards_page(
 
 
 def cards_of(
-    asked: Asked, agents: Sequence[int], expires: str, at: Round | None, rows: Mapping[int, Sent]
+    asked: Asked,
+    agents: Sequence[int],
+    expires: str,
+    at: PlannedRound | None,
+    rows: Mapping[int, Sent],
 ) -> list[Card]:
     """A card for each of these agents, with a link that is new."""
     state = asked.state

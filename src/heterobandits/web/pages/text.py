@@ -5,7 +5,7 @@ from typing import Any
 
 from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.reasons import reason_of
-from heterobandits.campaigns.rounds import Round, Told
+from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.service import counts_body
 from heterobandits.campaigns.state import State
 from heterobandits.planner.plans import Code, counted, in_figures
@@ -38,7 +38,7 @@ def why(assignment: Mapping[str, Any], agent: str) -> str:
     )
 
 
-def outcome_text(told: Told, tests: int) -> str:
+def outcome_text(told: VisitReport, tests: int) -> str:
     """What came of a visit in which so many tests were planned; of a single test whether something was found."""
     if told.counts in ((0, 1), (1, 1)) and tests == 1:
         return "found" if told.counts[0] else "not found"
@@ -56,7 +56,7 @@ def rank_text(best: int, worst: int) -> str:
     return f"{best} to {worst}"
 
 
-def waiting_text(state: State, round: Round) -> str:
+def waiting_text(state: State, round: PlannedRound) -> str:
     """For whom a round waits."""
     who = [state.agents[agent].name for agent, _ in round.missing]
     most = 6
