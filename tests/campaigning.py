@@ -23,6 +23,11 @@ class Watched(Store):
         self.counted += len(found)
         return found
 
+    def news(self, *given):
+        found = super().news(*given)
+        self.counted += len(found or ())
+        return found
+
     def latest(self, *given):
         found = super().latest(*given)
         self.counted += sum(len(events) for _, events in found)

@@ -1,6 +1,8 @@
 """The service: what people do with a campaign, through a log in a real file."""
 
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -787,6 +789,77 @@ class TestConflict:
 
         with pytest.raises(Conflict, match="changed by others without a pause"):
             log.write(campaign, VERA, always_late)
+
+
+class TestAnOlderCopy:
+    """Of the same file, put back under a log that has read further."""
+
+    @pytest.fixture
+    def put_back(self, log, campaign, tmp_path):
+        """A log that knows three events, of which two are there."""
+        link = service.issue_link(log, campaign, VERA, role="planner", name="Pia")[0].state.links
+        before = sqlite3.connect(":memory:")
+        with closing(sqlite3.connect(tmp_path / "campaigns.db")) as file:
+            file.backup(before)
+        service.add_note(log, campaign, VERA, "lost")
+        known = log.state(campaign).number
+        log.at(campaign, known)
+        with closing(sqlite3.connect(tmp_path / "campaigns.db")) as file:
+            before.backup(file)
+        before.close()
+        return next(iter(link)), known
+
+    def test_what_is_gone_is_shown_no_more(self, log, campaign, put_back):
+        _, known = put_back
+        assert log.state(campaign).number == known - 1
+        assert [event.kind for event in log.store.read(campaign)][-1] == "link issued"
+        assert log.at(campaign, known).number == known - 1
+
+    def test_a_link_is_revoked_and_others_write(self, log, campaign, put_back):
+        link, known = put_back
+        done = service.revoke_link(log, campaign, VERA, link)
+        assert done.state.number == known
+        assert done.state.links[link].revoked
+        assert service.add_note(log, campaign, VERA, "on it goes").state.number == known + 1
+
+    def test_another_history_of_the_same_length(self, log, campaign, put_back, tmp_path):
+        _, known = put_back
+        other = Log(Store(tmp_path / "campaigns.db"))
+        service.add_note(other, campaign, VERA, "another")
+        other.store.close()
+        assert log.state(campaign).hash == log.store.read(campaign)[-1].hash
+        assert service.add_note(log, campaign, VERA, "on it goes").state.number == known + 1
+
+    def test_a_campaign_that_is_gone(self, log, campaign, tmp_path):
+        empty = sqlite3.connect(":memory:")
+        with closing(sqlite3.connect(tmp_path / "campaigns.db")) as file:
+            file.backup(empty)
+            for trigger in [
+                row[0]
+                for row in empty.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+            ]:
+                empty.execute(f'DROP TRIGGER "{trigger}"')
+            empty.execute("DELETE FROM keys")
+            empty.execute("DELETE FROM events")
+            empty.commit()
+            empty.backup(file)
+        empty.close()
+        with pytest.raises(UnknownCampaign):
+            log.state(campaign)
+
+    def test_a_revocation_is_not_tried_for_ever(self, log, campaign, monkeypatch):
+        from heterobandits.campaigns.storage import repository as module
+
+        monkeypatch.setattr(module, "NO_WAY_S", 0.3)
+        done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Pia")
+        link = next(iter(done.state.links))
+
+        def never(*given, **named):
+            raise Conflict("somebody else was first")
+
+        monkeypatch.setattr(log.store, "append", never)
+        with pytest.raises(Conflict, match="changed by others without a pause"):
+            service.revoke_link(log, campaign, VERA, link)
 
 
 class TestManyCampaigns:

@@ -39,6 +39,12 @@ class Past:
             while len(self._states) > MOST or (cells > MOST_CELLS and len(self._states) > 1):
                 cells -= self._states.popitem(last=False)[1].pulls.size
 
+    def forget(self, campaign: str) -> None:
+        """Have no state of a campaign at hand any more."""
+        with self._lock:
+            for name in [name for name in self._states if name[0] == campaign]:
+                del self._states[name]
+
 
 def stop_after(number: int, upto: int) -> int:
     """The event after which the next state is kept, on the way from one event to another.

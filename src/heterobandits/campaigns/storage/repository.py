@@ -42,6 +42,7 @@ from heterobandits.errors import InvalidInput, shown
 
 TRIES = 20
 PATIENCE = 0.02  # seconds before the second try, at most
+NO_WAY_S = 20.0  # that a write is tried for, at most
 MOST_STATES = 256  # that are at hand
 ELSEWHERE = "*"  # the scope of keys of requests that make a campaign
 NOTHING_TO_DO = InvalidInput("there is nothing to do")  # which is no mistake
@@ -109,13 +110,23 @@ class Log:
     def state(self, campaign: str) -> State:
         """What stands now."""
         known = self._states.get(campaign) or self._snapshot(campaign)
-        events = self.store.read(campaign, 0 if known is None else known.number)
-        if known is None and not events:
+        news = None if known is None else self.store.news(campaign, known.number, known.hash)
+        if news is None:  # nothing is known, or an older copy of the log was put back
+            self._forget(campaign)
+            known, news = None, self.store.read(campaign)
+        if not news and known is None:
             raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
-        if not events:
+        if not news:
             return self._remember(known)  # type: ignore[arg-type]
         after = (0, NOTHING) if known is None else (known.number, known.hash)
-        return self._remember(fold(checked(events, *after), known))
+        return self._remember(fold(checked(news, *after), known))
+
+    def _forget(self, campaign: str) -> None:
+        """Have nothing of a campaign at hand any more."""
+        with self._lock:
+            self._states.pop(campaign, None)
+            self._kept.pop(campaign, None)
+        self.past.forget(campaign)
 
     def may_open(self, campaign: str, token_hash: str) -> bool:
         """Whether a campaign may have a link with this hash: one that is not at hand is folded for nobody who has none."""
@@ -146,12 +157,15 @@ class Log:
         """Append what `make` drafts for the state as it is when it is written; nothing if it drafts nothing.
 
         It is tried on the state at hand first, which mostly is the newest: the store says if it is not. A refusal holds
-        only if the state is the newest and the request was not carried out before. What gives no way to others is tried until it
-        is written.
+        only if the state is the newest and the request was not carried out before. What gives no way to others is tried for
+        `NO_WAY_S` seconds, without a pause.
         """
         if request.key is not None:
             plain(request.key, "Idempotency-Key")
+        end = time.monotonic() + NO_WAY_S
         for attempt in range(TRIES) if gives_way else repeat(0):
+            if time.monotonic() > end:
+                break
             with self._turn(campaign):  # those of this process need not be in each other's way
                 state = self._states.get(campaign) or self.state(campaign)
                 try:

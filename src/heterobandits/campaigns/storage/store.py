@@ -185,6 +185,16 @@ class Store:
             rows = connection.execute(READ, bounds).all()
         return _events(rows)
 
+    def news(self, campaign: str, number: int, hash: str) -> list[Event] | None:
+        """The events after one that is known; None if the log does not have that one any more, as after an older copy was put back."""
+        bounds = {"id": campaign, "least": number + 1, "most": MOST}
+        with self._reading() as connection:
+            last = connection.execute(LAST, {"id": campaign}).first()
+            if last is not None and tuple(last) == (number, hash):
+                return []
+            events = _events(connection.execute(READ, bounds).all())
+        return events if events and events[0].previous == hash else None
+
     def latest(
         self,
         campaign: str,
