@@ -25,6 +25,8 @@ UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # categories: controls, half characters,
 TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 MOST_NAMED = 20  # of what is known, in a message
+MOST_COMPARED = 200  # names that a wrong one is compared with, of at most so many letters as below: it takes long
+LONGEST_COMPARED = 40
 
 __all__ = ["InvalidInput", "UnsupportedVersion"]
 
@@ -303,7 +305,9 @@ def json_from(text: str) -> Any:
 
 def unknown(kind: str, value: object, known: Sequence[str]) -> InvalidInput:
     """The error for a name that is not `known`, with the nearest one that is."""
-    near = difflib.get_close_matches(shown(value).strip("'\""), known, n=1, cutoff=0.5)
+    wrong = shown(value, LONGEST_COMPARED).strip("'\"")
+    short = [name for name in known[:MOST_COMPARED] if len(name) <= LONGEST_COMPARED]
+    near = difflib.get_close_matches(wrong, short, n=1, cutoff=0.5)
     some = ", ".join(known[:MOST_NAMED]) + (", ..." if len(known) > MOST_NAMED else "")
     hint = f"did you mean {near[0]!r}?" if near else f"known are {some}"
     return InvalidInput(f"unknown {kind} {shown(value)}: {hint}")
