@@ -374,7 +374,7 @@ class TestFiles:
         campaign("new", "--name", "it", "--template", name)
         assert sum(place is not None for place in places(told("plan")).values()) == agents
         assert len(told("status")["arms"]) == arms
-        file = ROOT / "src/heterobandits/campaigns/examples" / f"{name}.toml"
+        file = ROOT / "src/heterobandits/campaigns/files/examples" / f"{name}.toml"
         assert "The numbers are made up." in file.read_text("utf-8")
 
     def test_visits_are_inert_in_a_spreadsheet(self, campaign, told):

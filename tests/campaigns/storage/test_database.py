@@ -6,6 +6,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -232,6 +234,26 @@ class TestSchema:
                     with pytest.raises(StoreUnavailable, match="deleted, or another is in its pl"):
                         use()
 
+    def test_a_file_that_is_gone_while_a_write_waits_for_it(self, tmp_path):
+        """The lock is waited for longer than it takes to put another file in its place."""
+        path = tmp_path / "x.db"
+        with Store(path) as store:
+            store.append(notes(1))
+            Store(tmp_path / "new.db").close()
+            other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            other.execute("BEGIN IMMEDIATE")
+            with ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(store.append, notes(1, after=notes(1)))
+                time.sleep(0.3)
+                assert not waiting.done()
+                for end in ("-wal", "-shm"):
+                    path.with_name(f"x.db{end}").unlink()
+                (tmp_path / "new.db").rename(path)
+                other.execute("COMMIT")
+                with pytest.raises(StoreUnavailable, match="deleted, or another is in its place"):
+                    waiting.result()
+            other.close()
+
     def test_what_sqlite_itself_deletes_is_not_missed(self, tmp_path):
         path = tmp_path / "x.db"
         made = notes(9)
@@ -418,6 +440,17 @@ class TestCheck:
         assert db("check", "--database", filled) == 1
         says = ", ".join(f"{name} is another one" for name in named)
         assert f"append-only: {says}: events could be changed" in capsys.readouterr().out
+
+    def test_a_trigger_that_was_added_is_found(self, filled, capsys):
+        swallows = ["CREATE TRIGGER zz BEFORE INSERT ON events BEGIN SELECT RAISE(IGNORE); END"]
+        if filled.startswith("postgresql"):
+            swallows = [
+                "CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+                "CREATE TRIGGER zz BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION swallow()",
+            ]
+        run_sql(filled, *swallows)
+        assert db("check", "--database", filled) == 1
+        assert "append-only: zz was added: events could be" in capsys.readouterr().out
 
     def test_a_trigger_on_some_rows_is_found(self, postgres, capsys):
         url = postgres.fresh()

@@ -184,6 +184,7 @@ def _sqlite(path: Path) -> sa.Engine:
         options = connection.get_execution_options()
         if options.get("writes", False):
             begin_writing(connection.connection.driver_connection)
+            files.check()  # the wait may have been long
         elif options.get("begins", True):
             connection.exec_driver_sql("BEGIN")
 

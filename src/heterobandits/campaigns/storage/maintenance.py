@@ -34,7 +34,7 @@ TRIGGERS_THERE = {  # and not switched off: how each is made, and what is done b
     "sqlite": "SELECT name, sql, '' FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'",
     "postgresql": "SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true), prosrc "
     "FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid "
-    "WHERE tgrelid = 'events'::regclass AND tgenabled IN ('O', 'A')",
+    "WHERE tgrelid = 'events'::regclass AND tgenabled IN ('O', 'A') AND NOT tgisinternal",
 }
 ROWS = 1000  # copied at a time
 EVENTS_AT_ONCE = 10_000  # checked at a time
@@ -93,11 +93,9 @@ def check(database: str | Path) -> Iterator[Finding]:
         if schema < REVISION:
             yield Finding("campaigns", "not read: run `heterobandits db upgrade` first", False)
             return
-        missing = _missing_triggers(place)
-        says = (
-            f"{missing}: events could be changed or deleted; compare the hashes with earlier ones"
-        )
-        yield Finding("append-only", says if missing else "kept by triggers", not missing)
+        wrong = _wrong_triggers(place)
+        says = f"{wrong}: events could be changed, deleted or not written; compare the hashes with earlier ones"
+        yield Finding("append-only", says if wrong else "kept by triggers", not wrong)
         with place.engine.connect() as connection:
             named = sa.select(EVENTS.c.campaign).distinct()
             campaigns = sorted(connection.scalars(named))
@@ -112,8 +110,8 @@ def check(database: str | Path) -> Iterator[Finding]:
                 yield Finding(what, str(error), False)
 
 
-def _missing_triggers(place: Database) -> str:
-    """Which of the triggers that keep events are not there, switched off or other ones; nothing if all are as they were made."""
+def _wrong_triggers(place: Database) -> str:
+    """Which of the triggers that keep events are not there, switched off or other ones, and which were added; nothing if all is as it was made."""
     dialect = place.engine.dialect.name
     does = REFUSAL if dialect == "postgresql" else ""
     with place.engine.connect() as connection:
@@ -124,6 +122,7 @@ def _missing_triggers(place: Database) -> str:
         for name, made in TRIGGERS[dialect].items()
         if there.get(name) != (made, does)
     }
+    wrong |= {name: "was added" for name in there if name not in TRIGGERS[dialect]}
     return ", ".join(f"{name} {how}" for name, how in wrong.items())
 
 
