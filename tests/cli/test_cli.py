@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -354,7 +355,11 @@ def test_ctrl_c_gives_what_is_complete(called) -> None:
         [*COMMAND, *command, "300000", "--format", "json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(4)
+    process = psutil.Process(done.pid)
+    while (
+        process.cpu_times().user < 4
+    ):  # a second or two of them to start, however busy the machine is
+        time.sleep(0.05)
     done.send_signal(signal.SIGINT)
     out, err = done.communicate(timeout=60)
     assert done.returncode == 130

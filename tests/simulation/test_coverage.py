@@ -177,7 +177,8 @@ class TestCoverage:
         for some in [*([name] for name in names), ("ranking", "min-ucb"), ANYTIME, []]:
             seen = coverage(problem, 40, 100, seed, **options, watched=some)
             assert seen.failed == {name: every.failed[name] for name in some}
-            assert seen._replace(failed=every.failed) == every
+            assert seen.needed == {name: every.needed[name] for name in some}
+            assert seen._replace(failed=every.failed, needed=every.needed) == every
 
     def test_shares_do_not_depend_on_how_trials_are_cut_into_blocks(self, seed, monkeypatch):
         problem = Problem([0.4, 0.4, 0.3], [0.9, 0.8], believed=[0.9, 0.2])

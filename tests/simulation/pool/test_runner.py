@@ -172,8 +172,9 @@ def test_no_thread_waits_for_the_next_batch():
             seen.append(self.waiting)
             return super().finished(seconds)
 
-    own, _ = counting()
-    jobs = [Fixed(point(seed, (own,), 400).pieces(range(2))) for seed in range(40)]
+    # a batch takes longer than to hand one out, on a busy machine too
+    own = Policy("slow", index=lambda known: time.sleep(0.002) or 0.0 * known.pulls.sum(axis=0))
+    jobs = [Fixed(point(seed, (own,)).pieces(range(2))) for seed in range(40)]
     Runner(jobs, 40, ShardStore(None), Watched(2)).run(lambda *what: None)
     assert max(seen) == 4
     # until the last batches are handed out there is always one to come
