@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from campaigning import VERA, Watched, opened, park
+from campaigning import AGENTS, ARMS, VERA, Watched, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.verification import verify
 from heterobandits.campaigns.events import (
     NOTHING,
+    OWNER,
     SERVER,
     Draft,
     hash_of,
@@ -789,6 +790,23 @@ class TestConflict:
 
         with pytest.raises(Conflict, match="changed by others without a pause"):
             log.write(campaign, VERA, always_late)
+
+
+class TestTheServersOwner:
+    """Whose token is known by its hash, until there is another."""
+
+    def test_nothing_is_written_with_a_token_that_was_replaced(self, log, campaign):
+        log.store.settle(OWNER, "old")
+        owner = Request(OWNER, link=SERVER, owner="old")
+        number = service.add_note(log, campaign, owner, "in time").state.number
+        log.store.replace(OWNER, "new")
+        for write in (
+            lambda: service.add_note(log, campaign, owner, "late"),
+            lambda: service.create(log, owner, name="South park", agents=AGENTS, arms=ARMS),
+        ):
+            with pytest.raises(LinkEnded, match="token of the server's owner was replaced"):
+                write()
+        assert [head.number for head in log.store.heads()] == [number]
 
 
 class TestAnOlderCopy:

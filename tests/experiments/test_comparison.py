@@ -232,6 +232,35 @@ class TestJudging:
             assert (row.verdict, row.sure) == (verdict, sure)
 
     @pytest.mark.parametrize(
+        ("own", "needed"),
+        [
+            (10.0, math.log(2 / 0.01)),  # ahead: one of two sides
+            (30.0, math.log(2 * 5 / 0.01)),  # behind: one of two sides, and of five rivals
+        ],
+    )
+    def test_a_verdict_is_sure_from_that_trial_on_with_which_its_bets_have_won_enough(
+        self, own, needed
+    ):
+        def won(trials):
+            """docs/sweeps.md, of a difference of 10 in every trial, where 288 could be lost."""
+            z, bets = 10 / 288, [0.95, *(0.5**k for k in range(1, 6))]
+            gains = [math.exp(trials * (u * z - (-math.log(1 - u) - u) * z**2)) for u in bets]
+            return math.log(sum(gains) / len(gains))
+
+        first = next(n for n in range(1, 2000) if won(n) >= needed)
+        for trials, sure in ((first - 1, False), (first, True)):
+            regrets = np.outer([20, 20, 20, 20, 20, own], np.ones(trials))[:, None]
+            made = handmade(EASY, 400, (400,), regrets, (*PAPER, "mixture-width"))
+            assert judged(self.experiment(EASY), "random", made)[-1].sure is sure
+
+    def test_to_be_ahead_for_sure_is_to_be_so_of_every_rival(self):
+        for nearest, sure in ((20.0, True), (10.5, False)):
+            regrets = np.outer([20, nearest, 20, 20, 20, 10], np.ones(400))[:, None]
+            made = handmade(EASY, 400, (400,), regrets, (*PAPER, "mixture-width"))
+            row = judged(self.experiment(EASY), "random", made)[-1]
+            assert (row.verdict, row.sure) == ("ahead", sure)
+
+    @pytest.mark.parametrize(
         ("gap", "noise", "known"), [(100, 1.0, True), (0.5, 32.0, False), (0.5, 2.0, True)]
     )
     def test_when_enough_is_known(self, gap, noise, known):

@@ -64,9 +64,12 @@ class TestLooks:
         found = levels(stopping(separate=0.99), 4)
         assert 1 - found.interval == pytest.approx(0.05 / 4)
         assert 1 - found.verdict == pytest.approx(0.01 / (4 * 6))
+        # each of six pairs can be put in the wrong order in two ways; looks cost bets nothing
+        assert math.exp(-found.evidence) == pytest.approx(0.01 / 12)
         alone = levels(stopping(8, 8), 2)
         assert alone.interval == alone.verdict == pytest.approx(0.95)
         assert levels(stopping(8, 8), 1).verdict == pytest.approx(0.95)
+        assert math.exp(-alone.evidence) == pytest.approx(0.05 / 2)
 
 
 class TestVerdicts:

@@ -121,10 +121,11 @@ class Explanation:
     reason
         The plan's reason for this agent.
     estimate, lower, upper
-        The posterior mean of the arm and an interval for its mean that holds in all rounds at once.
+        The posterior mean of the arm and an interval for its mean that holds in all rounds at once; if the policy forgets, in
+        this round alone.
     best_rank, worst_rank
         The best and the worst rank the arm can have among all arms, counted from 1; this holds
-        in all rounds at once, too.
+        as the interval does.
     index
         The number the policy ranks by.
     pulls, own_pulls

@@ -676,6 +676,35 @@ async def until(condition):
             await asyncio.sleep(0.001)
 
 
+class TestByWhichLink:
+    """What is written has the id of the link it was written with."""
+
+    def test_events_and_keys_are_those_of_a_link(self, made, ask, north):
+        issued = [
+            ask.post(f"{north}/links", json={"role": "planner", "name": name}).json()
+            for name in ("Pia", "Quin")
+        ]
+        for link in issued:
+            with Asker(made[0], link["token"]) as client:
+                key = {"Idempotency-Key": "the same"}
+                answers = [
+                    client.post(f"{north}/notes", json={"text": link["name"]}, headers=key)
+                    for _ in range(2)
+                ]
+                assert [answer.status_code for answer in answers] == [201, 201]
+        events = ask.get(f"{north}/events").json()["events"]
+        written = [(e["link"], e["who"], e["body"]["text"]) for e in events if e["kind"] == "note"]
+        assert written == [(link["id"], link["name"], link["name"]) for link in issued]
+        assert events[0]["link"] == "server"
+
+    def test_pages_write_with_it_as_well(self, made, ask, north):
+        link = ask.post(f"{north}/links", json={"role": "planner", "name": "Pia"}).json()
+        home = north.removeprefix("/api")
+        with Visitor(made[0], link["token"]) as visitor:
+            assert visitor.submit(f"{home}/notes", text="Fog.", round="").status_code == 303
+        assert ask.get(f"{north}/events").json()["events"][-1]["link"] == link["id"]
+
+
 class TestTurns:
     """However many connections a link has, others wait for one of its requests at most."""
 
@@ -848,7 +877,18 @@ class TestTurns:
 
         assert asyncio.run(asked()).status_code == 401
 
-    def test_nothing_is_computed_for_whoever_has_left(self, made, ask):
+    @pytest.mark.parametrize(
+        ("kind", "path", "query"),
+        [
+            ("long", "/projection", b"rounds=1&draws=10"),
+            ("quick", "", b""),
+            ("large", "/arms", b""),
+        ],
+    )
+    def test_nothing_is_computed_for_whoever_has_left(
+        self, made, ask, kind, path, query, monkeypatch
+    ):
+        monkeypatch.setattr(module, "LARGE", 0)
         app = made[0]
         north, (viewer,) = self.links(ask, "viewer")
         sent = []
@@ -864,12 +904,14 @@ class TestTurns:
                 "type": "http",
                 "method": "GET",
                 "scheme": "http",
-                "path": f"{north}/projection",
-                "query_string": b"rounds=1&draws=10",
+                "path": f"{north}{path}",
+                "query_string": query,
                 "headers": [(b"authorization", f"Bearer {viewer}".encode())],
             }
-            turns = app.state.places.long
-            async with asyncio.TaskGroup() as group, turns.turn(somebody()):
+            turns = getattr(app.state.places, kind)
+            async with asyncio.TaskGroup() as group, AsyncExitStack() as held:
+                for number in range(module.QUICK if kind == "quick" else 1):
+                    await held.enter_async_context(turns.turn(somebody(number)))
                 group.create_task(app(scope, receive, send))
                 await until(lambda: turns.waiting == 1)
             return turns.waiting, turns.full

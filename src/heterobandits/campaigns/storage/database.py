@@ -30,7 +30,7 @@ ROOM = 100_000  # bytes that are free on a disk which is not full
 LEAST_SIZE = 100  # bytes of a file that SQLite has begun
 BETWEEN_LOOKS = 0.001  # seconds, at a file that another writes to
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
-ALLOWED = "the path of an SQLite file, or postgresql://user:password@host:port/database"
+ALLOWED = "the path of an SQLite file, or postgresql://user@host:port/database"
 POOL: dict[str, Any] = {"poolclass": sa.QueuePool, "pool_size": 5, "max_overflow": 15}
 
 SQLITE_REASONS = {
