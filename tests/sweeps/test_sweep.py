@@ -202,7 +202,7 @@ class TestReading:
                 and READERS & {name.name.rpartition(".")[2] for name in node.names}
             )
         }
-        assert readers == {"sweeps/parquet.py"}
+        assert readers == {"output/parquet.py"}
 
 
 class TestRunning:
@@ -422,8 +422,8 @@ LONGER = (
 )
 # every piece goes to the disk at once, so that there is something to keep after a moment
 EAGER = (
-    "import sys; from heterobandits.sweeps import store;"
-    "store.Store.write_if_due = store.Store.write;"
+    "import sys; from heterobandits.simulation.pool.shards import ShardStore;"
+    "ShardStore.write_if_due = ShardStore.write;"
     "from heterobandits.cli import main; main(sys.argv[1:])"
 )
 

@@ -279,11 +279,11 @@ class TestPoints:
 def test_killed_at_any_moment(tmp_path, moment):
     """A process that writes as fast as it can is killed: what is there can be read, and nothing else lies about."""
     code = (
-        "import sys; from pathlib import Path; from heterobandits.simulation.pool.shards import Store;"
-        "from heterobandits.simulation.pool.pieces import Row;"
-        "kept = Store(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from heterobandits.simulation.pool.shards import ShardStore;"
+        "from heterobandits.simulation.pool.pieces import PieceResult;"
+        "kept = ShardStore(Path(sys.argv[1]));"
         "print('ready', flush=True);"
-        "[(kept.add(Row(f'{i:x}', 0, 1, 'x' * 50_000, [i] * 50, [], [], [], [], [])), kept.write()) for i in range(10**6)]"
+        "[(kept.add(PieceResult(f'{i:x}', 0, 1, 'x' * 50_000, [i] * 50, [], [], [], [], [])), kept.write()) for i in range(10**6)]"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
     try:
