@@ -2,6 +2,8 @@
 
 import json
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +12,16 @@ from hypothesis import strategies as st
 
 import reference
 from heterobandits import InvalidInput, Planner
-from heterobandits.inference.change_points import RAREST, alarm_threshold, change, shares
+from heterobandits.inference import change_points as module
+from heterobandits.inference.change_points import (
+    RAREST,
+    AtHand,
+    alarm_threshold,
+    change,
+    greatest_change,
+    looks,
+    shares,
+)
 from heterobandits.model.team import Team
 
 S = [0.9, 0.6]
@@ -94,6 +105,73 @@ class TestEvidence:
         assert nearly == pytest.approx(exact, abs=0.1)
 
 
+class TestLooks:
+    """The evidence is looked at as it was after earlier visits, too: what comes later takes no alarm back."""
+
+    @pytest.mark.parametrize("team", [Team(S), Team(S, calibration=[(9, 10), (6, 10)])])
+    @pytest.mark.parametrize("lanes", [2**15, 40])
+    def test_the_greatest_is_that_of_every_prefix(self, team, lanes, monkeypatch):
+        """One after the other, whatever is at hand and however many are worked out at a time."""
+        monkeypatch.setattr(module, "MOST_LANES", lanes)
+        monkeypatch.setattr(module, "CHANGES", AtHand(100))
+        monkeypatch.setattr(module, "LOOKS", AtHand(100))
+        random = np.random.default_rng(5)
+        visits = [
+            (int(random.integers(2)), int(random.binomial(5, 0.8 if i < 12 else 0.4)), 5)
+            for i in range(40)
+        ]
+        for told in (40, 31, 40, 33):
+            pulls, successes = tables(visits[:told])
+            after = [*looks(told), told]
+            each = [change(team, pulls[:, : n + 1], successes[:, : n + 1], 0.05) for n in after]
+            found = greatest_change(team, pulls, successes, 0.05)
+            best = max(each, key=lambda one: one.evidence)
+            assert (found.evidence, found.visits) == (best.evidence, best.visits)
+            parts = np.split(pulls, [best.visits + 1], 1), np.split(successes, [best.visits + 1], 1)
+            means = [
+                module.Posteriors.of(team, c.sum(1, np.int32)[:, None], y.sum(1, np.int32)[:, None])
+                for c, y in zip(*parts, strict=True)
+            ]
+            assert [found.before, found.since] == [float(known.mean[0]) for known in means]
+
+    def test_are_the_same_whatever_is_known(self):
+        for visits in range(200):
+            assert looks(visits) == [n for n in looks(200) if n < visits]
+        assert looks(200)[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]
+        steps = np.array(looks(100_000))
+        assert (steps[1:] <= np.maximum(steps[:-1] + 1, 1.2 * steps[:-1])).all()
+
+    def test_a_place_that_changes_back_has_changed_and_its_means_are_of_all_that_is_known(self):
+        visits = [(0, 7, 10)] * 30 + [(0, 1, 10)] * 5 + [(0, 7, 10)] * 100
+        needed = alarm_threshold(3, 0.05)
+        assert change(Team(S), *tables(visits), 0.05).evidence < needed
+        assert change(Team(S), *tables(visits[:35]), 0.05).evidence > needed
+        found = greatest_change(Team(S), *tables(visits), 0.05)
+        assert found.evidence > needed
+        assert found.visits == 30
+        assert found.before == pytest.approx(7 / 9, abs=0.01)
+        assert found.since == pytest.approx(7 / 9 - 6 / 9 * 5 / 105, abs=0.01)
+
+    def test_any_number_of_threads_may_ask(self):
+        """Four throw out what is oldest without a pause."""
+        at_hand = AtHand(20)
+
+        def ask(first):
+            for n in range(first, first + 20_000):
+                assert at_hand.find(n) is None
+                at_hand.keep(n, n)
+            return True
+
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                assert all(pool.map(ask, range(0, 80_000, 20_000)))
+        finally:
+            sys.setswitchinterval(before)
+        assert len(at_hand) == 20
+
+
 def season(planner, means_in, rounds, random):
     """Rounds on which outcomes are drawn; yields after each."""
     for t in range(1, rounds + 1):
@@ -121,8 +199,11 @@ class TestFalseAlarms:
             outcomes = random.random(30) < np.array(S)[agents] * mean
             visits = [(int(a), int(y), 1) for a, y in zip(agents, outcomes, strict=True)]
             pulls, successes = tables(visits)
-            looks = (change(Team(S), pulls[:, :i], successes[:, :i], 0.5) for i in range(4, 32, 3))
-            false += any(found.evidence >= alarm_threshold(1, 0.5) for found in looks)
+            now = (
+                greatest_change(Team(S), pulls[:, :i], successes[:, :i], 0.5)
+                for i in range(4, 32, 3)
+            )
+            false += any(found.evidence >= alarm_threshold(1, 0.5) for found in now)
         assert false / 400 <= 0.5 + 5 * 0.5 / math.sqrt(400)
 
     def test_a_martingale_by_enumeration(self):
@@ -182,6 +263,19 @@ class TestPlanner:
         assert not planner.changes().changed.any()
         assert "changed" not in str(planner)
         assert not Planner(S, 3).changes().changed.any()
+
+    def test_an_alarm_stays_when_the_arm_changes_back_and_goes_when_it_was_a_mistake(self):
+        """Ten tests a visit: 8 of them find something for ten rounds, 1 for five, and then 8 again."""
+        planner = Planner([1.0], ["north", "south"], tests=[10])
+        for n in range(1, 116):
+            found = 1 if 10 < n <= 15 else 8
+            planner.tell(planner.ask(forced=[(0, "north")]), [(found, 10)])
+            assert planner.changes().changed[0] == (n >= 12)
+        assert planner.changes().after[0] == 10
+        assert [one.changed for one in planner.explain(planner.ask(forced=[(0, 0)]))] == [True]
+        for n in range(11, 16):
+            planner.correct(n, [(8, 10)])
+        assert not planner.changes().changed.any()
 
     def test_forgets_if_it_is_told_to(self):
         planner = self.changed("forget")

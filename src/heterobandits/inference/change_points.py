@@ -3,11 +3,16 @@
 If the mean of an arm stood still, what was seen up to some visit and what was seen since would be explained by one mean. The
 evidence is how much likelier all of it is with two, on the average over the visits after which it may have changed and over
 all pairs of means, than with the one mean that explains it best. It needs what intervals need.
+
+An arm that has changed has changed for good, even where it changes back and one mean explains most of what was seen again: so
+the evidence is looked at as it was after some of the visits, always the same ones, too.
 """
 
+import hashlib
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +31,11 @@ Flags = npt.NDArray[np.bool_]
 
 Found = tuple[bool, float, int, float, float]  # of one arm, in the order of `Alarms`
 
+Known = TypeVar("Known")
+
 RAREST = 1e-4  # an arm that changes less often than once in so many visits is as good as one that does not
+STEPS = 10  # visits are looked back at after each of so many, and from there on whenever there are that part more
+MOST_LANES = 2**15  # means that are worked out at a time
 
 
 class Change(NamedTuple):
@@ -49,6 +58,41 @@ class Change(NamedTuple):
     since: float
 
 
+class Suspicion(NamedTuple):
+    """The evidence that an arm had changed, looked at after one of its visits, and after how many visits it most likely had."""
+
+    evidence: float
+    visits: int
+
+
+class AtHand(Generic[Known]):
+    """What was worked out, by all that it follows from; so much at most, and the oldest goes first. Threads share it."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._known: dict[object, Known] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, key: object) -> Known | None:
+        """What is at hand under this key."""
+        with self._lock:
+            return self._known.get(key)
+
+    def keep(self, key: object, known: Known) -> None:
+        """Keep it at hand."""
+        with self._lock:
+            self._known[key] = known
+            while len(self._known) > self.most:
+                del self._known[next(iter(self._known))]
+
+
+CHANGES: AtHand[Change] = AtHand(10_000)
+LOOKS: AtHand[Suspicion] = AtHand(100_000)  # some 30 of an arm that was visited 100 times
+
+
 class Alarms(NamedTuple):
     """For each arm whether it has changed, and since when.
 
@@ -58,7 +102,7 @@ class Alarms(NamedTuple):
         Whether the evidence has reached ln(arms / delta), or ln(2 arms / delta) where agents are only calibrated: if no arm ever
         changes, this is ever so with probability delta at most.
     evidence
-        The logarithm of the evidence.
+        The logarithm of the evidence, the greatest after any of the visits of `looks`.
     after
         The last round with a visit before the change, if there was one; 0 if that was before the first.
     before, since
@@ -86,21 +130,107 @@ def change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change
     A visit whose outcome is not known yet has a column of zeros. delta is what the alarm may fail with: where agents are
     only calibrated, half of it is theirs.
     """
+    (now,), before, since = _looked(team, pulls, successes, [pulls.shape[1] - 1], delta)
+    return Change(*now, float(before[now.visits]), float(since[now.visits]))
+
+
+def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
+    """The change with the greatest evidence after any of the visits of `looks` or now, from what is known of them now.
+
+    So what is seen later takes no alarm back, and an outcome that is corrected does. The means are of all that is known. It
+    stays at hand: an outcome changes one arm, and what was seen of it before is not looked at again.
+    """
+    told = hashlib.blake2b(pulls.tobytes(), digest_size=16)
+    told.update(successes.tobytes())
+    key = (team, delta, told.digest())
+    found = CHANGES.find(key)
+    if found is None:
+        found = _greatest_change(team, pulls, successes, delta)
+        CHANGES.keep(key, found)
+    return found
+
+
+def looks(visits: int) -> list[int]:
+    """After which of so many visits, but for the last, it is looked whether an arm has changed: always the same ones.
+
+    >>> looks(30)
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 21, 24, 27]
+    """
+    found, after = [], 1
+    while after < visits:
+        found.append(after)
+        after += -(-after // STEPS)
+    return found
+
+
+def _greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
+    """The same, worked out; what was found after the latest of the looks of which nothing has changed may be at hand."""
+    visits = pulls.shape[1] - 1
+    keys = list(_keys(team, pulls, successes, delta))
+    greatest, first = None, len(keys)
+    while first and (greatest := LOOKS.find(keys[first - 1])) is None:
+        first -= 1
+    after = [*looks(visits)[first:], visits]
+    (*earlier, now), before, since = _looked(team, pulls, successes, after, delta)
+    for key, look in zip(keys[first:], earlier, strict=True):
+        greatest = _greater(greatest, look)
+        LOOKS.keep(key, greatest)
+    greatest = _greater(greatest, now)
+    return Change(*greatest, float(before[greatest.visits]), float(since[greatest.visits]))
+
+
+def _greater(one: Suspicion | None, later: Suspicion) -> Suspicion:
+    """The look with more evidence."""
+    return later if one is None or later.evidence > one.evidence else one
+
+
+def _keys(team: Team, pulls: Counts, successes: Counts, delta: float) -> Iterator[object]:
+    """Of each of the looks all that it follows from."""
+    by_visit = np.ascontiguousarray(np.stack((pulls, successes)).T)
+    told, done = hashlib.blake2b(digest_size=16), 0
+    for after in looks(pulls.shape[1] - 1):
+        told.update(by_visit[done : after + 1].tobytes())
+        done = after + 1
+        yield team, delta, told.copy().digest()
+
+
+def _looked(
+    team: Team, pulls: Counts, successes: Counts, after: Sequence[int], delta: float
+) -> tuple[list[Suspicion], Floats, Floats]:
+    """What is seen after each of these visits, the last one last; the posterior means up to each visit, and since then until now."""
     c, y = (np.cumsum(table, axis=1, dtype=np.int64) for table in (pulls, successes))
-    visits = c.shape[1] - 1
-    parts = [(c, y), (c[:, -1:] - c, y[:, -1:] - y)]
-    up_to, since = (Posteriors.of(team, *_narrow(part)) for part in parts)
+    up_to = Posteriors.of(team, *_narrow((c, y)))
     if team.is_calibrated:
-        whole = Profiles.of(team, *_narrow((c[:, -1:], y[:, -1:])), delta)
+        whole = Profiles.of(team, *_narrow((c[:, after], y[:, after])), delta)
         constant = whole.log_evidence - whole.posteriors.log_evidence
-        greatest = float((best(whole.seen)[1] - constant)[0])
+        greatest = best(whole.seen)[1] - constant
     else:
-        greatest = float(up_to.log_likelihood(np.minimum(1.0, up_to.peak))[-1])
-    terms = shares(visits) + up_to.log_evidence + since.log_evidence - greatest
-    highest = float(terms.max())
-    evidence = highest + math.log(float(np.exp(terms - highest).sum()))
-    likeliest = int(np.argmax(terms[:-1])) if visits else 0
-    return Change(evidence, likeliest, float(up_to.mean[likeliest]), float(since.mean[likeliest]))
+        greatest = up_to.log_likelihood(np.minimum(1.0, up_to.peak))[after]
+    found: list[Suspicion] = []
+    for some in _batches(after):
+        ends = np.repeat(some, np.array(some) + 1)
+        begins = np.concatenate([np.arange(visits + 1) for visits in some])
+        since = Posteriors.of(
+            team, *_narrow((c[:, ends] - c[:, begins], y[:, ends] - y[:, begins]))
+        )
+        parts = np.split(since.log_evidence, np.cumsum(np.array(some[:-1], int) + 1))
+        for visits, part in zip(some, parts, strict=True):
+            terms = shares(visits) + up_to.log_evidence[: visits + 1] + part - greatest[len(found)]
+            highest = float(terms.max())
+            evidence = highest + math.log(float(np.exp(terms - highest).sum()))
+            found.append(Suspicion(evidence, int(np.argmax(terms[:-1])) if visits else 0))
+    return found, up_to.mean, since.mean[-after[-1] - 1 :]
+
+
+def _batches(after: Sequence[int]) -> Iterator[list[int]]:
+    """Looks, so many at a time that what they compare fits into little room; at least one."""
+    some: list[int] = []
+    for visits in after:
+        if some and sum(some) + len(some) + visits > MOST_LANES:
+            yield some
+            some = []
+        some.append(visits)
+    yield some
 
 
 def shares(visits: int) -> Floats:

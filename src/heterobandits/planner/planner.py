@@ -23,7 +23,7 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.inference.agent_sensitivity import agent_intervals
-from heterobandits.inference.change_points import Alarms, Found, change, team_threshold
+from heterobandits.inference.change_points import Alarms, Found, greatest_change, team_threshold
 from heterobandits.inference.intervals import (
     METHODS,
     Method,
@@ -339,8 +339,9 @@ class Planner:
     def changes(self) -> NamedAlarms:
         """Which arms have changed, and since when   docs/model.md (19), (20)
 
-        If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks. It is about
-        what is known now: an alarm may go when more is seen.
+        If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks, if outcomes
+        of an arm are told in the order of its visits. An arm that changes back has changed: an alarm goes only when an
+        outcome is corrected, or the arm is forgotten.
         """
         known = Alarms.of_all([self._change_of(arm) for arm in range(len(self._arms))])
         return NamedAlarms.of(known, self.arm_names)
@@ -637,7 +638,7 @@ class Planner:
         """
         before = self.rounds + 1 if number is None else number
         numbers, pulls, successes = self._visits_of(arm, before)
-        found = change(self._team, pulls, successes, self.policy.delta)
+        found = greatest_change(self._team, pulls, successes, self.policy.delta)
         needed = team_threshold(self._team, len(self._arms), self.policy.delta)
         changed = found.evidence >= needed
         return changed, found.evidence, numbers[found.visits], found.before, found.since
@@ -652,7 +653,7 @@ class Planner:
             if changed and after <= begun:  # and perhaps once more since
                 numbers, *tables = self._visits_of(arm, number)
                 pulls, successes = (table[:, np.array(numbers) > begun] for table in tables)
-                found = change(self._team, pulls, successes, self.policy.delta)
+                found = greatest_change(self._team, pulls, successes, self.policy.delta)
                 changed = found.evidence >= needed
             if changed:
                 mixed.append(arm)

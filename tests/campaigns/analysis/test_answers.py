@@ -2,8 +2,6 @@
 
 import math
 import re
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -13,14 +11,12 @@ import pytest
 from scipy.special import betaln, xlogy
 
 from folded import after, begun, lived, planned, reported
-from heterobandits.campaigns.analysis import answers as module
 from heterobandits.campaigns.analysis.answers import MOST_VISITS, answers, estimates, together
 from heterobandits.campaigns.analysis.projection import project
 from heterobandits.campaigns.plan_events import explanations
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.validation import policy_from
 from heterobandits.inference.intervals import MOST_RANKED, order_of
-from heterobandits.model.team import Team
 
 DELTA = 0.05
 
@@ -291,6 +287,24 @@ class TestLeftOut:
         assert all(found[n] for n in range(28, 34))
         assert not found[35]
 
+    def test_it_stays_left_out_when_it_changes_back(self):
+        """0.8 for ten rounds, 0.1 for five, and then 0.8 again: its visits are nearly of one mean, and it was none."""
+        park = begun([{"sensitivity": 1.0, "tests": 10}], ["a", "b"])
+        for n in range(1, 81):
+            found = 1 if 10 < n <= 15 else 8
+            park = reported(planned(park, closed=["b"]), n, {0: (found, 10)})
+            (one, _) = estimates(park)
+            assert one.changed == (n >= 12)
+        assert [(one.arm, one.after) for one in answers(park).changed] == [(0, 10)]
+        assert (one.lower, one.upper) == (0.0, 1.0)
+        for memory, left in ((40, False), (69, True)):
+            policy = policy_from("posterior-sorted-window", DELTA, None, memory)
+            assert estimates(replace(park, policy=policy))[0].changed == left
+        for n in range(11, 16):
+            body = {"round": n, "agent": "agent-1", "arm": "arm-1", "successes": 8, "tests": 10}
+            park = after(park, ("corrected", body))
+        assert answers(park).changed == []
+
     def test_the_only_one_that_is_left_is_not_the_best(self):
         """Of what is left out nothing is known: b may be better or worse than a is now."""
         park = begun([{"sensitivity": 1.0, "tests": 50}], ["a", "b"])
@@ -378,28 +392,3 @@ class TestTogether:
         assert together(state, first) == []
         (said,) = together(state, second)
         assert said.startswith("agent A and agent B are both sent to place 0 in round 2: ")
-
-
-class TestChangesAtHand:
-    """What was worked out of changes is at hand for all threads, and so much of it at most."""
-
-    def test_any_number_of_threads_may_ask(self, monkeypatch):
-        """Four throw out what is oldest without a pause; what is worked out does not matter here, and is quick."""
-        monkeypatch.setattr(module, "MOST_CHANGES", 20)
-        monkeypatch.setattr(module, "CHANGES", {})
-        monkeypatch.setattr(module, "change", lambda team, pulls, *_: int(pulls.sum()))
-        team, nothing = Team([0.9]), np.zeros((1, 1), np.int32)
-
-        def ask(first):
-            for n in range(first, first + 20_000):
-                assert module.change_of(team, np.array([[n]], np.int32), nothing, 0.05) == n
-            return True
-
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            with ThreadPoolExecutor(4) as pool:
-                assert all(pool.map(ask, range(0, 80_000, 20_000)))
-        finally:
-            sys.setswitchinterval(before)
-        assert len(module.CHANGES) == 20

@@ -3,9 +3,7 @@
 All numbers are of the tables that the policy looks at   docs/campaigns-answers.md
 """
 
-import hashlib
 import math
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ import numpy.typing as npt
 
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
-from heterobandits.inference.change_points import Change, change, team_threshold
+from heterobandits.inference.change_points import greatest_change, team_threshold
 from heterobandits.inference.intervals import (
     MOST_RANKED,
     Posteriors,
@@ -26,7 +24,6 @@ from heterobandits.inference.intervals import (
     order_threshold,
     posterior_intervals,
 )
-from heterobandits.model.team import Team
 from heterobandits.planner import knowledge
 from heterobandits.planner.plans import change_text, counted
 from heterobandits.policies.policy import NEEDS
@@ -41,9 +38,6 @@ SAME_FIND = (
 )
 # Of states, which do not change: many people look at the same one.
 RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()
-CHANGES: dict[object, Change] = {}  # by all that they follow from
-MOST_CHANGES = 10_000
-CHANGES_LOCK = threading.Lock()
 CHANGED: "WeakKeyDictionary[State, list[Changed]]" = WeakKeyDictionary()
 ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
@@ -182,7 +176,7 @@ def left_out(state: State) -> list[int]:
     needed = team_threshold(state.team, len(state.arms), state.policy.delta)
     for arm, (numbers, *tables) in tables_of_visits(state, again).items() if again else ():
         pulls, successes = (table[:, np.array(numbers) > begun] for table in tables)
-        if change_of(state.team, pulls, successes, state.policy.delta).evidence >= needed:
+        if greatest_change(state.team, pulls, successes, state.policy.delta).evidence >= needed:
             left.append(arm)
     return sorted(left)
 
@@ -312,27 +306,11 @@ def changed(state: State) -> list[Changed]:
         needed = team_threshold(state.team, len(state.arms), state.policy.delta)
         made = []
         for arm, (numbers, pulls, successes) in tables_of_visits(state, seen).items():
-            found = change_of(state.team, pulls, successes, state.policy.delta)
+            found = greatest_change(state.team, pulls, successes, state.policy.delta)
             if found.evidence >= needed:
                 made.append(Changed(arm, numbers[found.visits], found.before, found.since))
         CHANGED[state] = made
     return CHANGED[state]
-
-
-def change_of(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
-    """What is known of a change of one arm; a report changes one of them, and so the others are not worked out again."""
-    told = hashlib.blake2b(pulls.tobytes())
-    told.update(successes.tobytes())
-    key = (team, pulls.shape, told.digest(), delta)
-    with CHANGES_LOCK:
-        found = CHANGES.get(key)
-    if found is None:
-        found = change(team, pulls, successes, delta)
-        with CHANGES_LOCK:
-            CHANGES[key] = found
-            while len(CHANGES) > MOST_CHANGES:
-                del CHANGES[next(iter(CHANGES))]
-    return found
 
 
 def tables_of_visits(
