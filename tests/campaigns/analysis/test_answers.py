@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from itertools import chain
 
@@ -335,6 +336,35 @@ class TestConfidence:
         assert answers(state).confidence == pytest.approx(1 - DELTA * (1 + 3 / 6))
         state = after(planned(state), ("arms added", {"arms": [{"name": "gate"}]}))
         assert answers(state).confidence == pytest.approx(1 - DELTA * (1 + 3 / 6 + 4 / 10))
+
+    @pytest.mark.parametrize("first", [1, 2, 3])
+    @pytest.mark.parametrize("more", [[1] * 6, [2, 1, 3]])
+    def test_neither_the_order_nor_intervals_fail_more_often_than_is_said(self, first, more):
+        """From scratch: each new arm may fail with delta over the arms of then, each new pair with delta over the pairs; an arm that
+        is alone and gets another counts as if it had spent all of delta, though there is no order of one."""
+        delta = Fraction(1, 1000)
+        state = planned(begun([0.9], first, delta=float(delta)))
+        arms, intervals, said = first, delta, delta
+        order = delta if first > 1 else Fraction(0)
+        for round, k in enumerate(more, 1):
+            names = [{"name": f"new {round} {i}"} for i in range(k)]
+            state = planned(after(state, ("arms added", {"arms": names})))
+            new = k * arms + math.comb(k, 2)
+            arms += k
+            intervals += delta * Fraction(k, arms)
+            order += delta * Fraction(new, math.comb(arms, 2))
+            said += delta * (1 - Fraction((arms - k) * (arms - k - 1), arms * (arms - 1)))
+            found = answers(state).confidence
+            assert found == pytest.approx(float(1 - said), abs=1e-12)
+            assert max(intervals, order) <= said
+        assert 1 - found >= float(max(intervals, order)) - 1e-12
+
+    @pytest.mark.parametrize("since", ["now", "always"])
+    def test_an_arm_that_is_alone_is_not_new_when_its_agent_is_calibrated(self, since):
+        park = reported(planned(begun([0.9], 1, delta=DELTA)), 1, {0: (1, 1)})
+        body = {"id": "agent-1", "since": since, "reports": {"calibration": [18, 20]}}
+        found = answers(after(park, ("agent revised", body))).confidence
+        assert found == pytest.approx(1 - DELTA * (1.5 if since == "now" else 1.0))
 
     @pytest.mark.parametrize(("since", "spent"), [("now", 1.5), ("always", 1.0)])
     def test_a_first_calibration_of_somebody_who_stayed_home(self, since, spent):

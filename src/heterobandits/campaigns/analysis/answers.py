@@ -237,7 +237,7 @@ def confidence(state: State) -> float:
     """With which probability, at least, all that was ever said of intervals, of the order or of changes is right.
 
     1 - delta, less what those who came later may fail with: delta is shared among the pairs of arms, and its half among the agents
-    that are calibrated, that there are at a time   docs/campaigns-answers.md
+    that are calibrated, that there are at a time; the interval of an arm that is alone has all of it   docs/campaigns-answers.md
     """
     delta, spent = state.policy.delta, 0.0
     calibrated = [
@@ -247,14 +247,22 @@ def confidence(state: State) -> float:
         if trial is not None
     ]
     arms = [arm.since for arm in state.arms]
-    pairs = had = 0
+    there = had = 0
     for number in sorted({*arms, *calibrated}):
-        count = max(1, math.comb(sum(since <= number for since in arms), 2))
-        known = sum(since <= number for since in calibrated)
-        spent += (0.5 * delta if known else delta) * (1.0 - pairs / count)
+        now, known = (sum(since <= number for since in those) for those in (arms, calibrated))
+        spent += (0.5 * delta if known else delta) * new_pairs(now, there)
         spent += 0.5 * delta * (1.0 - had / known) if known else 0.0
-        pairs, had = count, known
+        there, had = now, known
     return max(0.0, 1.0 - spent)
+
+
+def new_pairs(arms: int, before: int) -> float:
+    """The share of all pairs of arms that were none before; never less than the share of the arms that are new.
+
+    >>> new_pairs(3, 0), new_pairs(4, 3), new_pairs(2, 1), new_pairs(1, 1)
+    (1.0, 0.5, 1.0, 0.0)
+    """
+    return 0.0 if arms == before else 1.0 - math.comb(before, 2) / max(1, math.comb(arms, 2))
 
 
 def unseen(state: State, arms: Sequence[int]) -> list[int]:
