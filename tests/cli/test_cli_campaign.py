@@ -187,6 +187,20 @@ class TestASeason:
         assert last["earlier"] == 7
         assert "and 7 before: --last 9 shows them all" in park("history", "--last", 2)
 
+    def test_a_price_that_goes_by_an_arm_that_has_changed_says_so(self, called, campaign, told):
+        Path("agents.csv").write_text("name,sensitivity,tests\nAna,1,50\n")
+        Path("arms.csv").write_text("name\nriver\ngate\n")
+        campaign("new", "--name", "North park", "--from", "agents.csv", "arms.csv")
+        for n in range(1, 9):
+            campaign("plan", "--closed", "gate")
+            campaign("report", f"Ana={45 if n <= 4 else 2}/50")
+        said = "river has changed: here, as in plans, what was seen of it before and since counts as of one mean."
+        closed = ("--preview", "--closed", "river")
+        assert told("plan", *closed)["prices"]["warnings"] == [said]
+        code, out, err = called("campaign", "plan", "park.db", *closed)
+        assert (code, "That river is closed costs" in out) == (0, True)
+        assert f"heterobandits: {said}" in err.splitlines()
+
     def test_a_preview_is_the_plan_and_changes_nothing(self, park, told):
         seen = told("plan", "--preview", "--forbid", "Ana=river", "--force", "Ben=gate")
         assert told("list")[0]["rounds"] == 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from folded import after, begun, lived
 from heterobandits.campaigns.analysis.prices import amount_of, prices
+from heterobandits.campaigns.analysis.season_summary import standing
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.reducer import given_from
 from heterobandits.campaigns.rounds import RoundGiven
@@ -68,6 +69,19 @@ def most_of_all(given):
 
 class TestPrices:
     """What a round is expected to detect, and what each of its constraints costs."""
+
+    def test_an_arm_that_has_changed_is_named_as_it_is_priced_by_all_that_was_seen(self):
+        park = lived(begun([{"sensitivity": 1.0, "tests": 50}], ["a", "b"]), (0.9, 0.1), 6)
+        closed = RoundGiven(closed=frozenset({0}))
+        assert prices(park, closed).warnings == []
+        park = lived(park, (0.05, 0.1), 4, closed=["b"])
+        (warning,) = prices(park, closed).warnings
+        assert warning == (
+            "a has changed: here, as in plans, what was seen of it before and since counts as of one mean."
+        )
+        assert standing(park).warnings == [warning]
+        retired = after(park, ("retired", {"what": "arm", "id": "arm-1"}))
+        assert prices(retired, RoundGiven()).warnings == standing(retired).warnings == []
 
     @settings(max_examples=25, deadline=None)
     @given(

@@ -337,6 +337,23 @@ class TestRounds:
             lost = without[one["kind"]]["expected"] - known["expected"]
             assert one["lost"] == pytest.approx(lost, abs=1e-12)
 
+    def test_a_price_that_goes_by_an_arm_that_has_changed_says_so(self, ask):
+        made = NORTH | {
+            "agents": [{"name": "A", "sensitivity": 1.0, "tests": 50}],
+            "arms": ["x", "y"],
+        }
+        park = f"/api/campaigns/{ask.post('/api/campaigns', json=made).json()['id']}"
+        closed = {"closed": ["x"]}
+        for n in range(1, 9):
+            ask.post(f"{park}/rounds", json={"closed": ["y"]})
+            found = {"successes": 45 if n <= 4 else 2, "tests": 50}
+            assert ask.put(f"{park}/rounds/{n}/outcomes/A", json=found).status_code < 300
+        shown = ask.post(f"{park}/rounds?preview=true", json=closed)
+        prices = conforms(responses_schema.PreviewJson, shown)["prices"]
+        assert prices["warnings"] == [
+            "x has changed: here, as in plans, what was seen of it before and since counts as of one mean."
+        ]
+
     def test_a_plan_needs_no_body(self, ask, north):
         assert ask.post(f"{north}/rounds").status_code == 201
 

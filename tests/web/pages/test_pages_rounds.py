@@ -513,6 +513,25 @@ class TestKnown:
         assert found.ahead == pytest.approx(29 * 0.5 * mean, abs=1e-6)
         assert found.ahead_in_turn == pytest.approx(29 * 0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-6)
 
+    def test_what_goes_by_an_arm_that_has_changed_as_if_it_had_not_says_so(self, park):
+        """45 finds of 50 for four rounds, then 2: the price of the arm and what is expected go by all eight."""
+        made = NORTH | {
+            "agents": [{"name": "A", "sensitivity": 1.0, "tests": 50}],
+            "arms": ["x", "y"],
+        }
+        state = service.create(park.log, ME, **made).state
+        said = "x has changed: here, as in plans, what was seen of it before and since counts as of one mean."
+        pages = [
+            f"/campaigns/{state.campaign}{part}" for part in ("", "/wall", "/plan?closed=arm-1")
+        ]
+        for n in range(1, 9):
+            service.plan_round(park.log, state.campaign, ME, closed=["y"])
+            told = {"A": (45 if n <= 4 else 2, 50)}
+            service.report(park.log, state.campaign, ME, n, told)
+            if n in (4, 8):
+                for page in pages:
+                    assert (said in text_of(park.visitor.get(page))) == (n == 8)
+
     def test_an_arm_that_is_retired_counts_in_what_was(self, park):
         number = park.planned()
         state = service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0}).state

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.campaigns.analysis.answers import mixed_text
 from heterobandits.campaigns.plan_events import arguments, plan_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
@@ -56,11 +57,14 @@ class Prices:
         The most that any assignment under the circumstances is expected to make.
     constraints
         What each costs, the dearest first. What two cost together may be more or less than the sum.
+    warnings
+        What they go by although it is known better, in words.
     """
 
     expected: float
     best: float
     constraints: list[Price]
+    warnings: list[str]
 
 
 def prices(state: State, given: RoundGiven) -> Prices:
@@ -78,7 +82,7 @@ def prices(state: State, given: RoundGiven) -> Prices:
         lost = more if abs(more) > ROUNDING * best else 0.0
         found.append(Price(kind, agent, arm, lost, text_of(state, kind, agent, arm, lost)))
     found.sort(key=lambda price: -price.lost)
-    return Prices(expected, best, found)
+    return Prices(expected, best, found, [*filter(None, [mixed_text(state)])])
 
 
 def expectation(weights: Floats, pairs: Iterable[tuple[int, int | None]]) -> float:

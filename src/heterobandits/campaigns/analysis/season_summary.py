@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from heterobandits.campaigns.analysis.answers import mixed_text
 from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.projection import in_turn
 from heterobandits.campaigns.rounds import RoundGiven
@@ -23,7 +24,7 @@ class Standing(NamedTuple):
     """What a campaign has come to: visits with an outcome, tests made in them, finds, and finds expected in turn.
 
     `ahead` and `ahead_in_turn` are the detections expected of the rounds left, at the rate of the next; None if the season has no
-    end, or is over.
+    end, or is over. `warnings` say what all of it goes by although it is known better.
     """
 
     visits: int
@@ -32,6 +33,7 @@ class Standing(NamedTuple):
     in_turn: float
     ahead: float | None
     ahead_in_turn: float | None
+    warnings: list[str]
 
 
 def standing(state: State) -> Standing:
@@ -46,4 +48,6 @@ def standing(state: State) -> Standing:
         ahead = state.rounds_left * prices(state, RoundGiven()).expected
         here = [n for n, arm in enumerate(state.arms) if not arm.retired]
         turned = state.rounds_left * float(in_turn(means[here], state.team.worth[going]))
-    return Standing(visits, int(tests.sum()), int(state.successes.sum()), expected, ahead, turned)
+    warnings = [*filter(None, [mixed_text(state)])]
+    found = int(state.successes.sum())
+    return Standing(visits, int(tests.sum()), found, expected, ahead, turned, warnings)

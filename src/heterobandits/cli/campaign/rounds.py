@@ -135,7 +135,12 @@ def price_entries(state: "State", price: "Prices") -> dict[str, Any]:
         }
         for one in price.constraints
     ]
-    return {"expected": price.expected, "best": price.best, "constraints": constraints}
+    return {
+        "expected": price.expected,
+        "best": price.best,
+        "constraints": constraints,
+        "warnings": price.warnings,
+    }
 
 
 def print_plan(state: "State", body: dict[str, Any], price: "Prices | None", preview: bool) -> None:
@@ -158,6 +163,8 @@ def print_plan(state: "State", body: dict[str, Any], price: "Prices | None", pre
     if price is not None:
         for constraint in price.constraints:
             print(constraint.text)
+        for line in price.warnings:
+            note(line)
 
 
 def report(

@@ -186,6 +186,7 @@ class PricesJson(TypedDict):
     expected: float
     best: float
     constraints: list[PriceJson]
+    warnings: list[str]
 
 
 class PreviewJson(TypedDict):

@@ -197,6 +197,7 @@ def preview(state: State, given: Mapping[str, Any]) -> responses_schema.PreviewJ
                 }
                 for one in costs.constraints
             ],
+            "warnings": costs.warnings,
         },
     }
 
