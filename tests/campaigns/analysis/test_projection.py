@@ -14,6 +14,7 @@ from heterobandits.campaigns.analysis.projection import (
     Guess,
     Lanes,
     Projection,
+    chance,
     drawn_means,
     eight_of_ten,
     guess_from,
@@ -430,6 +431,17 @@ class TestHow:
             ("agents added", {"agents": [{"name": "one more 0", "sensitivity": 0.5}]}),
         )
         assert project(state, add=Reports(0.5), draws=2).rounds == 5
+
+    @pytest.mark.parametrize("draws", [2, 9, 20, 100, 200, 999])
+    def test_a_chance_is_neither_certain_nor_impossible_by_rounding(self, draws):
+        said = [chance(k / draws, draws) for k in range(draws + 1)]
+        assert not {"0 %", "100 %", "under 0 %", "over 100 %"} & set(said)
+        numbers = [int(text.split()[-2]) for text in said[1:-1]]
+        assert numbers == sorted(numbers)
+        for k, number in enumerate(numbers, 1):
+            assert abs(number - 50) <= abs(100 * k / draws - 50) + 1e-9
+            assert abs(number - 100 * k / draws) < 1
+        assert [100 - number for number in reversed(numbers)] == numbers
 
     def test_what_cannot_be_projected(self):
         with pytest.raises(InvalidInput, match="the season has no end: say how many rounds"):

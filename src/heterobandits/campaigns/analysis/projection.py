@@ -335,15 +335,21 @@ def eight_of_ten(values: Floats) -> tuple[float, float]:
 def chance(known: float, draws: int) -> str:
     """A share of draws as a chance: of none, or of all, what would come out so in 5 % of cases; of many draws 3 of as many.
 
+    Others are rounded towards 1/2: what was in some draws and not in others is neither certain nor impossible.
+
     >>> chance(0.0, 100), chance(0.45, 100), chance(1.0, 20), chance(0.0, 2)
     ('under 3 %', '45 %', 'over 86 %', 'under 78 %')
+    >>> chance(0.005, 200), chance(0.995, 200)
+    ('1 %', '99 %')
     """
     rare = math.ceil(100.0 * (1.0 - 0.05 ** (1.0 / draws)))
     if known == 0.0:
         return f"under {rare} %"
     if known == 1.0:
         return f"over {100 - rare} %"
-    return f"{100.0 * known:.0f} %"
+    percent = 100.0 * known
+    nearer = math.ceil(percent - 1e-9) if known < 0.5 else math.floor(percent + 1e-9)
+    return f"{nearer} %"
 
 
 def compared(state: State, rounds: int, plain: ProjectedDraws, other: ProjectedDraws) -> Worth:
