@@ -3,7 +3,8 @@
 A claim is data: where it stands, what it says in our words, which experiments it needs, and a
 function from the evidence to a verdict and a sentence. A comparison passes if its confidence
 interval lies on the claimed side of zero, fails if it lies on the other, and is unclear otherwise.
-So is a claim about measurements that no run of this length could contradict; arithmetic passes if it is right. The sentence says how far the numbers are from contradicting it.
+So is a claim about measurements that no run of this length could contradict; arithmetic passes if it is right. The sentence says how far the
+numbers are from contradicting it or, of a claim about many settings, in how many it holds.
 """
 
 import math
