@@ -365,6 +365,24 @@ class TestConnections:
         with bounded(seconds=0.2) as said:
             assert b"408" in said([some])
 
+    @pytest.mark.parametrize(
+        ("begun", "late"),
+        [
+            (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\r\n"),
+            (HEAD + b"Content-Length: 100\r\n\r\n" + b"x" * 50, b"x" * 50),
+            (HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", b"0\r\n\r\n"),
+        ],
+        ids=["an empty line", "the rest of a body", "the end of chunks"],
+    )
+    def test_what_comes_after_an_answer_and_begins_nothing_does_not_keep_it_open(self, begun, late):
+        def slowly():
+            yield begun
+            time.sleep(0.1)  # and is answered
+            yield late
+
+        with bounded(app=hasty, seconds=0.2) as said:
+            assert said(slowly()).count(b"early") == 1
+
     def test_what_is_around_a_body_has_an_end_too(self):
         with bounded(head=10_000) as said:
             head = self.HEAD + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"

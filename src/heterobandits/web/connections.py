@@ -71,6 +71,8 @@ class Bounded(HttpToolsProtocol):
             self._refuse(b"431 Request Header Fields Too Large")
         elif self._content > self.limits.body:
             self._refuse(b"413 Content Too Large")
+        elif self._timer is None and self._idle and not self.transport.is_closing():
+            self._look_later()  # what came, such as an empty line, has ended the wait for a request and may not begin one
 
     def send_400_response(self, msg: str) -> None:
         """What cannot be read is refused; those who ask too much at once are owed what they asked before."""
@@ -112,7 +114,7 @@ class Bounded(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer is given; if its body is still coming, it is the last."""
+        """An answer is given; if its body is still coming, that has to end soon."""
         body_comes = self._in_body and not self.pipeline
         super().on_response_complete()
         if body_comes and not self.transport.is_closing():
@@ -146,6 +148,11 @@ class Bounded(HttpToolsProtocol):
         else:
             self.transport.abort()
 
+    @property
+    def _idle(self) -> bool:
+        """Whether every request that has come is answered."""
+        return self.cycle is None or self.cycle.response_complete
+
     def _look_later(self) -> None:
         self._look_no_more()
         self._timer = self.loop.call_later(self.limits.seconds, self._look)
@@ -169,7 +176,7 @@ class Bounded(HttpToolsProtocol):
         if self._in_body:
             silent = not self.pipeline and not self.cycle.response_started
         else:
-            silent = self.cycle is None or self.cycle.response_complete
+            silent = self._idle
         if silent:
             head = b"HTTP/1.1 %b\r\n%bConnection: close\r\nContent-Length: 0\r\n\r\n"
             self.transport.write(head % (status, more))
