@@ -1376,6 +1376,8 @@ class TestProblems:
         large = json.dumps(told) + " " * 8_000
         answer = ask.put(f"{north}/rounds/1/outcomes/Ana", content=large, headers=JSON)
         assert "over 8,000 bytes" in refused(answer, 413, "too-large")["detail"]
+        long = {"Content-Length": "0" * 5_000 + "2"} | JSON  # more digits than Python reads
+        refused(ask.post(f"{north}/notes", content=b"{}", headers=long), 413, "too-large")
         longest = {"text": "\U0001f600" * 10_000}  # as programs escape it, twelve bytes a letter
         assert ask.post(f"{north}/notes", json=longest).status_code == 201
         before = log.store.heads()
