@@ -522,3 +522,30 @@ def test_a_signal_just_before_it_begins_is_not_lost(tmp_path):
     code, _, err = server.end(0)
     assert code == 0
     assert "Traceback" not in err
+
+
+OTHER = (
+    """
+import asyncio
+from uvicorn.protocols.websockets import auto
+class Other(asyncio.Protocol):
+    def __init__(self, **options):
+        pass
+    def connection_made(self, transport):
+        transport.write(b"another protocol")
+        transport.close()
+auto.AutoWebSocketsProtocol = Other
+"""
+    + SERVE
+)
+
+
+def test_no_other_protocol_takes_over_a_connection_whatever_is_installed(tmp_path):
+    server = Server(tmp_path / "x.db", code=OTHER)
+    with socket.create_connection(server.url.removeprefix("http://").split(":")) as raw:
+        raw.sendall(
+            b"GET /api/health HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        assert raw.recv(1000).startswith(b"HTTP/1.1 200")
+    server.end()

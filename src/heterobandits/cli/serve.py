@@ -154,6 +154,7 @@ def answer(place: socket.socket, database: str, owner_hash: str | None, demo: bo
         settings = uvicorn.Config(
             create_app(Log(store), owner_hash, demo),
             http=Connection,
+            ws="none",  # or what is installed beside it would take connections over, and bound none
             access_log=False,  # the address of a link is its key
             log_level="warning",
             server_header=False,
