@@ -345,6 +345,18 @@ def bounded(app=length, **limits):
         running.join()
 
 
+@contextmanager
+def reading_slowly(said, close=True):
+    """A line that has asked for an answer and takes no more of it than it reads."""
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.settimeout(20)
+        line.connect(said.address)
+        how = b"close" if close else b"keep-alive"
+        line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: " + how + b"\r\n\r\n")
+        yield line
+
+
 class TestConnections:
     """What a connection may take before anybody is known."""
 
@@ -444,6 +456,52 @@ class TestConnections:
                 if time.monotonic() - began < 1:
                     time.sleep(0.02)
             assert found > LARGE
+
+    def test_a_large_answer_is_not_held_for_long(self):
+        with bounded(app=large, seconds=0.3, taking=1.0) as said, reading_slowly(said) as line:
+            found, began = 0, time.monotonic()
+            with suppress(ConnectionError):
+                while part := line.recv(100_000):
+                    found += len(part)
+                    time.sleep(0.05)  # two megabytes a second at most, where ten are asked for
+            assert found < LARGE
+            assert time.monotonic() - began < 3
+
+    def test_what_is_held_for_all_is_bounded_and_whoever_has_taken_least_goes(self):
+        with (
+            bounded(app=large, unsent=25_000_000) as said,
+            reading_slowly(said) as first,
+            reading_slowly(said),
+        ):
+            found = 0
+            while found < LARGE // 2:
+                found += len(first.recv(100_000))
+            eventually(lambda: len(said.connections()) == 2)
+            with reading_slowly(said):
+                eventually(lambda: len(said.connections()) == 3)
+                eventually(lambda: len(said.connections()) == 2)
+                while part := first.recv(400_000):
+                    found += len(part)
+            assert found > LARGE
+
+    def test_a_request_is_answered_once_the_answer_before_it_is_taken(self):
+        asked = []
+
+        async def counted(scope, receive, send):
+            asked.append(scope)
+            await large(scope, receive, send)
+
+        with bounded(app=counted) as said, reading_slowly(said, close=False) as line:
+            last = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            time.sleep(0.2)
+            line.sendall(last.replace(b"close", b"keep-alive") + last)
+            time.sleep(0.3)
+            assert len(asked) == 1
+            found = 0
+            while part := line.recv(400_000):
+                found += len(part)
+            assert found > 3 * LARGE
+            assert len(asked) == 3
 
     def test_a_body_that_comes_after_its_answer_is_not_waited_for(self):
         with bounded(app=hasty, past=0.2) as said:

@@ -1,13 +1,14 @@
 """Connections that are bounded before anybody is known: how large a head and a body may be, how long they and an answer may
-take, how many requests wait for their answers, and how many connections there are.
+take, how many requests wait for their answers, how much of these is held, and how many connections there are.
 
 A server in front should bound them too. What a request asks for is bounded later, when it is known whose it is.
 """
 
 import socket
 from asyncio import TimerHandle, Transport
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from heterobandits.web.auth import BODIES
@@ -25,6 +26,8 @@ class Limits(NamedTuple):
     seconds: float = 20.0  # for a head, and between two looks at a body or an answer
     bytes_a_second: int = 500  # of a body, and of an answer
     past: float = 5.0  # for what is left of a body after its answer
+    taking: float = 300.0  # for an answer to be taken, however large
+    unsent: int = 256_000_000  # bytes of answers that are held, of all connections of the process
     connections: int = 1_000
 
 
@@ -39,12 +42,15 @@ class Bounded(HttpToolsProtocol):
     _fresh = 0  # bytes of the body, and of what is around it, since the last look
     _deaf = False  # there were too many requests, and no more are heard
     _timer: TimerHandle | None = None
-    _unsent = 0  # bytes of answers at the last look
+    _held = 0  # bytes of an answer that were not taken at once
+    _unsent = 0  # bytes of it at the last look
     _sending: TimerHandle | None = None
+    _holding: ClassVar[set["Bounded"]] = set()  # all of the process that have something to send
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Somebody has come."""
         super().connection_made(transport)
+        self.app = self._in_order(self.app)
         # It is known of every answer whether it is taken: the system holds little of it.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HELD)
         transport.set_write_buffer_limits(0)
@@ -121,10 +127,24 @@ class Bounded(HttpToolsProtocol):
             self._look_no_more()
             self._timer = self.loop.call_later(self.limits.past, self.transport.close)
 
+    def _in_order(self, app: ASGI3Application) -> ASGI3Application:
+        """The app, which begins with a request once the answer before it is taken: of a connection one is held."""
+
+        async def answer(
+            scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+        ) -> None:
+            await self.flow.drain()
+            await app(scope, receive, send)
+
+        return answer
+
     def pause_writing(self) -> None:
         """Some of an answer is not taken at once."""
         super().pause_writing()
+        self._held = self.transport.get_write_buffer_size()
+        self._holding.add(self)
         self._send_later()
+        self._make_room()
 
     def resume_writing(self) -> None:
         """All of it is taken."""
@@ -136,6 +156,7 @@ class Bounded(HttpToolsProtocol):
         self._sending = self.loop.call_later(self.limits.seconds, self._look_at_sending)
 
     def _send_no_more(self) -> None:
+        self._holding.discard(self)
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
@@ -143,10 +164,20 @@ class Bounded(HttpToolsProtocol):
     def _look_at_sending(self) -> None:
         """End a connection that takes too little of its answers, whoever has closed it: the rest would be kept for ever."""
         taken = self._unsent - self.transport.get_write_buffer_size()
-        if taken >= self.limits.bytes_a_second * self.limits.seconds:
+        rate = max(self.limits.bytes_a_second, self._held / self.limits.taking)
+        if taken >= rate * self.limits.seconds:
             self._send_later()
         else:
             self.transport.abort()
+
+    def _make_room(self) -> None:
+        """While too much is held for all connections, end the one with most of it still to send."""
+        over = sum(one._held for one in self._holding) - self.limits.unsent
+        while over > 0:
+            last = max(self._holding, key=lambda one: one.transport.get_write_buffer_size())
+            over -= last._held
+            last._send_no_more()
+            last.transport.abort()
 
     @property
     def _idle(self) -> bool:
