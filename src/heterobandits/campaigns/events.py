@@ -9,10 +9,10 @@ same events have the same hashes in any database and in any file, and nobody can
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from heterobandits.errors import InvalidInput, UnsupportedVersion, json_from, shown, whole_number
 
@@ -43,6 +43,9 @@ KINDS = (
     "link issued",
     "link revoked",
 )
+
+Given = TypeVar("Given")
+Tell = Callable[[float], None]
 
 
 class Draft(NamedTuple):
@@ -170,6 +173,16 @@ def checked(events: Iterable[Event], after: int = 0, previous: str = NOTHING) ->
             raise NotInOrder(f"{place} is not what its hash says: it was changed")
         yield event
         after, previous = event.number, event.hash
+
+
+def announce(
+    given: Sequence[Given], tell: Tell, begin: float = 0.0, end: float = 1.0
+) -> Iterator[Given]:
+    """What is given, telling before each, and at last, how far a long computation is: from one share to another."""
+    for number, one in enumerate(given):
+        tell(begin + (end - begin) * number / len(given))
+        yield one
+    tell(end)
 
 
 def refuse_newer(event: Event, place: str) -> None:

@@ -18,6 +18,8 @@ from heterobandits.campaigns.events import (
     SERVER,
     Draft,
     Event,
+    Tell,
+    announce,
     checked,
     from_line,
     is_ahead,
@@ -554,17 +556,25 @@ def export(log: Log, campaign: str) -> str:
     return "".join(f"{line(event)}\n" for event in history(log, campaign))
 
 
-def import_events(log: Log, request: Request, text: str, *, keep_links: bool = False) -> Done:
+def import_events(
+    log: Log,
+    request: Request,
+    text: str,
+    *,
+    keep_links: bool = False,
+    tell: Tell = lambda share: None,
+) -> Done:
     """The campaign that was exported, with the same events and hashes; what is there already goes on from where it stands.
 
     Whoever wrote the file knows the tokens of its links, so those that are new here and still hold are revoked, unless they
-    are to be kept.
+    are to be kept. It tells how far the looking is, which may end it; once it writes, it writes all.
     """
     again = log.repeated(ELSEWHERE, request)
     if again is not None:
         return again
-    rows = [from_line(row) for row in text.removeprefix("\ufeff").split("\n") if row.strip()]
-    events = list(checked(rows))
+    given = [row for row in text.removeprefix("\ufeff").split("\n") if row.strip()]
+    rows = [from_line(row) for row in announce(given, tell, 0.0, 0.3)]
+    events = list(checked(announce(rows, tell, 0.3, 0.6)))
     if not events:
         raise InvalidInput("nothing to import: a file of events, a line of JSON for each")
     for who in {event.who for event in events}:
@@ -580,7 +590,8 @@ def import_events(log: Log, request: Request, text: str, *, keep_links: bool = F
     campaign = events[0].campaign
     there = log.store.read(campaign)
     if not there:
-        return log.begin_with(events + revocations(events, 0, request, keep_links), request)
+        new = revocations(events, 0, request, keep_links, tell)
+        return log.begin_with(events + new, request)
     if [event.hash for event in events[: len(there)]] != [
         event.hash for event in there[: len(events)]
     ]:
@@ -590,16 +601,18 @@ def import_events(log: Log, request: Request, text: str, *, keep_links: bool = F
         )
     if len(events) > len(there):
         new = events[len(there) :]
-        new += revocations(events, len(there), request, keep_links)
+        new += revocations(events, len(there), request, keep_links, tell)
         log.append(new, ELSEWHERE, request)
         return Done(log.state(campaign), new)
     return Done(log.state(campaign), [])
 
 
-def revocations(events: list[Event], known: int, request: Request, keep: bool) -> list[Event]:
+def revocations(
+    events: list[Event], known: int, request: Request, keep: bool, tell: Tell
+) -> list[Event]:
     """What follows on events from elsewhere, which are checked here: the links after event `known` are revoked, unless they are kept."""
     try:
-        state = fold(events)
+        state = fold(announce(events, tell, 0.6, 1.0))
     except LinkEnded as error:  # which is no fault of the link that imports
         raise InvalidInput(
             f"an event of the file is by a link that did not hold: {error}"

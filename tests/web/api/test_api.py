@@ -969,6 +969,20 @@ class TestTurns:
             for part in ("shadow?policy=cucb", "projection?rounds=1&draws=10"):
                 refused(looking.get(f"{north}/{part}"), 422, "invalid-input")
 
+    def test_an_import_ends_before_others_wait_in_vain(
+        self, ask, log, north, monkeypatch, tmp_path
+    ):
+        (head,) = log.store.heads()
+        text = service.export(log, head.campaign)
+        monkeypatch.setattr(campaigns, "MUCH", 0)
+        monkeypatch.setattr(module, "PATIENCE", -1.0)
+        elsewhere, other = app_on(tmp_path / "other.db")
+        with Asker(elsewhere) as there:
+            answer = there.post("/api/campaigns/import", content=text)
+        assert "takes longer" in refused(answer, 422, "invalid-input")["detail"]
+        assert other.store.heads() == []
+        other.store.close()
+
     def test_an_export_comes_in_parts(self, ask, log, north, monkeypatch):
         monkeypatch.setattr(campaigns, "EXPORTED", 2)
         (head,) = log.store.heads()

@@ -307,6 +307,21 @@ class TestFiles:
         assert {"default-src 'none'", "style-src 'unsafe-inline'", "sandbox"} <= set(policy)
         assert not any(part.startswith(("script-src", "img-src", "connect-src")) for part in policy)
 
+    def test_the_audit_ends_before_others_wait_in_vain(self, world, monkeypatch):
+        monkeypatch.setattr("heterobandits.web.turns.PATIENCE", -1.0)
+        with Visitor(world.app, world.token("planner")) as visitor:
+            answer = visitor.get(f"{world.home}/audit.html")
+        assert answer.status_code == 422
+        assert "takes longer" in answer.text
+
+    def test_the_audit_tells_how_far_it_is(self, world):
+        shares = []
+        events = service.history(world.log, world.id)
+        assert audit(events, shares.append) == audit(events)
+        assert shares == sorted(shares)
+        assert len(shares) > 2 * len(events)
+        assert (shares[0], shares[-1]) == (0.0, 1.0)
+
     def test_the_events_can_be_imported(self, world, tmp_path):
         with Visitor(world.app, OWNER) as visitor:
             answer = visitor.get(f"{world.home}/events.ndjson")

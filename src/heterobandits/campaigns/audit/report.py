@@ -6,7 +6,7 @@ it, and nobody can have changed a letter of what it says.
 
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import zip_longest
 from typing import NamedTuple
@@ -30,7 +30,14 @@ from heterobandits.campaigns.audit.history_text import (
     told,
 )
 from heterobandits.campaigns.audit.verification import Anchor, anchored, replayed
-from heterobandits.campaigns.events import Event, checked, from_line, line
+from heterobandits.campaigns.events import (
+    Event,
+    Tell,
+    announce,
+    checked,
+    from_line,
+    line,
+)
 from heterobandits.campaigns.files.csv_tables import status_of
 from heterobandits.campaigns.reducer import fold
 from heterobandits.campaigns.rounds import PlannedRound
@@ -74,9 +81,10 @@ class Audited(NamedTuple):
         return self.differs is None
 
 
-def audit(events: Sequence[Event]) -> str:
-    """The audit of a campaign, an HTML page, from all its events."""
-    return _page(events, fold(checked(events)), maker())
+def audit(events: Sequence[Event], tell: Tell = lambda share: None) -> str:
+    """The audit of a campaign, an HTML page, from all its events; it tells how far it is, which may end it."""
+    state = fold(checked(announce(events, tell, 0.0, 0.3)))
+    return _page(events, state, maker(), tell)
 
 
 @cache
@@ -85,10 +93,14 @@ def maker() -> str:
     return f"heterobandits {version('heterobandits')}, sources {sources_digest()}"
 
 
-def _page(events: Sequence[Event], state: State, made_by: str) -> str:
+def _page(
+    events: Sequence[Event], state: State, made_by: str, tell: Tell = lambda share: None
+) -> str:
     """The audit of these events, which make this state, as if that version had made it."""
-    rounds = [(round, list(visits(state, round))) for round in state.rounds]
-    lines = "\n".join(line(event) for event in events)
+    rounds = [
+        (round, list(visits(state, round))) for round in announce(state.rounds, tell, 0.3, 0.5)
+    ]
+    lines = "\n".join(line(event) for event in announce(events, tell, 0.5, 0.7))
     return rendered(
         "audit.html",
         maker=made_by,
@@ -105,7 +117,7 @@ def _page(events: Sequence[Event], state: State, made_by: str) -> str:
         agents=[
             (agent, reports_text(state.rows[agent.row].reports.body)) for agent in state.agents
         ],
-        told=told(events, Story()),
+        told=told(announce(events, tell, 0.7, 1.0), Story()),  # as the page is written
         printable=printable,
         author=author,
         # Quotes stay as they are, and so the lines can be read and taken from the file as it lies on the disk.
@@ -135,7 +147,7 @@ def visits(state: State, round: PlannedRound) -> Iterator[AuditVisit]:
 
 def checked_audit(
     text: str,
-    tell: Callable[[float], None] = lambda share: None,
+    tell: Tell = lambda share: None,
     anchor: Anchor = Anchor(),  # noqa: B008 - a tuple
 ) -> Audited:
     """An audit, checked: every event fits, every plan follows, and the page is what these events make, to the letter.

@@ -17,7 +17,7 @@ from heterobandits.errors import InvalidInput, shown
 from heterobandits.web.api import requests_schema, responses_schema, serialization
 from heterobandits.web.api.replies import one_change, reply
 from heterobandits.web.requests import Asked, Asking, Guarded, headers
-from heterobandits.web.turns import MUCH, alone, beside, computed
+from heterobandits.web.turns import MUCH, Tell, alone, beside, computed
 
 NDJSON = "application/x-ndjson"
 AT_ONCE = 1000  # events that are read at once
@@ -65,11 +65,11 @@ async def import_campaign(
     """
 
     if len(asked.body) > MUCH:
-        return await alone(request, lambda _: taken_in(asked, keep_links))
+        return await alone(request, lambda tell: taken_in(asked, keep_links, tell))
     return await beside(request, taken_in, asked, keep_links)
 
 
-def taken_in(asked: Asked, keep_links: bool) -> Response:
+def taken_in(asked: Asked, keep_links: bool, tell: Tell = lambda share: None) -> Response:
     """The campaign whose events the body has, in the store."""
     try:
         text = asked.body.decode()
@@ -77,7 +77,7 @@ def taken_in(asked: Asked, keep_links: bool) -> Response:
         raise InvalidInput(
             "the body is not UTF-8: a file of events, a line of JSON for each"
         ) from None
-    done = service.import_events(asked.log, asked.asker, text, keep_links=keep_links)
+    done = service.import_events(asked.log, asked.asker, text, keep_links=keep_links, tell=tell)
     state = serialization.after(asked.log, done)
     return reply(state, serialization.campaign(state), 201 if done.events else 200)
 

@@ -205,7 +205,7 @@ async def read_audit(request: Request, asked: Asking) -> Response:
     state = asked.state
 
     def make(tell: Tell) -> str:
-        return audit(service.history(asked.log, state.campaign, 0, state.number))
+        return audit(service.history(asked.log, state.campaign, 0, state.number), tell)
 
     text = await alone(request, make)
     more = attached(state, "audit.html") | {"Content-Security-Policy": OWN_STYLE}
