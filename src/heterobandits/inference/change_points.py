@@ -137,8 +137,9 @@ def change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change
 def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
     """The change with the greatest evidence after any of the visits of `looks` or now, from what is known of them now.
 
-    So what is seen later takes no alarm back, and an outcome that is corrected does. The means are of all that is known. It
-    stays at hand: an outcome changes one arm, and what was seen of it before is not looked at again.
+    So what is seen later takes back no alarm that there was after one of these visits; an outcome that is corrected does. The
+    means are of all that is known. It stays at hand: an outcome changes one arm, and what was seen of it before is not looked
+    at again.
     """
     told = hashlib.blake2b(pulls.tobytes(), digest_size=16)
     told.update(successes.tobytes())

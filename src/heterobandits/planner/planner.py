@@ -340,8 +340,8 @@ class Planner:
         """Which arms have changed, and since when   docs/model.md (19), (20)
 
         If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks, if outcomes
-        of an arm are told in the order of its visits. An arm that changes back has changed: an alarm goes only when an
-        outcome is corrected, or the arm is forgotten.
+        of an arm are told in the order of its visits. An alarm stays when the arm changes back, and goes when it is
+        forgotten or an outcome is corrected; one that was hardly raised may go by the next of the visits of (20).
         """
         known = Alarms.of_all([self._change_of(arm) for arm in range(len(self._arms))])
         return NamedAlarms.of(known, self.arm_names)
