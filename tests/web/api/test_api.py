@@ -42,6 +42,7 @@ from heterobandits.web.auth import (
     REPORTERS,
 )
 from heterobandits.web.errors import KINDS
+from heterobandits.web.pages import report
 from heterobandits.web.request_fields import said_by
 from paths import DOCS
 from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
@@ -677,6 +678,29 @@ class TestLargeCampaigns:
         assert asyncio.run(statuses()) == [200, 200]
         monkeypatch.setattr(module, "MANY", 0)
         assert asyncio.run(statuses()) == [503, 503]
+
+    def test_the_page_of_reports_is_large_where_it_reads_a_long_history(
+        self, made, ask, north, monkeypatch
+    ):
+        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        app, page = made[0], north.removeprefix("/api") + "/report"
+        told = {"successes": 1, "tests": 1}
+        for _ in range(2):
+            number = ask.post(f"{north}/rounds").json()["round"]
+            assert ask.put(f"{north}/rounds/{number}/outcomes/Ana", json=told).status_code == 201
+
+        async def statuses():
+            cookie = {"Cookie": f"hb_owner={OWNER}"}
+            async with app.state.places.large.turn(somebody()), calling(app, OWNER) as client:
+                sent = [
+                    await client.get(f"{page}{query}", headers=cookie)
+                    for query in ("", f"?round={number - 1}", f"?round={number}")
+                ]
+            return [answer.status_code for answer in sent]
+
+        assert asyncio.run(statuses()) == [200, 200, 200]
+        monkeypatch.setattr(report, "MANY", 1)  # but not what came since the last round
+        assert asyncio.run(statuses()) == [503, 503, 200]
 
 
 def calling(app, token):

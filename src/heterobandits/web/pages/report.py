@@ -1,6 +1,6 @@
 """What came of visits: reported with a thumb, corrected with the history beside it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -20,7 +20,7 @@ from heterobandits.web.errors import kind_of
 from heterobandits.web.pages.base import REFUSED, Form, Paged, home, page, seen_again
 from heterobandits.web.pages.text import outcome_text
 from heterobandits.web.requests import Asked, Asking, found
-from heterobandits.web.turns import beside
+from heterobandits.web.turns import MANY, beside, sized
 
 SHOWN = 5  # of the times that a visit was reported or corrected
 SUBJECTS = 100  # visits that are asked for at once
@@ -67,22 +67,43 @@ class RefusedReport(NamedTuple):
 
 
 @router.get("/campaigns/{campaign}/report")
-def read_report(request: Request, asked: Asking) -> Response:
+async def read_report(request: Request, asked: Asking) -> Response:
     """The visits that wait, and those that were reported last; with `round` all visits of that one."""
     which = Form(request.url.query.encode()).whole("round")
-    return shown(request, asked, None if which is None else found(asked.state.round, which))
+    only = None if which is None else found(asked.state.round, which)
+    latest = await beside(request, latest_of, asked, only)
+    events = asked.state.number - min((at.event for at, _ in latest), default=asked.state.number)
+    return await sized(request, lambda: shown(request, asked, latest, only), events > MANY)
+
+
+def rounds_of(state: State, only: PlannedRound | None) -> Sequence[PlannedRound]:
+    """The rounds whose visits the page has, whether they wait or not: the last ones, or that one."""
+    return state.rounds[max(0, len(state.rounds) - ROUNDS) :] if only is None else [only]
+
+
+def latest_of(asked: Asked, only: PlannedRound | None) -> list[Place]:
+    """The visits that were reported last; of one round all."""
+    own = asked.caller.agent
+    told = [
+        (known.event, at, pair)
+        for at in rounds_of(asked.state, only)
+        for pair, known in at.told.items()
+        if own in (None, pair[0]) and pair in at.sent
+    ]
+    latest = sorted(told, key=lambda one: one[0], reverse=True)[: LAST if only is None else None]
+    return [(at, pair) for _, at, pair in latest]
 
 
 def shown(
     request: Request,
     asked: Asked,
+    latest: list[Place],
     only: PlannedRound | None = None,
     status: int = 200,
     refused: RefusedReport | None = None,
 ) -> Response:
     """The page of reports, or of one round's; with one that was refused."""
     state, own = asked.state, asked.caller.agent
-    last = state.rounds[max(0, len(state.rounds) - ROUNDS) :] if only is None else [only]
     waiting = [state.round(number) for number in sorted(state.waiting)]
 
     def missing(rounds: Iterable[PlannedRound]) -> list[Place]:
@@ -92,17 +113,10 @@ def shown(
         return [visit_of(state, *place, {}) for place in places]
 
     waits = missing(waiting if only is None else [only] if not only.closed else [])
-    late = missing(at for at in reversed(last) if at.closed)
+    late = missing(at for at in reversed(rounds_of(state, only)) if at.closed)
     most = MOST_WAITING if only is None else len(waits) + len(late)
 
-    told = [
-        (known.event, at, pair)
-        for at in last
-        for pair, known in at.told.items()
-        if own in (None, pair[0]) and pair in at.sent
-    ]
-    latest = sorted(told, key=lambda one: one[0], reverse=True)[: LAST if only is None else None]
-    past = past_of(asked, [(at, pair) for _, at, pair in latest])
+    past = past_of(asked, latest)
     return page(
         request,
         "reporting.html",
@@ -113,7 +127,7 @@ def shown(
         more=len(waits[most:]) + len(late[most:]),
         others=sorted({at.number for at, _ in waits[most:] + late[most:]}),
         only=only,
-        reported=[visit_of(state, at, pair, past) for _, at, pair in latest],
+        reported=[visit_of(state, at, pair, past) for at, pair in latest],
         refused=refused,
         own=None if own is None else state.agents[own].name,
         rounds=len(state.rounds),
@@ -187,7 +201,8 @@ def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
         form = Form(asked.body)
         place = f"visit-{at.number}-{'-'.join(key)}"
         typed = (form.text("successes"), form.text("tests"))
-        return shown(request, asked, None, kind.status, RefusedReport(place, str(error), *typed))
+        refused = RefusedReport(place, str(error), *typed)
+        return shown(request, asked, latest_of(asked, None), None, kind.status, refused)
     only = Form(asked.body).whole("only")
     return seen_again(home(asked.id, "/report" if only is None else f"/report?round={only}"))
 
