@@ -135,7 +135,7 @@ def large() -> None:
 def step(what: str, folder: Path) -> None:
     """One step of it, in this process."""
     from heterobandits import read_sweep
-    from heterobandits.sweeps.report.page import report
+    from heterobandits.sweeps.report.page import write_report
     from heterobandits.sweeps.spec import Spec
     from heterobandits.sweeps.sweep import sweep
 
@@ -149,7 +149,7 @@ def step(what: str, folder: Path) -> None:
         frame = read_sweep(folder / "out")
         print(f"read: {len(frame):,} rows", end=", ")
     else:
-        print(f"report: {report(folder / 'out').page.name}", end=", ")
+        print(f"report: {write_report(folder / 'out').page.name}", end=", ")
     print(f"{time.perf_counter() - begin:.1f} s, {megabytes():.0f} MB", flush=True)
 
 

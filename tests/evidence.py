@@ -8,8 +8,8 @@ import numpy as np
 from heterobandits import Problem, Results
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.runs import run_all
-from heterobandits.simulation.engine import tally
-from heterobandits.simulation.pool.pieces import squared, whole
+from heterobandits.simulation.engine import tally_regrets
+from heterobandits.simulation.pool.pieces import squared, whole_array
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.results import binary_places
 from reference import PAPER
@@ -20,7 +20,7 @@ OTHER = Experiment("other", "another one", Problem([0.2, 0.9], [0.5, 0.6]), 30, 
 
 def handmade(problem, horizon, rounds, regrets, policies=PAPER):
     """Results whose regrets[policy, checkpoint, trial] were not simulated but given."""
-    sums, products = tally(regrets, binary_places(horizon, problem.agents))
+    sums, products = tally_regrets(regrets, binary_places(horizon, problem.agents))
     return Results(
         problem=problem,
         policies=policies,
@@ -78,7 +78,7 @@ def exchange(folder, experiment, one, other):
             p, q = names.index(one), names.index(other)
             order[p], order[q] = q, p
             P, K = len(names), len(what["rounds"])
-            sums = whole(row.sums, (P, K))[order]
+            sums = whole_array(row.sums, (P, K))[order]
             products = squared(row.products, P, K)[np.ix_(order, order)][np.triu_indices(P)]
             kept = np.reshape(row.kept, (P, -1))[order]
             row = row._replace(  # noqa: PLW2901

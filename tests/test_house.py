@@ -45,3 +45,18 @@ def test_a_name_of_a_class_is_that_of_one_class():
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(path.relative_to(SOURCES).as_posix())
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+def test_a_function_of_a_module_has_a_name_of_its_own():
+    allowed = {
+        "ln_G"
+    }  # the paper's symbol: the kernel, and the function that checks its arguments and is public
+    found = defaultdict(list)
+    for path in SOURCES.rglob("*.py"):
+        if "migrations" in path.parts:  # of which Alembic calls an upgrade in each
+            continue
+        for node in ast.parse(path.read_text("utf-8")).body:
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_function and not node.name.startswith("_"):
+                found[node.name].append(path.relative_to(SOURCES).as_posix())
+    assert {name for name, places in found.items() if len(places) > 1} == allowed

@@ -266,7 +266,7 @@ class Campaigns:
     ) -> responses_schema.VisitJson:
         """What was told of a visit is taken back, if that has not changed since event `seen`."""
         where = path(campaign, "rounds", round, "outcomes", agent)
-        sent = self._send("DELETE", where, params=given(arm=arm), headers=if_match(seen))
+        sent = self._send("DELETE", where, params=without_none(arm=arm), headers=if_match(seen))
         return cast(responses_schema.VisitJson, sent.json())
 
     def add_note(
@@ -380,11 +380,11 @@ class Campaigns:
         body: dict[str, Any] = {"successes": successes, "tests": tests}
         if successes is None:
             body = {"missing": True}
-        sent = self._send("PUT", where, json=body, params=given(arm=arm), headers=condition)
+        sent = self._send("PUT", where, json=body, params=without_none(arm=arm), headers=condition)
         return cast(responses_schema.VisitJson, sent.json())
 
     def _read(self, where: str, **parameters: Any) -> Any:
-        return self._send("GET", where, params=given(**parameters)).json()
+        return self._send("GET", where, params=without_none(**parameters)).json()
 
     def _write(self, method: str, where: str, body: Any = None) -> Any:
         return self._send(method, where, json=body).json()
@@ -404,15 +404,15 @@ class Campaigns:
                         f"{self._http.base_url}: {error or 'no answer'}"
                     ) from error
             else:
-                asked = retry_after(answer)
+                asked = seconds_to_wait(answer)
                 if answer.status_code not in AGAIN or asked > LONGEST_ASKED or not left:
-                    return checked(answer)
+                    return answer_or_error(answer)
             time.sleep(max(pause, asked))
             pause = min(2 * pause, LONGEST_PAUSE)
         raise AssertionError("the last try returns or raises")
 
 
-def checked(answer: httpx.Response) -> httpx.Response:
+def answer_or_error(answer: httpx.Response) -> httpx.Response:
     """The answer, if it is none to a mistake."""
     if answer.is_success:
         return answer
@@ -423,7 +423,7 @@ def checked(answer: httpx.Response) -> httpx.Response:
     raise CampaignError(answer.status_code, problem if isinstance(problem, dict) else {})
 
 
-def retry_after(answer: httpx.Response) -> float:
+def seconds_to_wait(answer: httpx.Response) -> float:
     """The seconds after which an answer wants to be asked again; 0 if it does not say, or says a date."""
     asked = answer.headers.get("Retry-After", "")
     return float(asked) if asked.isdecimal() else 0.0
@@ -444,7 +444,7 @@ def encoded(part: str | int) -> str:
     return text.replace(".", "%2E") if not text.strip(".") else text
 
 
-def given(**parameters: Any) -> dict[str, Any]:
+def without_none(**parameters: Any) -> dict[str, Any]:
     """The parameters that are not None."""
     return {name: value for name, value in parameters.items() if value is not None}
 

@@ -51,7 +51,9 @@ def _traits(value: Any, within: tuple[int, ...]) -> Any:
                 return [value.__module__, value.__qualname__]
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
             read = {
-                n: value.__globals__[n] for n in named(value.__code__) if n in value.__globals__
+                n: value.__globals__[n]
+                for n in names_in_code(value.__code__)
+                if n in value.__globals__
             }
             return parts(value.__code__, value.__defaults__, value.__kwdefaults__, *cells, read)
         case ModuleType():
@@ -84,10 +86,10 @@ def _traits(value: Any, within: tuple[int, ...]) -> Any:
     return repr(value)
 
 
-def named(code: CodeType) -> list[str]:
+def names_in_code(code: CodeType) -> list[str]:
     """The names that code looks up, and the code within it."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return sorted({*code.co_names, *(name for part in inner for name in named(part))})
+    return sorted({*code.co_names, *(name for part in inner for name in names_in_code(part))})
 
 
 def is_installed(file: str) -> bool:

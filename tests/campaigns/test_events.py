@@ -14,7 +14,7 @@ from heterobandits.campaigns.events import (
     VERSION,
     Draft,
     canonical,
-    checked,
+    check_chain,
     from_line,
     line,
     now,
@@ -65,7 +65,7 @@ class TestHash:
     def test_each_has_that_of_the_one_before(self):
         events = chain()
         assert [e.previous for e in events] == [NOTHING, *(e.hash for e in events[:-1])]
-        assert list(checked(events)) == events
+        assert list(check_chain(events)) == events
 
     @pytest.mark.parametrize(
         "change",
@@ -83,13 +83,13 @@ class TestHash:
         events = chain()
         events[1] = replace(events[1], **change)
         with pytest.raises(InvalidInput, match=r"^event 2 is not what its hash says"):
-            list(checked(events))
+            list(check_chain(events))
 
     def test_an_event_sealed_anew_breaks_the_next(self):
         events = chain()
         events[1] = chain([DRAFTS[0], DRAFTS[2]])[1]
         with pytest.raises(InvalidInput, match=r"^event 3 does not follow on the one before"):
-            list(checked(events))
+            list(check_chain(events))
 
     @pytest.mark.parametrize(
         ("some", "named"),
@@ -97,20 +97,20 @@ class TestHash:
     )
     def test_a_missing_one_is_named(self, some, named):
         with pytest.raises(InvalidInput, match=rf"^event {named} is missing"):
-            list(checked(some(chain())))
+            list(check_chain(some(chain())))
 
     @pytest.mark.parametrize("change", [{"version": VERSION + 1}, {"kind": "teleported"}])
     def test_a_newer_event_is_refused_never_guessed_at(self, change):
         events = chain()
         events[2] = replace(events[2], **change)
         with pytest.raises(UnsupportedVersion, match=r"event 3 .*use the newer heterobandits"):
-            list(checked(events))
+            list(check_chain(events))
 
     def test_it_goes_on_after_a_state(self):
         events = chain()
-        assert list(checked(events[2:], 2, events[1].hash)) == events[2:]
+        assert list(check_chain(events[2:], 2, events[1].hash)) == events[2:]
         with pytest.raises(InvalidInput, match="event 3 does not follow"):
-            list(checked(events[2:], 2, events[0].hash))
+            list(check_chain(events[2:], 2, events[0].hash))
 
 
 JSON = st.recursive(
@@ -139,7 +139,7 @@ class TestText:
         again = from_line(text)
         assert again == event
         assert line(again) == text
-        assert list(checked([again])) == [event]
+        assert list(check_chain([again])) == [event]
 
     def test_equal_values_have_one_text(self):
         assert canonical({"b": 1, "a": 0.1}) == canonical(json.loads('{"a": 0.1,   "b":1}'))

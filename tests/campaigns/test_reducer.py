@@ -437,7 +437,7 @@ class TestAnySeason:
             for a, b in zip(recounted(state), (state.pulls, state.successes), strict=True)
         )
         assert state.waiting == {r.number for r in state.rounds if r.missing and not r.closed}
-        again = snapshots.read(snapshots.written(state))
+        again = snapshots.read_snapshot(snapshots.write_snapshot(state))
         assert equal(again, state)
         assert plan_of(again, RoundGiven()) == plan_of(state, RoundGiven())
         assert json.loads(json.dumps([e.body for e in events])) == [e.body for e in events]
@@ -496,5 +496,7 @@ class TestPlanner:
                 continue
             campaign = park(log, policy=name, delta=0.1, season=9, agents=AGENTS[:2])
             assert log.state(campaign).policy.delta == 0.1
-            state = snapshots.read(snapshots.written(service.plan_round(log, campaign, VERA).state))
+            state = snapshots.read_snapshot(
+                snapshots.write_snapshot(service.plan_round(log, campaign, VERA).state)
+            )
             assert state.policy == log.state(campaign).policy

@@ -390,7 +390,7 @@ class TestTogether:
         hashes.add(Log(Store(tmp_path / "campaigns.db")).state(campaign).hash)
         log.store.keep_snapshot(campaign, kept._replace(made_with="another version"))
         hashes.add(Log(Store(tmp_path / "campaigns.db")).state(campaign).hash)
-        other = snapshots.written(replace(log.state(campaign), hash="f" * 64, name="X"))
+        other = snapshots.write_snapshot(replace(log.state(campaign), hash="f" * 64, name="X"))
         log.store.keep_snapshot(campaign, kept._replace(data=other))
         again = Log(Store(tmp_path / "campaigns.db")).state(campaign)
         assert again.name == "North park"

@@ -19,7 +19,7 @@ from heterobandits.campaigns.analysis.answers import ArmEstimate
 from heterobandits.campaigns.events import NOTHING, Draft, line, sealed
 from heterobandits.campaigns.storage.repository import Request
 from heterobandits.cli.campaign.app import COMMANDS
-from heterobandits.cli.campaign.options import opened
+from heterobandits.cli.campaign.options import open_campaign
 from heterobandits.cli.campaign.tables import ASCII, DRAWN, bar, chart
 from heterobandits.cli.campaign.text import print_change
 from paths import ROOT
@@ -838,7 +838,7 @@ class TestTwoAtOnce:
         assert told("verify")["events"] == 6
 
     def test_what_was_before_is_what_the_other_one_wrote(self, park, capsys):
-        with opened("park.db", None) as (log, state):
+        with open_campaign("park.db", None) as (log, state):
             park("plan")
             park("report", "Ana=1")
             done = service.correct(log, state.campaign, Request("Ben"), 1, {"Ana": 0})

@@ -18,10 +18,10 @@ from heterobandits.experiments.calibration_study import (
     calibrations,
     play_season,
     play_study,
-    rows_of,
     season_seed,
-    summed_up,
-    work,
+    study_job,
+    study_rows,
+    sum_up_seasons,
 )
 from heterobandits.experiments.catalogue import CASES, SYNTHETIC
 from heterobandits.experiments.claims import CLAIMS, Judged
@@ -152,7 +152,7 @@ class TestStudy:
 
     def test_summed_up_by_hand(self):
         seasons = [Season(3.0, 0.0, 0.125), Season(5.0, 0.5, 0.25), Season(10.0, 0.25, 0.75)]
-        row = summed_up(Study(3, 4), "calibrated", 20, seasons)
+        row = sum_up_seasons(Study(3, 4), "calibrated", 20, seasons)
         # squares of -3, -1 and 4 make 26; over 2 the variance, and that over 3 the error's square
         error = math.sqrt(13 / 3)
         assert astuple(row) == ("calibrated", 20, 6.0, pytest.approx(error), 0.25, 0.375, 3, 4)
@@ -206,12 +206,12 @@ class TestStudy:
 
         store = ShardStore(tmp_path)
         with pytest.raises(KeyboardInterrupt):
-            run_works([work(SMALL)], store, report, threads=2)
+            run_works([study_job(SMALL)], store, report, threads=2)
         assert 0 < len(list(ShardStore(tmp_path))) < 46
         assert threading.active_count() == before
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        (played,) = run_works([work(SMALL)], ShardStore(tmp_path), threads=2)
-        assert rows_of(SMALL, played) == rows
+        (played,) = run_works([study_job(SMALL)], ShardStore(tmp_path), threads=2)
+        assert study_rows(SMALL, played) == rows
 
     @pytest.fixture
     def played(self, monkeypatch):
@@ -227,25 +227,25 @@ class TestStudy:
 
     def test_what_is_kept_is_not_played_again(self, played):
         store = ShardStore(None)
-        (first,) = run_works([work(SMALL)], store)
+        (first,) = run_works([study_job(SMALL)], store)
         assert len(played) == 46
-        (again,) = run_works([work(SMALL)], store)
+        (again,) = run_works([study_job(SMALL)], store)
         assert len(played) == 46
-        assert rows_of(SMALL, again) == rows_of(SMALL, first)
+        assert study_rows(SMALL, again) == study_rows(SMALL, first)
         # one calibration more: what was drawn before is the same
-        run_works([work(replace(SMALL, draws=3))], store)
+        run_works([study_job(replace(SMALL, draws=3))], store)
         assert len(played) == 46 + 23
 
     @pytest.mark.parametrize("name", ["EVERY", "DEFAULT_DELTA", "made_with", "seed", "trials"])
     def test_another_definition_is_played(self, played, monkeypatch, name):
         store = ShardStore(None)
-        run_works([work(SMALL)], store)
+        run_works([study_job(SMALL)], store)
         others = {"EVERY": 20, "DEFAULT_DELTA": 0.1, "made_with": lambda: {"numpy": "1.0"}}
         if name in others:
             monkeypatch.setattr(calibration_study, name, others[name])
-            run_works([work(SMALL)], store)
+            run_works([study_job(SMALL)], store)
         else:
-            run_works([work(replace(SMALL, **{name: 5}))], store)
+            run_works([study_job(replace(SMALL, **{name: 5}))], store)
         assert len(played) == 2 * 46
 
 
@@ -262,7 +262,7 @@ class TestReproduction:
             return Season(5.0, 0.0, 0.25)
 
         monkeypatch.setattr(calibration_study, "play_season", play)
-        monkeypatch.setattr(figures, "save_figure", lambda draw, folder, name: "<svg></svg>")
+        monkeypatch.setattr(figures, "save_report_figure", lambda draw, folder, name: "<svg></svg>")
         return calls
 
     def test_it_is_played_beside_the_papers(self, tmp_path, quickly):
@@ -307,7 +307,7 @@ class TestReproduction:
         cell = ("cucb", "covid-mix", 10.0, 0.1, 10.0, 0.1)
         ranking = PublishedRanking(SYNTHETIC[0], SYNTHETIC[0].ranking, (1, 2, 3, 4, 5), "match")
         tables = ([Cell(*cell)], [Percent(*cell, 0.0, 0.1)], [ranking])
-        return report.render(judged, *tables, [], "made so", False, calibrated)
+        return report.render_report(judged, *tables, [], "made so", False, calibrated)
 
     def test_the_report_has_it_apart_from_the_papers(self):
         with_, without = (Page(self.page(rows)) for rows in (handmade(), []))
@@ -341,7 +341,7 @@ class TestReproduction:
         assert not made.contradicted
         assert not any(made.summary()["tables"].values())
         assert made.summary()["beyond"]["calibration"] == [asdict(row) for row in handmade()]
-        assert report.numbers([], [], [], []) == []
+        assert report.report_numbers([], [], [], []) == []
 
     def test_a_line_for_the_terminal(self):
         assert report.calibration_line(handmade()) == (

@@ -32,7 +32,7 @@ from heterobandits.experiments.comparison import (
     Comparison,
     judged,
     random_problems,
-    standing,
+    standing_of_policy,
 )
 from heterobandits.experiments.tiny_worlds import Distance
 from heterobandits.policies.catalogue import BEYOND
@@ -316,14 +316,14 @@ class TestJudging:
             row(ratio=4.0, verdict="behind", title="the worst"),
             row(ratio=1.0, verdict="unclear", to_limit=4.0),
         ]
-        found = standing(rows)
+        found = standing_of_policy(rows)
         assert found["ratio"] == pytest.approx(1.0)
         assert (found["ahead"], found["unclear"], found["behind"]) == (1, 1, 1)
         assert found["problems"] == 3
         assert found["to_min_width"] == pytest.approx(0.5)
         assert found["to_limit"] == pytest.approx(3.0)
         assert (found["worst_ratio"], found["worst_problem"]) == (4.0, "the worst")
-        assert standing(rows[1:2])["to_limit"] is None
+        assert standing_of_policy(rows[1:2])["to_limit"] is None
 
     def test_what_a_program_is_told(self):
         own = Policy("own", index=lambda known: known.pulls[0], guarantee="none at all")
@@ -445,12 +445,12 @@ class TestLeaderboard:
         made = compared(rows)
         assert made.policies[0] == "thompson"
         assert leaderboard.winner(made) == "posterior-sorted"
-        assert leaderboard.headline(made) == (
+        assert leaderboard.leaderboard_headline(made) == (
             "Posterior-Sorted is ahead of the best of the paper's five on "
             "1 of 1 settings of the paper and 0 of 1 random problems. "
             "Thompson has less regret on the whole, but no bound on it is proven that holds for every problem."
         )
-        assert leaderboard.headline(compared(rows[1:])).endswith("random problems.")
+        assert leaderboard.leaderboard_headline(compared(rows[1:])).endswith("random problems.")
 
     def test_losses_are_said_plainly_the_worst_first(self):
         rows = [row("kl-ucb", 1.2, "behind"), row("kl-ucb", 1.9, "behind", title="bad"), row()]
@@ -460,7 +460,7 @@ class TestLeaderboard:
         assert re.match(r"bad: 1\.90 .*Min-UCB's; a <problem>: 1\.20", kl[1])
         assert "3.00" not in kl[1]
         assert sorted_ == ("Posterior-Sorted", "nowhere")
-        text = leaderboard.render(compared(rows), [], "")
+        text = leaderboard.render_leaderboard(compared(rows), [], "")
         assert re.search(
             r"<b>KL-UCB</b>: bad: 1\.90 .*Min-UCB&#39;s; a &lt;problem&gt;: 1\.20", text
         )
@@ -471,7 +471,9 @@ class TestLeaderboard:
         assert many.endswith("Min-UCB's; and 3 more")
 
     def test_the_page_stands_alone(self):
-        page = leaderboard.render(compared([row(), row("min-width", 1.0)]), [], '{"seed": 0}')
+        page = leaderboard.render_leaderboard(
+            compared([row(), row("min-width", 1.0)]), [], '{"seed": 0}'
+        )
         assert "a &lt;problem&gt;" in page
         assert "a <problem>" not in page
         assert not re.search(r"(?:src|href)=['\"]?https?:", page)
@@ -512,14 +514,14 @@ class TestWriting:
             regrets = np.repeat(means[:, -1:, None], trials, 2)
             results[e.name] = handmade(ALONE, 700, (700,), regrets, names)
         chosen = {"domains": every, "random": [long, other]}
-        comparison.write_everything(made, chosen, results, 11)
+        comparison.write_comparison(made, chosen, results, 11)
 
         assert {path.name for path in (folder / "figures").iterdir()} == {
             f"{name}.{kind}"
             for name in ("optimum", "limited-limit", "bounded-limit")
             for kind in ("svg", "png", "pdf")
         }
-        again = figures.save_figure(
+        again = figures.save_report_figure(
             lambda: figures.limit_figure(limited, results["limited"], quick=True), tmp_path, "again"
         )
         assert (folder / "figures" / "limited-limit.svg").read_text("utf-8") == again

@@ -193,8 +193,8 @@ class TestRuns:
 
     @pytest.mark.parametrize("changed", ["numpy", "python", "kernels"])
     def test_what_other_versions_made_is_run_again(self, tmp_path, changed, monkeypatch):
-        others = {**pieces.made_with(), changed: "1.0"}
-        monkeypatch.setattr(pieces, "made_with", lambda: others)
+        others = {**pieces.made_with_versions(), changed: "1.0"}
+        monkeypatch.setattr(pieces, "made_with_versions", lambda: others)
         folder = self.kept(tmp_path)
         assert self.was_used(self.again(folder))
         monkeypatch.undo()

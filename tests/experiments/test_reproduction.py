@@ -184,7 +184,7 @@ class TestReproduce:
 
     def test_what_a_claim_says_is_not_markup(self):
         judged = Judged(CLAIMS[0], "fail", "a < b & c > d <script>x</script>")
-        text = report.render([judged], [], [], [], [], '{"a": "<b>"}', False)
+        text = report.render_report([judged], [], [], [], [], '{"a": "<b>"}', False)
         page = Page(text)
         assert judged.evidence in page.text
         assert not page.tags["script"]
@@ -200,7 +200,7 @@ class TestReproduce:
         ],
     )
     def test_headline(self, verdicts, sentence):
-        found = report.headline([Judged(CLAIMS[0], verdict, "") for verdict in verdicts])
+        found = report.report_headline([Judged(CLAIMS[0], verdict, "") for verdict in verdicts])
         assert found.startswith(sentence)
 
     def test_quick_is_marked_everywhere(self, tmp_path):

@@ -19,8 +19,8 @@ from heterobandits.inference.change_points import (
     alarm_threshold,
     change,
     greatest_change,
-    looks,
     shares,
+    visits_looked_back_at,
 )
 from heterobandits.model.team import Team
 
@@ -122,7 +122,7 @@ class TestLooks:
         ]
         for told in (40, 31, 40, 33):
             pulls, successes = tables(visits[:told])
-            after = [*looks(told), told]
+            after = [*visits_looked_back_at(told), told]
             each = [change(team, pulls[:, : n + 1], successes[:, : n + 1], 0.05) for n in after]
             found = greatest_change(team, pulls, successes, 0.05)
             best = max(each, key=lambda one: one.evidence)
@@ -136,9 +136,11 @@ class TestLooks:
 
     def test_are_the_same_whatever_is_known(self):
         for visits in range(200):
-            assert looks(visits) == [n for n in looks(200) if n < visits]
-        assert looks(200)[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]
-        steps = np.array(looks(100_000))
+            assert visits_looked_back_at(visits) == [
+                n for n in visits_looked_back_at(200) if n < visits
+            ]
+        assert visits_looked_back_at(200)[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]
+        steps = np.array(visits_looked_back_at(100_000))
         assert (steps[1:] <= np.maximum(steps[:-1] + 1, 1.2 * steps[:-1])).all()
 
     def test_a_place_that_changes_back_has_changed_and_its_means_are_of_all_that_is_known(self):

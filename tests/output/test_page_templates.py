@@ -38,7 +38,7 @@ def test_a_report_of_hostile_names():
     cell = (HOSTILE, "covid-mix", 1.0, 0.1, 1.0, 0.1)
     order = (HOSTILE, *PAPER[1:])
     ranking = PublishedRanking(replace(SYNTHETIC[0], ranking=order), order, (1, 2, 3, 4, 5), "tied")
-    page = report.render(
+    page = report.render_report(
         [Judged(claim, "pass", HOSTILE)],
         [Cell(*cell)],
         [Percent(*cell, 0.0, 0.1)],
@@ -60,7 +60,7 @@ def test_a_leaderboard_of_hostile_names():
     made = Comparison(rows, dict.fromkeys(policies, 1.0), 0.0, True, Path())
     lost = [row for row in rows if row.policy == "random"]
     assert [row.verdict for row in lost] == ["behind"]
-    page = leaderboard.render(made, [FIGURE], HOSTILE)
+    page = leaderboard.render_leaderboard(made, [FIGURE], HOSTILE)
     # the worst case of each policy, the loss of random, the table's line, the caption, the provenance
     check(page, len(policies) + 1 + 1 + 1 + 1)
 

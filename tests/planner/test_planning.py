@@ -10,7 +10,7 @@ from heterobandits import InvalidInput, Planner, Policy, policy
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.matching import Circumstances
-from heterobandits.planner.planning import Address, explain, plan
+from heterobandits.planner.planning import Address, explain_plan, plan
 from heterobandits.planner.plans import SENTENCES, Code, Reason
 from planning import OWN, PLANNED, labelled, play
 
@@ -41,8 +41,8 @@ class TestPlan:
         given, again = arguments(entry, how), arguments(entry, how)
         made = plan(*given)
         assert plan(*given) == plan(*again) == made
-        said = explain(*given[:-1], made)
-        assert explain(*again[:-1], made) == said
+        said = explain_plan(*given[:-1], made)
+        assert explain_plan(*again[:-1], made) == said
         assert given[0] == again[0]
         assert given[5] == again[5]
         assert given[3].pulls.tolist() == PULLS
@@ -70,7 +70,7 @@ class TestPlan:
         )
         made = planner.ask(**rest)
         assert made == plan(*given)
-        assert planner.explain(made) == explain(*given[:-1], made)
+        assert planner.explain(made) == explain_plan(*given[:-1], made)
 
     def test_other_policies_can_be_asked_on_the_same_history(self):
         planner = play(Planner([0.3, 0.9], 4, "min-width", seed=3), 15)

@@ -172,9 +172,9 @@ class TestProven:
         )
 
     def test_the_catalogue_says_what_guarantees_need(self, capsys):
-        from heterobandits.cli.policies import policies
+        from heterobandits.cli.policies import policies_command
 
-        policies()
+        policies_command()
         shown = " ".join(capsys.readouterr().out.split())
         for need in (
             "sensitivities and false positive rates are as believed",

@@ -17,7 +17,14 @@ from heterobandits import Planner, Policy, Problem, policy, simulate
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.simulation import engine
-from heterobandits.simulation.engine import Learning, PolicyWorld, Shard, play, tally, worlds
+from heterobandits.simulation.engine import (
+    Learning,
+    PolicyWorld,
+    Shard,
+    play,
+    tally_regrets,
+    worlds,
+)
 from heterobandits.simulation.results import binary_places
 from heterobandits.testing import CHECKS, check_one_path
 
@@ -75,7 +82,7 @@ class TestShards:
         assert whole.kept.shape == (P, 2, trials)
         assert whole.seconds.shape == (P,)
         assert (whole.seconds > 0).all()
-        sums, products = tally(whole.kept, binary_places(23, PROBLEM.agents))
+        sums, products = tally_regrets(whole.kept, binary_places(23, PROBLEM.agents))
         assert sums.tolist() == whole.sums[:, 2:].tolist()
         assert products.tolist() == whole.products[:, :, 2:].tolist()
         assert whole.kept.any(axis=-1).all()
@@ -208,7 +215,7 @@ def units(regrets, places):
 
 
 def assert_exact(regrets, places):
-    sums, products = tally(regrets, places)
+    sums, products = tally_regrets(regrets, places)
     whole = units(regrets, places)
     P, K, _ = regrets.shape
     for p, k in itertools.product(range(P), range(K)):
@@ -235,7 +242,7 @@ class TestTallies:
         )
         regrets = np.array(values).reshape(policies, checkpoints, trials)
         places = binary_places(horizon, agents)
-        sums, products = tally(regrets, places)
+        sums, products = tally_regrets(regrets, places)
         units = [
             [[round(Fraction(x) * Fraction(2) ** places) for x in row] for row in block]
             for block in regrets.tolist()
@@ -251,7 +258,7 @@ class TestTallies:
     def test_the_largest_block_of_the_largest_regrets_does_not_overflow(self, horizon, agents):
         places = binary_places(horizon, agents)
         largest = horizon * agents
-        sums, products = tally(np.full((2, 1, 512), float(largest)), places)
+        sums, products = tally_regrets(np.full((2, 1, 512), float(largest)), places)
         assert (sums == 512 * largest * 2**places).all()
         assert (products == 512 * (largest * 2**places) ** 2).all()
 
@@ -287,10 +294,10 @@ class TestTallies:
     def test_many_of_the_largest_regrets_do_not_overflow(self):
         """A million trials of 52 bits: the sums fill 72 bits, the products 124."""
         trials, largest = 2**20 + 3, 2**52 - 1
-        sums, products = tally(np.full((2, 1, trials), float(largest)), 0)
+        sums, products = tally_regrets(np.full((2, 1, trials), float(largest)), 0)
         assert (sums == trials * largest).all()
         assert (products == trials * largest**2).all()
-        sums, products = tally(np.full((2, 1, trials), -float(largest)), 0)
+        sums, products = tally_regrets(np.full((2, 1, trials), -float(largest)), 0)
         assert (sums == -trials * largest).all()
         assert (products == trials * largest**2).all()
 

@@ -15,7 +15,7 @@ from heterobandits.experiments import comparison
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.policies.policy import checked_policies
 from heterobandits.simulation import moments
-from heterobandits.simulation.engine import tally
+from heterobandits.simulation.engine import tally_regrets
 from heterobandits.simulation.pool.pieces import PieceResult, Point
 from heterobandits.simulation.results import binary_places, failed_trials
 from heterobandits.sweeps import stopping
@@ -30,7 +30,7 @@ PLACES = binary_places(HORIZON, 1)
 
 def sums_of(x, y):
     """Two policies' regrets, trial by trial, as `moments` takes them."""
-    sums, products = tally(np.array([x, y], float)[:, None, :], PLACES)
+    sums, products = tally_regrets(np.array([x, y], float)[:, None, :], PLACES)
     return len(x), PLACES, *sums[:, 0], products[0, 0, 0], products[0, 1, 0], products[1, 1, 0]
 
 
@@ -116,7 +116,7 @@ def point_of(policies):
 def row_of(regrets, first):
     """A piece with these regrets[policy, trial]."""
     P, n = regrets.shape
-    sums, products = tally(np.ascontiguousarray(regrets, float)[:, None, :], PLACES)
+    sums, products = tally_regrets(np.ascontiguousarray(regrets, float)[:, None, :], PLACES)
     upper = products[np.triu_indices(P)]
     return PieceResult("key", first, first + n, "{}", sums.ravel().tolist(), upper.ravel().tolist(), [0.0], [], [0.0] * P, [0] * P)  # fmt: skip
 
@@ -203,7 +203,7 @@ class TestNumbers:
         for _ in range(120):
             means = np.array([self.played(random, 1.4) for _ in draws])
             for i in covered:
-                one = cells.compared(means[:, i, 1], means[:, i, 0], np.zeros(20, np.int64), 1, draws, 0.025)  # fmt: skip
+                one = cells.ratios_in_cells(means[:, i, 1], means[:, i, 0], np.zeros(20, np.int64), 1, draws, 0.025)  # fmt: skip
                 covered[i] += one.lower[0] <= math.exp(truth) <= one.upper[0]
         assert covered[1] >= stats.binom.ppf(1e-6, 120, 0.95)
         assert covered[0] < stats.binom.ppf(1e-6, 120, 0.95)

@@ -837,7 +837,7 @@ class TestShards:
         """17 trials in two blocks of nine lanes: the last lane plays for nobody."""
         shard = Shard(worlds(covid, [policy("min-width")]), (100,), 0, range(17), lanes=16)
         seen, taken = [], []
-        simulation.run(iter([shard]), AtOnce(0.35), 1, taken.append, seen.append)
+        simulation.run_shards(iter([shard]), AtOnce(0.35), 1, taken.append, seen.append)
         assert seen[0] > 0
         assert set(seen) == {17 * 100}
         assert [played.span for played in taken] == [(0, 17)]

@@ -15,8 +15,8 @@ from scipy.stats import t as student
 
 from heterobandits import InvalidInput
 from heterobandits.sweeps.report.figures import ratio_ticks
-from heterobandits.sweeps.report.page import report
-from heterobandits.sweeps.report.text import number, readable
+from heterobandits.sweeps.report.page import write_report
+from heterobandits.sweeps.report.text import axis_in_words, number_text
 from heterobandits.sweeps.tables import FORMAT, MARK
 from markup import Page
 
@@ -96,7 +96,9 @@ def from_logs(rows):
 
 def cells(folder, **chosen):
     """The lines of `cells.csv`."""
-    return pd.read_csv(report(folder, **chosen).cells, dtype={"tied": str}, keep_default_na=False)
+    return pd.read_csv(
+        write_report(folder, **chosen).cells, dtype={"tied": str}, keep_default_na=False
+    )
 
 
 def only(folder, **chosen):
@@ -129,7 +131,7 @@ def test_only_the_last_round_counts(tmp_path):
 
 def test_the_headline_says_who_wins_where(tmp_path):
     regrets = [[1, 2, 3], [2, 1, 3], [2, 2, 3], [3, 2, 1]]
-    made = report(written(tmp_path, PLANE, regrets, verdicts={(1, 1): "unclear"}))
+    made = write_report(written(tmp_path, PLANE, regrets, verdicts={(1, 1): "unclear"}))
     assert made.headline == (
         "a wins clearly in 1 of 4 cells and c in 1; 1 is unclear and in 1 the best are equal."
     )
@@ -139,7 +141,7 @@ def test_the_headline_says_who_wins_where(tmp_path):
 
 def test_nobody_wins(tmp_path):
     unsure = {(i, p): "unclear" for i in range(4) for p in range(2)}
-    made = report(written(tmp_path, PLANE, [[1, 2]] * 4, verdicts=unsure))
+    made = write_report(written(tmp_path, PLANE, [[1, 2]] * 4, verdicts=unsure))
     assert made.headline == "No policy wins clearly in any of 4 cells; 4 are unclear."
 
 
@@ -240,7 +242,7 @@ def test_points_where_nobody_has_regret_are_left_out(tmp_path):
 
 
 def test_where_nobody_has_any_regret_all_are_equal(tmp_path):
-    made = report(written(tmp_path, {"x.one": [1, 2]}, [[0, 0, 0], [1, 2, 3]]))
+    made = write_report(written(tmp_path, {"x.one": [1, 2]}, [[0, 0, 0], [1, 2, 3]]))
     line = pd.read_csv(made.cells).to_dict("records")[0]
     assert (line["state"], line["tied"]) == ("tied", "a; b; c")
     assert math.isnan(line["ratio b"])
@@ -271,7 +273,7 @@ def test_ratios_are_marked_where_they_are_clear(tmp_path):
     """By the interval of the one point, or by those of all points."""
     places = {"x.one": [1, 2, 3, 4, 4, 5, 5], "draw": [0, 0, 0, 0, 1, 0, 1]}
     regrets = [[1, 2], [1, 1.1], [1, 0.5], [1, 1.5], [1, 9], [1, 1.1], [1, 9]]
-    made = report(written(tmp_path, places, regrets, width=0.2))
+    made = write_report(written(tmp_path, places, regrets, width=0.2))
     assert sides(made) == ["no", "", "yes", "no", ""]
 
 
@@ -326,17 +328,17 @@ def test_the_axes_with_the_most_values_span_the_plane(tmp_path):
         "draw": range(8),
     }
     written(tmp_path, places, [[1, 2]] * 8)
-    made = report(tmp_path)
+    made = write_report(tmp_path)
     assert (made.data["x"], made.data["y"]) == ("many", "few")
-    assert report(tmp_path, x="domain").data["y"] == "many"
-    assert report(tmp_path, y="many").data["x"] == "few"
-    assert report(tmp_path, x="draw", y="arms").data["x"] == "draw"
+    assert write_report(tmp_path, x="domain").data["y"] == "many"
+    assert write_report(tmp_path, y="many").data["x"] == "few"
+    assert write_report(tmp_path, x="draw", y="arms").data["x"] == "draw"
     assert cells(tmp_path, x="domain", y="few")["domain"].tolist() == ["covid", "hotel"] * 2
 
 
 def test_text_comes_after_numbers(tmp_path):
     places = {"domain": ["covid", "hotel", "poaching-2", "poaching-3"], "few": [1, 2, 2, 1]}
-    made = report(written(tmp_path, places, [[1, 2]] * 4))
+    made = write_report(written(tmp_path, places, [[1, 2]] * 4))
     assert (made.data["x"], made.data["y"]) == ("few", "domain")
 
 
@@ -351,13 +353,13 @@ def test_text_comes_after_numbers(tmp_path):
 def test_axes_that_are_none(tmp_path, chosen, message):
     written(tmp_path, PLANE, [[1, 2]] * 4)
     with pytest.raises(InvalidInput) as caught:
-        report(tmp_path, **chosen)
+        write_report(tmp_path, **chosen)
     assert str(caught.value) == message
 
 
 def test_one_axis_is_a_line(tmp_path):
     places = {"drift.step": [0.1, 0.01, 0.001], "drift.seed": [5, 6, 7], "draw": [0, 1, 2]}
-    made = report(written(tmp_path, places, [[1, 2], [2, 1], [2, 1]], width=0.1))
+    made = write_report(written(tmp_path, places, [[1, 2], [2, 1], [2, 1]], width=0.1))
     assert [path.name for path in made.figures] == ["ratios.svg", "ratios.png", "ratios.pdf"]
     assert (made.data["x"], made.data["y"]) == ("drift.step", None)
     assert made.headline == "b wins clearly in 2 of 3 places and a in 1."
@@ -368,12 +370,12 @@ def test_one_axis_is_a_line(tmp_path):
 
 
 def test_an_axis_with_one_value_is_none(tmp_path):
-    made = report(written(tmp_path, {"many": [1, 2], "one": [5, 5]}, [[1, 2]] * 2))
+    made = write_report(written(tmp_path, {"many": [1, 2], "one": [5, 5]}, [[1, 2]] * 2))
     assert (made.data["x"], made.data["y"]) == ("many", None)
 
 
 def test_an_axis_of_texts_alone(tmp_path):
-    made = report(written(tmp_path, {"domain": ["hotel", "covid"]}, [[1, 2], [2, 1]]))
+    made = write_report(written(tmp_path, {"domain": ["hotel", "covid"]}, [[1, 2], [2, 1]]))
     assert pd.read_csv(made.cells)["domain"].tolist() == ["hotel", "covid"]
     assert len(made.figures) == 3
 
@@ -390,7 +392,7 @@ def test_an_axis_of_texts_alone(tmp_path):
 )
 def test_no_axis_is_a_table(tmp_path, regrets, verdicts, headline):
     places = {} if len(regrets) == 1 else {"draw": range(len(regrets))}
-    made = report(written(tmp_path, places, regrets, verdicts=verdicts))
+    made = write_report(written(tmp_path, places, regrets, verdicts=verdicts))
     assert made.headline == headline
     assert made.figures == []
     assert len(pd.read_csv(made.cells)) == 1
@@ -400,11 +402,11 @@ def test_no_axis_is_a_table(tmp_path, regrets, verdicts, headline):
 
 
 def test_one_policy_has_no_maps(tmp_path):
-    assert report(written(tmp_path, PLANE, [[1], [2], [3], [4]])).figures == []
+    assert write_report(written(tmp_path, PLANE, [[1], [2], [3], [4]])).figures == []
 
 
 def test_a_plane_has_a_map_of_winners_and_one_for_each_policy_but_the_reference(tmp_path):
-    made = report(written(tmp_path, PLANE, [[1, 2, 3]] * 4, reference=1))
+    made = write_report(written(tmp_path, PLANE, [[1, 2, 3]] * 4, reference=1))
     stems = ["winners", "ratio-1-a", "ratio-3-c"]
     assert [path.name for path in made.figures] == [
         f"{stem}.{kind}" for stem in stems for kind in ("svg", "png", "pdf")
@@ -419,10 +421,10 @@ def test_a_plane_has_a_map_of_winners_and_one_for_each_policy_but_the_reference(
 
 def test_the_same_sweep_gives_the_same_bytes(tmp_path):
     written(tmp_path, PLANE, [[1, 2, 3], [2, 1, 3], [2, 2, 3], [3, 2, 1]])
-    made = report(tmp_path)
+    made = write_report(tmp_path)
     files = [made.page, made.cells, *made.figures]
     first = [path.read_bytes() for path in files]
-    report(tmp_path)
+    write_report(tmp_path)
     assert [path.read_bytes() for path in files] == first
 
 
@@ -431,7 +433,7 @@ def test_many_values_stand_in_bins(tmp_path):
     values = np.repeat(np.arange(41), 8)
     notes = []
     places = {"x.one": values, "draw": np.tile(range(8), 41)}
-    made = report(written(tmp_path, places, [[1, 2]] * len(values)), note=notes.append)
+    made = write_report(written(tmp_path, places, [[1, 2]] * len(values)), note=notes.append)
     found = pd.read_csv(made.cells)
     assert len(found) == 12
     assert found["x.one"].tolist()[:2] == ["0 – 2", "3 – 5"]
@@ -445,7 +447,7 @@ def test_many_values_stand_in_bins(tmp_path):
 
 
 def test_as_many_values_as_can_be_drawn_do_not(tmp_path):
-    made = report(written(tmp_path, {"x.one": range(40)}, [[1, 2]] * 40))
+    made = write_report(written(tmp_path, {"x.one": range(40)}, [[1, 2]] * 40))
     assert len(pd.read_csv(made.cells)) == 40
 
 
@@ -459,7 +461,7 @@ def test_a_plane_of_random_points_has_bins_though_there_are_few(tmp_path):
 
 def test_a_map_with_holes(tmp_path):
     """Three of four cells have points: they are drawn as they are."""
-    made = report(written(tmp_path, {"x.one": [1, 2, 1], "x.two": [1, 1, 2]}, [[1, 2]] * 3))
+    made = write_report(written(tmp_path, {"x.one": [1, 2, 1], "x.two": [1, 1, 2]}, [[1, 2]] * 3))
     assert len(pd.read_csv(made.cells)) == 3
     assert len(made.figures) == 6
 
@@ -469,7 +471,7 @@ def test_standings(tmp_path):
     regrets = [[1, 2], [4, 1], [2, 2], [1, 16]]
     stopped = ["told apart", "told apart", "narrow", "limit"]
     written(tmp_path, places, regrets, trials=[10, 20, 40, 80], stopped=stopped)
-    made = report(tmp_path, x="x.one")
+    made = write_report(tmp_path, x="x.one")
     first, second = made.data["policies"]
     assert (first["won"], first["won_unclear"], first["tied"]) == (2, 0, 1)
     assert (second["won"], second["won_unclear"], second["tied"]) == (1, 0, 1)
@@ -497,7 +499,7 @@ def test_standings(tmp_path):
 
 
 def test_a_ratio_to_nothing_is_the_worst(tmp_path):
-    made = report(written(tmp_path, {"x.one": [1, 2, 3]}, [[1, 2], [0, 1], [0, 0]]))
+    made = write_report(written(tmp_path, {"x.one": [1, 2, 3]}, [[1, 2], [0, 1], [0, 0]]))
     assert made.data["policies"][1]["worst_point"] == 1
     assert made.data["policies"][1]["worst_ratio"] is None
     assert made.data["policies"][1]["ratio"] == 3  # of the means, 3 over 1
@@ -507,14 +509,14 @@ def test_a_ratio_to_nothing_is_the_worst(tmp_path):
 
 def test_failed_points_are_said(tmp_path):
     notes = []
-    made = report(written(tmp_path, PLANE, [[1, 2]] * 4, failed=7), note=notes.append)
+    made = write_report(written(tmp_path, PLANE, [[1, 2]] * 4, failed=7), note=notes.append)
     assert notes == ["7 points failed, and are not in the report"]
     assert "7 points failed" in Page(made.page.read_text(encoding="utf-8")).text
 
 
 def test_many_cells_are_folded_away(tmp_path):
     x, y = np.divmod(np.arange(13 * 12), 12)
-    made = report(written(tmp_path, {"x.one": x, "x.two": y}, [[1, 2]] * 156))
+    made = write_report(written(tmp_path, {"x.one": x, "x.two": y}, [[1, 2]] * 156))
     page = Page(made.page.read_text(encoding="utf-8"))
     assert page.tags["details"] == 1
     assert page.tags["tr"] == 1 + 2 + 1 + 156
@@ -527,7 +529,7 @@ def test_hostile_names(tmp_path, axes):
     policies = [HOSTILE, "_hidden", "$x^$", "x" * 300]
     count = 4 if axes else 1
     written(tmp_path, places, [[1, 1, 2, 3]] * count, title=HOSTILE * 2, policies=policies)
-    made = report(tmp_path)
+    made = write_report(tmp_path)
     page = Page(made.page.read_text(encoding="utf-8"))
     assert not page.tags["script"]
     assert page.tags["style"] == 1
@@ -542,7 +544,7 @@ def test_hostile_names(tmp_path, axes):
 def test_policies_of_ones_own_have_colours_of_their_own(tmp_path):
     regrets = 2 - np.eye(8)
     x, y = np.divmod(np.arange(8), 4)
-    made = report(written(tmp_path, {"x": x, "y": y}, regrets))
+    made = write_report(written(tmp_path, {"x": x, "y": y}, regrets))
     drawing = made.figures[0].read_text(encoding="utf-8")
     fills = set(re.findall(r"fill: (#[0-9a-f]{6})", drawing))
     assert len(fills - {"#ffffff", "#f1f3f5"}) >= 8
@@ -551,10 +553,10 @@ def test_policies_of_ones_own_have_colours_of_their_own(tmp_path):
 def test_a_folder_without_a_sweep(tmp_path):
     for folder in (tmp_path, tmp_path / "missing"):
         with pytest.raises(InvalidInput, match="no sweep"):
-            report(folder)
+            write_report(folder)
     (tmp_path / "shards").mkdir()
     with pytest.raises(InvalidInput, match="not finished"):
-        report(tmp_path)
+        write_report(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["shards"]
 
 
@@ -563,7 +565,7 @@ def test_a_damaged_file(tmp_path):
     path = tmp_path / "results.parquet"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InvalidInput, match=r"cannot read .*results\.parquet") as caught:
-        report(tmp_path)
+        write_report(tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -580,26 +582,26 @@ def test_a_damaged_file(tmp_path):
 def test_rows_that_do_not_fit(tmp_path, change):
     written(tmp_path, PLANE, [[1, 2]] * 4, change=change)
     with pytest.raises(InvalidInput, match="is damaged"):
-        report(tmp_path)
+        write_report(tmp_path)
 
 
 def test_a_column_that_is_missing(tmp_path):
     change = lambda frame: frame.drop(columns="x.one")  # noqa: E731
     with pytest.raises(InvalidInput, match=r"x\.one"):
-        report(written(tmp_path, PLANE, [[1, 2]] * 4, change=change))
+        write_report(written(tmp_path, PLANE, [[1, 2]] * 4, change=change))
 
 
 def test_no_point_was_run(tmp_path):
     written(tmp_path, PLANE, [[1, 2]] * 4, change=lambda frame: frame.iloc[:0])
     with pytest.raises(InvalidInput, match="nothing to report"):
-        report(tmp_path)
+        write_report(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):
     written(tmp_path, PLANE, [[1, 2]] * 4)
     (tmp_path / "figures").write_text("a file")
     with pytest.raises(InvalidInput, match="cannot write to"):
-        report(tmp_path)
+        write_report(tmp_path)
 
 
 def test_the_command_prints_a_table(tmp_path, called):
@@ -642,7 +644,7 @@ def test_the_command_refuses_in_one_line(tmp_path, called):
     ],
 )
 def test_names_of_axes(name, words):
-    assert readable(name) == words
+    assert axis_in_words(name) == words
 
 
 @pytest.mark.parametrize(
@@ -650,12 +652,12 @@ def test_names_of_axes(name, words):
     [(4096.0, "4,096"), (12345, "12,345"), (0.25, "0.25"), (1234.56, "1235"), (1e-7, "1e-07")],
 )
 def test_numbers_on_an_axis(value, text):
-    assert number(value, 4) == text
+    assert number_text(value, 4) == text
 
 
 def test_values_that_are_close_keep_their_digits(tmp_path):
     written(tmp_path, {"x.one": [0.12341, 0.12342]}, [[1, 2]] * 2)
-    text = report(tmp_path).cells.read_text(encoding="utf-8")
+    text = write_report(tmp_path).cells.read_text(encoding="utf-8")
     assert [line.split(",")[0] for line in text.splitlines()[1:]] == ["0.12341", "0.12342"]
 
 

@@ -18,7 +18,7 @@ from heterobandits.model.domains import DOMAINS, domain
 from heterobandits.model.drift import Walk
 from heterobandits.sweeps import spec as module
 from heterobandits.sweeps.laws import SCALARS
-from heterobandits.sweeps.spec import Chosen, Spec, Stopping, examples
+from heterobandits.sweeps.spec import Chosen, Spec, Stopping, example_specs
 
 HEAD = """
 horizon = 100
@@ -968,7 +968,7 @@ def test_to_dict_stands_in_json_as_it_is(seed, path):
 
 @pytest.mark.parametrize("name", ["closing-question", "drift", "misbelief"])
 def test_examples_load_and_can_be_run(name):
-    path = examples()[name]
+    path = example_specs()[name]
     assert path.read_text(encoding="utf-8").startswith("# ")
     assert "minute" in path.read_text(encoding="utf-8").split("\n\n")[0]
     made = Spec.load(path)
@@ -979,11 +979,11 @@ def test_examples_load_and_can_be_run(name):
 
 
 def test_all_examples_are_known_here():
-    assert list(examples()) == ["closing-question", "drift", "misbelief"]
+    assert list(example_specs()) == ["closing-question", "drift", "misbelief"]
 
 
 def test_the_closing_question_asks_the_papers_plane():
-    made = Spec.load(examples()["closing-question"])
+    made = Spec.load(example_specs()["closing-question"])
     assert made.axes == ("sensitivities.spread", "arms_per_agent", "draw")
     assert {entry.name for entry in made.policies} >= {"min-width", "cucb"}
     few, many = made[0], made[-1]

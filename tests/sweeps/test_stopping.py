@@ -11,7 +11,7 @@ from scipy import stats
 
 from heterobandits import Policy, Problem
 from heterobandits.policies.policy import checked_policies
-from heterobandits.simulation.engine import tally
+from heterobandits.simulation.engine import tally_regrets
 from heterobandits.simulation.pool.pieces import Point
 from heterobandits.simulation.results import binary_places
 from heterobandits.sweeps import stopping as module
@@ -32,7 +32,7 @@ PLACES = binary_places(HORIZON, 2)
 def of(*regrets):
     """Totals of one point with these regrets of its policies, trial by trial."""
     table = np.array(regrets, float)[:, None, :]
-    sums, products = tally(table, PLACES)
+    sums, products = tally_regrets(table, PLACES)
     whole = np.empty(1, object)
     whole[0] = table.shape[-1]
     most = np.full((1, 1), 2.0 * HORIZON)
@@ -178,7 +178,7 @@ class TestStopped:
     def test_only_the_last_checkpoint_counts(self):
         early = np.stack([self.NOISE, self.NOISE[::-1]])
         late = np.stack([10 + self.LUCK, 12 + self.LUCK + self.NOISE])
-        sums, products = tally(np.stack([early, late], axis=1) + 1, PLACES)
+        sums, products = tally_regrets(np.stack([early, late], axis=1) + 1, PLACES)
         whole = np.full(1, 8, object)
         places = np.full(1, PLACES, object)
         both = PointTotals(

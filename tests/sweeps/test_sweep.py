@@ -20,8 +20,8 @@ from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Threads
 from heterobandits.sweeps import estimate as sweeps_estimate
 from heterobandits.sweeps import spec as module
-from heterobandits.sweeps.estimate import estimate
-from heterobandits.sweeps.reading import about, read_sweep
+from heterobandits.sweeps.estimate import estimate_size
+from heterobandits.sweeps.reading import description_of, read_sweep
 from heterobandits.sweeps.spec import Spec
 from heterobandits.sweeps.sweep import sweep
 
@@ -131,7 +131,7 @@ class TestTables:
             read_sweep(swept, "other")
 
     def test_what_it_says_of_itself(self, swept):
-        said = about(swept)
+        said = description_of(swept)
         assert (said["title"], said["points"], said["failed"]) == ("a small one", 8, 0)
         assert said["axes"] == ["agents", "sensitivities.spread", "draw"]
         assert said["policies"] == ["min-width", "cucb", "min-ucb(delta=0.01)"]
@@ -314,7 +314,7 @@ class TestRunning:
         stored = json.loads((tmp_path / "failures.json").read_text("utf-8"))
         assert stored[0]["definition"]["problem"]["sensitivities"] == [0.5, 0.5, 0.5]
         assert sorted(set(read_sweep(tmp_path)["point"])) == [0, 1, 2, 3]
-        assert about(tmp_path)["failed"] == 4
+        assert description_of(tmp_path)["failed"] == 4
         # mended, only these run, and nothing of the failure is left
         well = Policy("moody", index=lambda known: known.successes.sum(axis=0) + 0.0)
         again = sweep(spec(text, moody=well), tmp_path)
@@ -613,11 +613,11 @@ class TestCommand:
         assert list(tmp_path.iterdir()) == []
 
     def test_an_estimate_counts_rounds(self):
-        found = estimate(spec(), seconds=0.0)
+        found = estimate_size(spec(), seconds=0.0)
         assert found.points == 8
         assert found.rounds == (8 * 20 * 60 * 3,) * 2
         assert found.sampled == 1
-        more = estimate(spec(SPEC.replace("trials = 20", "trials = 20\nprecision = 0.1")))
+        more = estimate_size(spec(SPEC.replace("trials = 20", "trials = 20\nprecision = 0.1")))
         assert more.trials == (40, 2560)  # after the last look as many again
         assert more.rounds[1] == 64 * more.rounds[0]
         assert more.seconds[1] == pytest.approx(64 * more.seconds[0])
@@ -630,14 +630,14 @@ class TestCommand:
             "trials = 20", "trials = 100_000_000"
         )
         begin = time.monotonic()
-        found = estimate(spec(text), seconds=0.5)
+        found = estimate_size(spec(text), seconds=0.5)
         assert time.monotonic() - begin < 10
         assert found.rounds[0] == 8 * 10**8 * 10**7 * 3
         assert found.seconds[0] > 1e6
 
     def test_an_estimate_of_the_disk_is_not_far_off(self, swept):
         written = sum(path.stat().st_size for path in swept.rglob("*.parquet"))
-        assert written / 3 < estimate(spec()).size < 3 * written
+        assert written / 3 < estimate_size(spec()).size < 3 * written
 
 
 def test_shards_say_what_they_are(swept):

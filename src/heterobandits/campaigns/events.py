@@ -156,7 +156,9 @@ def hash_of(event: Event) -> str:
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
 
-def checked(events: Iterable[Event], after: int = 0, previous: str = NOTHING) -> Iterator[Event]:
+def check_chain(
+    events: Iterable[Event], after: int = 0, previous: str = NOTHING
+) -> Iterator[Event]:
     """The events, if each follows on the one before, is what its hash says, and is of a version known here."""
     campaign = None
     for event in events:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from heterobandits.campaigns.analysis.answers import left_out
-from heterobandits.campaigns.reasons import to_json
+from heterobandits.campaigns.reasons import number_to_json
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.core.compiled import SOURCE_DIGEST
@@ -34,7 +34,7 @@ def plan_of(state: State, given: RoundGiven, policy: Policy | None = None) -> Pl
     return planning.plan(*arguments(state, policy), state.circumstances(given))
 
 
-def might_tie(
+def plan_might_tie(
     state: State, given: RoundGiven, sent: dict[int, int], policy: Policy | None = None
 ) -> bool:
     """Whether the plan of the next round might send rows of the team so, had ties been broken otherwise."""
@@ -44,7 +44,7 @@ def might_tie(
 def explanations(state: State, given: RoundGiven) -> dict[int, Explanation]:
     """Why the plan of the next round sends each agent where it goes, by number of the agent."""
     plan = plan_of(state, given)
-    found = iter(planning.explain(*arguments(state), plan, left_out(state)))
+    found = iter(planning.explain_plan(*arguments(state), plan, left_out(state)))
     by_row = {row: next(found) for row, arm in enumerate(plan.assignment) if arm is not None}
     return {state.rows[row].agent: why for row, why in by_row.items()}
 
@@ -54,10 +54,10 @@ def body_of(state: State, given: RoundGiven, plan: Plan) -> dict[str, Any]:
     return {
         "round": plan.round,
         **given_body(given),
-        "assignments": assignments(state, plan),
+        "assignments": body_of_assignments(state, plan),
         "policy": state.policy.parameters,
         "seed": state.seed,
-        "index": digest(plan),
+        "index": digest_of_index(plan),
         "made_with": made_with(),
     }
 
@@ -72,7 +72,7 @@ def given_body(given: RoundGiven) -> dict[str, Any]:
     return {"absent": absent, "closed": [id_of("arm", n) for n in sorted(given.closed)], **pairs}
 
 
-def assignments(state: State, plan: Plan) -> list[dict[str, Any]]:
+def body_of_assignments(state: State, plan: Plan) -> list[dict[str, Any]]:
     """Who goes where, and why, by agent."""
     made = []
     for number, agent in enumerate(state.agents):
@@ -82,15 +82,15 @@ def assignments(state: State, plan: Plan) -> list[dict[str, Any]]:
                 "agent": id_of("agent", number),
                 "arm": None if arm is None else id_of("arm", arm),
                 "code": reason.code,
-                "index": to_json(reason.index),
-                "estimate": to_json(reason.estimate),
+                "index": number_to_json(reason.index),
+                "estimate": number_to_json(reason.estimate),
                 "visited": reason.visited,
             }
         )
     return made
 
 
-def digest(plan: Plan) -> str:
+def digest_of_index(plan: Plan) -> str:
     """What tells index tables apart, to the last bit."""
     rows = {id(row): row for row in plan.index}  # agents mostly share one
     data = {key: np.array(row, "<f8").tobytes() for key, row in rows.items()}

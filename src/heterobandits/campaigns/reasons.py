@@ -15,16 +15,16 @@ def reason_of(assignment: Mapping[str, Any]) -> Reason:
     code, visited = assignment["code"], assignment["visited"]
     if code not in SENTENCES or not (visited is None or isinstance(visited, int)):
         raise InvalidInput(f"code is {shown(code)} of {shown(visited)}: a reason of a plan")
-    index, estimate = (from_json(assignment[name]) for name in ("index", "estimate"))
+    index, estimate = (number_from_json(assignment[name]) for name in ("index", "estimate"))
     return Reason(code, index, estimate, visited)
 
 
-def to_json(number: float | None) -> float | str | None:
+def number_to_json(number: float | None) -> float | str | None:
     """A number as JSON can hold it."""
     return INFINITE if number is not None and math.isinf(number) else number
 
 
-def from_json(value: float | str | None) -> float | None:
+def number_from_json(value: float | str | None) -> float | None:
     """The number that was written."""
     if value is None:
         return None

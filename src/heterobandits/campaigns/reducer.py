@@ -14,7 +14,16 @@ import numpy as np
 from heterobandits.campaigns.events import KINDS, SERVER, Event, refuse_newer
 from heterobandits.campaigns.reasons import reason_of
 from heterobandits.campaigns.rounds import Pair, PlannedRound, RoundGiven, Rounds, VisitReport
-from heterobandits.campaigns.state import ROLES, Agent, AgentRow, Arm, Link, State, located, moment
+from heterobandits.campaigns.state import (
+    ROLES,
+    Agent,
+    AgentRow,
+    Arm,
+    Link,
+    State,
+    entry_number,
+    moment,
+)
 from heterobandits.campaigns.validation import (
     MOST_PAIRS,
     agents_from,
@@ -226,7 +235,7 @@ def renamed(state: State, event: Event) -> None:
         state.name = called(name)
         return
     members: list[Any] = state.agents if kind == "agent" else state.arms
-    n = located(key, kind, [one.name for one in members])
+    n = entry_number(key, kind, [one.name for one in members])
     others = [one.name for i, one in enumerate(members) if i != n]
     members[n] = replace(members[n], name=new_name(name, others))
     _forget_names(state)
@@ -245,7 +254,7 @@ def returned(state: State, event: Event) -> None:
 def _retire(state: State, body: Body, gone: bool) -> None:
     kind = choice(body["what"], "what", ("agent", "arm"))
     members: list[Any] = state.agents if kind == "agent" else state.arms
-    n = located(body["id"], kind, [one.name for one in members])  # type: ignore[arg-type]
+    n = entry_number(body["id"], kind, [one.name for one in members])  # type: ignore[arg-type]
     if members[n].retired == gone:
         raise InvalidInput(f"{members[n].name!r} {'is retired' if gone else 'is here'} already")
     left = sum(not one.retired for one in members) + (-1 if gone else 1)
@@ -260,7 +269,7 @@ def _retire(state: State, body: Body, gone: bool) -> None:
 def agent_revised(state: State, event: Event) -> None:
     """Another way to report: since now, if the agent has changed, or always, if it was stated wrongly."""
     body = event.body
-    agent = located(body["id"], "agent", [one.name for one in state.agents])
+    agent = entry_number(body["id"], "agent", [one.name for one in state.agents])
     since = choice(body["since"], "since", ("now", "always"))
     given = {"name": state.agents[agent].name} | dict(body["reports"])
     ((_, reports),) = agents_from([given], place=lambda i: "reports")

@@ -106,10 +106,12 @@ class Rounds(Sequence[PlannedRound]):
     @property
     def packed(self) -> list[Any]:
         """All of them, packed."""
-        return [packed(item) if isinstance(item, PlannedRound) else item for item in self._items]
+        return [
+            pack_round(item) if isinstance(item, PlannedRound) else item for item in self._items
+        ]
 
 
-def packed(round: PlannedRound) -> list[Any]:
+def pack_round(round: PlannedRound) -> list[Any]:
     """A round as lists of numbers."""
     told: list[int] = []
     for (agent, arm), known in round.told.items():

@@ -20,7 +20,7 @@ from heterobandits.campaigns.events import (
     Event,
     Tell,
     announce,
-    checked,
+    check_chain,
     from_line,
     is_ahead,
     line,
@@ -35,8 +35,8 @@ from heterobandits.campaigns.storage.repository import (
     Done,
     Log,
     Request,
-    following,
     next_time,
+    seal_drafts,
 )
 from heterobandits.campaigns.validation import (
     Collected,
@@ -340,7 +340,7 @@ def withdraw(
 
     def make(state: State) -> list[Draft]:
         at = state.round(round)
-        pairs = [visit(state, at, key) for key in which]
+        pairs = [visit_meant(state, at, key) for key in which]
         for pair in pairs:
             check_seen(state, at, pair, seen)
         return [Draft("withdrawn", visit_body(at, pair)) for pair in pairs]
@@ -357,13 +357,13 @@ def bodies(
         raise InvalidInput("outcomes is empty: at least one outcome")
     made = []
     for key, outcome in outcomes.items():
-        pair = visit(state, at, key)
+        pair = visit_meant(state, at, key)
         counts = outcome_from(outcome, state.agents[pair[0]].name)
         made.append((at, visit_body(at, pair) | counts_body(counts)))
     return made
 
 
-def visit(state: State, round: PlannedRound, key: Any) -> tuple[int, int]:
+def visit_meant(state: State, round: PlannedRound, key: Any) -> tuple[int, int]:
     """The visit that an agent, or a pair (agent, arm), means."""
     if isinstance(key, tuple):
         return state.pair(key, "outcomes")
@@ -538,7 +538,7 @@ def history(log: Log, campaign: str, after: int = 0, upto: int | None = None) ->
     return log.store.read(campaign, after, upto)
 
 
-def planned(log: Log, campaign: str, round: PlannedRound) -> dict[str, Any]:
+def recorded_plan(log: Log, campaign: str, round: PlannedRound) -> dict[str, Any]:
     """The plan of a round as it was recorded: the body of its event."""
     (event,) = log.store.read(campaign, round.event - 1, round.event)
     return event.body
@@ -574,7 +574,7 @@ def import_events(
         return again
     given = [row for row in text.removeprefix("\ufeff").split("\n") if row.strip()]
     rows = [from_line(row) for row in announce(given, tell, 0.0, 0.3)]
-    events = list(checked(announce(rows, tell, 0.3, 0.6)))
+    events = list(check_chain(announce(rows, tell, 0.3, 0.6)))
     if not events:
         raise InvalidInput("nothing to import: a file of events, a line of JSON for each")
     for who in {event.who for event in events}:
@@ -619,7 +619,7 @@ def revocations(
         ) from None
     came = [] if keep else [one for one in state.links.values() if one.event > known]
     drafts = [Draft("link revoked", {"link": one.id}) for one in came if one.holds(now())]
-    return following(drafts, state, request)
+    return seal_drafts(drafts, state, request)
 
 
 def common(one: list[Event], other: list[Event]) -> int:

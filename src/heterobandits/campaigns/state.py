@@ -133,11 +133,11 @@ class State:
 
     def agent(self, key: Any) -> int:
         """The number of an agent, given by its name or id."""
-        return located(key, "agent", self.agent_names)
+        return entry_number(key, "agent", self.agent_names)
 
     def arm(self, key: Any) -> int:
         """The number of an arm, given by its name or id."""
-        return located(key, "arm", self.arm_names)
+        return entry_number(key, "arm", self.arm_names)
 
     def pair(self, key: Any, name: str) -> Pair:
         """An agent and an arm, given by names or ids."""
@@ -209,7 +209,7 @@ class State:
         return agent.name if agent.row == i else f"{agent.name} (row {i})"
 
 
-def located(key: Any, kind: Kind, known: Sequence[str]) -> int:
+def entry_number(key: Any, kind: Kind, known: Sequence[str]) -> int:
     """The number of an agent or arm given by its name or id."""
     if isinstance(key, str):
         found = ID.fullmatch(key)

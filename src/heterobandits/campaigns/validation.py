@@ -282,13 +282,13 @@ def policy_from(
     name: Any = None, delta: Any = None, season: int | None = None, memory: Any = None
 ) -> Policy:
     """A policy of the catalogue that can be planned with, for a season of that length; the recommended one if none is named."""
-    from heterobandits.planner.planning import planned
+    from heterobandits.planner.planning import plannable
 
     if name is None:
         name = RECOMMENDED if season is None else RECOMMENDED_FOR_HORIZON
     if not isinstance(name, str):
         raise InvalidInput(f"policy is {shown(name)}: the name of a policy")
-    made = planned(catalogued(name, delta, None, memory))
+    made = plannable(catalogued(name, delta, None, memory))
     if not made.in_season:
         return made
     if season is None:

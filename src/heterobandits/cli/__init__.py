@@ -42,9 +42,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str]) -> int:
     """The exit code of a command."""
     try:
-        from heterobandits.cli.commands import run
+        from heterobandits.cli.commands import run_command
 
-        code = run(arguments)
+        code = run_command(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = interrupts.INTERRUPTED

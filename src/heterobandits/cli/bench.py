@@ -13,7 +13,7 @@ MOST_SECONDS = 3600
 RUNS = 3  # others use the machine too: the fastest is the one they disturbed least
 
 
-def bench(
+def bench_command(
     policy: Annotated[
         list[str] | None,
         typer.Option(help="Only this policy, as often as you like.", metavar="NAME"),
@@ -56,7 +56,9 @@ def bench(
         else whole_number(threads, "--threads", 1, 1024)
     )
     measured: list[dict[str, Any]] = []
-    for name, problem, horizon, crew, checkpoints in scaled(used) if scaling else instances(used):
+    for name, problem, horizon, crew, checkpoints in (
+        scaling_speeds(used) if scaling else instances(used)
+    ):
         for entry in entries:
             try:
                 entry.check_size(problem.agents, problem.arms)
@@ -87,7 +89,7 @@ def bench(
     if format == "json":
         print(json.dumps(report))
     else:
-        (print_scaling if scaling else print_table)(report)
+        (print_scaling if scaling else print_speeds)(report)
         if not quiet:
             print_machine(report)
 
@@ -104,7 +106,7 @@ def instances(threads: int) -> list[tuple[str, Any, int, int, int]]:
     return [*chosen, ("20x50", large, 200, threads, 1)]
 
 
-def scaled(threads: int) -> list[tuple[str, Any, int, int, int]]:
+def scaling_speeds(threads: int) -> list[tuple[str, Any, int, int, int]]:
     """The same for the scaling: threads doubled up to all of them, few and many checkpoints."""
     from heterobandits.model.domains import DOMAINS
 
@@ -139,7 +141,7 @@ def measure(
     return trials * horizon / took, trials, took
 
 
-def print_table(report: dict[str, Any]) -> None:
+def print_speeds(report: dict[str, Any]) -> None:
     """One row for each policy, one column for each problem."""
     rates: dict[str, dict[str, float]] = {}
     for result in report["results"]:

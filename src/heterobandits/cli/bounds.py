@@ -26,7 +26,7 @@ from heterobandits.cli.options import (
 from heterobandits.limits import DEFAULT_DELTA
 
 
-def bounds(
+def bounds_command(
     problem: ProblemOption = None,
     means: MeansOption = None,
     sensitivities: SensitivitiesOption = None,

@@ -4,17 +4,17 @@ from typing import Annotated
 
 import typer
 
-from heterobandits.cli.bench import bench
-from heterobandits.cli.bounds import bounds
+from heterobandits.cli.bench import bench_command
+from heterobandits.cli.bounds import bounds_command
 from heterobandits.cli.campaign.app import app as campaign
-from heterobandits.cli.compare import compare
+from heterobandits.cli.compare import compare_command
 from heterobandits.cli.db import app as db
-from heterobandits.cli.policies import policies
-from heterobandits.cli.reproduce import hotel_means, reproduce
-from heterobandits.cli.serve import serve
-from heterobandits.cli.simulate import simulate
-from heterobandits.cli.sweep import sweep
-from heterobandits.cli.sweep_report import sweep_report
+from heterobandits.cli.policies import policies_command
+from heterobandits.cli.reproduce import hotel_means_command, reproduce_command
+from heterobandits.cli.serve import serve_command
+from heterobandits.cli.simulate import simulate_command
+from heterobandits.cli.sweep import sweep_command
+from heterobandits.cli.sweep_report import sweep_report_command
 from heterobandits.errors import InvalidInput
 
 app = typer.Typer(
@@ -23,19 +23,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    simulate,
-    sweep,
-    sweep_report,
-    serve,
-    reproduce,
-    compare,
-    policies,
-    bounds,
-    bench,
-    hotel_means,
-):
-    app.command()(command)
+COMMANDS = (
+    simulate_command,
+    sweep_command,
+    sweep_report_command,
+    serve_command,
+    reproduce_command,
+    compare_command,
+    policies_command,
+    bounds_command,
+    bench_command,
+    hotel_means_command,
+)
+for command in COMMANDS:
+    app.command(command.__name__.removesuffix("_command").replace("_", "-"))(command)
 app.add_typer(campaign, name="campaign")
 app.add_typer(db, name="db")
 
@@ -60,7 +61,7 @@ def _start(
     """Send agents of unequal sensitivity to the right places, and learn from what they all see."""
 
 
-def run(arguments: list[str]) -> int:
+def run_command(arguments: list[str]) -> int:
     """The exit code of a command; what the parser refuses is bad input."""
     try:
         return app(arguments, standalone_mode=False) or 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison
 
 
-def compare(
+def compare_command(
     output: Annotated[
         Path,
         typer.Option(
@@ -69,15 +69,15 @@ def compare(
         seed=seed,
         resume=resume,
     )
-    run_and_tell(run, dict.fromkeys((*PAPER, *chosen)), print_standings, format, quiet)
+    run_and_tell(run, dict.fromkeys((*PAPER, *chosen)), print_leaderboard, format, quiet)
 
 
-def print_standings(made: "Comparison") -> None:
+def print_leaderboard(made: "Comparison") -> None:
     """The leaderboard for a terminal."""
     from rich.table import Table
 
     from heterobandits.cli.terminal import show
-    from heterobandits.experiments.leaderboard import advice, headline
+    from heterobandits.experiments.leaderboard import advice, leaderboard_headline
 
     table = Table(
         caption="regret over that of the best of the paper's five on the same problem; "
@@ -109,6 +109,6 @@ def print_standings(made: "Comparison") -> None:
             f"{entry['million_rounds_per_second']:.1f}",
         )
     show(table)
-    print(headline(made))
+    print(leaderboard_headline(made))
     for case, gain in advice(made):
         print(f"{case}: {gain}.")

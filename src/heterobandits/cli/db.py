@@ -12,7 +12,7 @@ from heterobandits.cli.campaign.options import (
     by,
     installed,
     log_of,
-    note,
+    print_note,
     warn_of_password,
 )
 from heterobandits.cli.options import TableOrJson
@@ -38,15 +38,15 @@ app = typer.Typer(help="Look after a database of campaigns.")
 app.callback()(installed)
 
 
-def stated(database: str | None) -> str:
+def database_of_option(database: str | None) -> str:
     """The database that the option or the variable names."""
     if not database:
         raise InvalidInput("--database is needed, or HETEROBANDITS_DATABASE: a file or a URL")
     return database
 
 
-@app.command()
-def backup(
+@app.command("backup")
+def backup_command(
     target: Annotated[Path, typer.Argument(help="The file to write.", metavar="TARGET")],
     database: DatabaseOption = None,
 ) -> None:
@@ -56,11 +56,13 @@ def backup(
     """
     from heterobandits.campaigns.storage import maintenance
 
-    print(f"{maintenance.backup(stated(database), target)} is a backup of all campaigns")
+    print(
+        f"{maintenance.backup(database_of_option(database), target)} is a backup of all campaigns"
+    )
 
 
-@app.command()
-def restore(
+@app.command("restore")
+def restore_command(
     file: Annotated[Path, typer.Argument(help="The backup.", metavar="BACKUP")],
     database: DatabaseOption = None,
     revoke_links: Annotated[
@@ -82,10 +84,10 @@ def restore(
     from heterobandits.campaigns.storage.database import name_of
 
     request = by(who) if revoke_links else None
-    maintenance.restore(file, stated(database))
-    print(f"{name_of(stated(database))} has all campaigns of {file}")
+    maintenance.restore(file, database_of_option(database))
+    print(f"{name_of(database_of_option(database))} has all campaigns of {file}")
     if request is None:
-        note(
+        print_note(
             "links that were revoked after the backup was made open again: revoke them anew, or restore with --revoke-links; "
             f"{OWN_TOKEN}"
         )
@@ -93,17 +95,17 @@ def restore(
     from heterobandits.campaigns.service import revoke_open_links
 
     revoked = 0
-    with log_of(stated(database)) as log:
+    with log_of(database_of_option(database)) as log:
         for campaign, count in revoke_open_links(log, request):
             revoked += count
             if campaign.wrong is not None:
-                note(f"{campaign.damage}; its links are as they were")
+                print_note(f"{campaign.damage}; its links are as they were")
     print(f"links that were open in it and are revoked: {revoked}")
-    note(OWN_TOKEN)
+    print_note(OWN_TOKEN)
 
 
-@app.command()
-def new_owner(database: DatabaseOption = None) -> None:
+@app.command("new-owner")
+def new_owner_command(database: DatabaseOption = None) -> None:
     """Make a new token for the owner of the server, in place of the old one, which opens nothing from now on.
 
     A server that is running knows at once. HETEROBANDITS_OWNER_TOKEN, where a server was started with it, stands in place of
@@ -114,30 +116,30 @@ def new_owner(database: DatabaseOption = None) -> None:
     from heterobandits.campaigns.storage.store import Store
     from heterobandits.web.auth import VARIABLE, renew_owner
 
-    with Store(stated(database), create=False) as store:
+    with Store(database_of_option(database), create=False) as store:
         token = renew_owner(store)
     print(f"the owner's new token, which is shown this once: {token}")
     print(f"as a link: the address of the server, and /enter/{token}")
-    note(
+    print_note(
         f"the old one opens nothing any more; but a server that was started with {VARIABLE} knows that token alone, until it is "
         "started without"
     )
 
 
-@app.command()
-def upgrade(database: DatabaseOption = None) -> None:
+@app.command("upgrade")
+def upgrade_command(database: DatabaseOption = None) -> None:
     """Bring a database of an older version up to this one's schema.
 
     Example: heterobandits db upgrade --database rangers.db
     """
     from heterobandits.campaigns.storage import maintenance
 
-    before, after = maintenance.upgraded(stated(database))
+    before, after = maintenance.upgraded(database_of_option(database))
     print(f"schema {after} already" if before == after else f"from schema {before} to {after}")
 
 
-@app.command()
-def check(database: DatabaseOption = None, format: TableOrJson = "table") -> int:
+@app.command("check")
+def check_command(database: DatabaseOption = None, format: TableOrJson = "table") -> int:
     """Read all of a database, and say of each campaign whether its events are as they were written.
 
     Events cut from the end show only in comparison with the number and the hash of earlier: see campaign verify.
@@ -147,7 +149,7 @@ def check(database: DatabaseOption = None, format: TableOrJson = "table") -> int
     from heterobandits.campaigns.storage import maintenance
 
     wrong = False
-    for finding in maintenance.check(stated(database)):
+    for finding in maintenance.check_database(database_of_option(database)):
         wrong |= not finding.fine
         line = f"{finding.what}: {finding.says}"
         print(json.dumps(finding._asdict()) if format == "json" else line)

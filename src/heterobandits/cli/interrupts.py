@@ -16,7 +16,7 @@ MESSAGE = "heterobandits: interrupted"
 _asked: list[bool] = []
 
 
-def leave(number: int, frame: FrameType | None) -> None:
+def end_at_once(number: int, frame: FrameType | None) -> None:
     """End the program at once."""
     os.write(2, f"{MESSAGE}\n".encode())
     os._exit(INTERRUPTED)
@@ -29,7 +29,7 @@ def at_once() -> Iterator[None]:
         yield
         return
     _asked.clear()
-    signal.signal(signal.SIGINT, leave)
+    signal.signal(signal.SIGINT, end_at_once)
     try:
         yield
     finally:
@@ -54,6 +54,6 @@ def raised() -> Callable[[], None]:
         if asked():
             raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is leave:
+    if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, interrupt)
     return check

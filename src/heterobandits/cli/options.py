@@ -110,7 +110,7 @@ def a_folder(text: str | Path) -> Path:
         raise typer.BadParameter(str(error)) from None
 
 
-def numbers(text: str, option: str, kind: type[float] = float) -> list[float]:
+def parse_numbers(text: str, option: str, kind: type[float] = float) -> list[float]:
     """A list of numbers written with commas, whole ones if their kind is int."""
     values = []
     for item in text.split(","):
@@ -139,7 +139,7 @@ def trials(text: str, option: str) -> list[list[int]]:
 def changes_of(text: str) -> dict[str, Any]:
     """What `--drift` says, as fields of a problem: a drift, or the means of every round from a file."""
     if text.lower().endswith(".csv"):
-        return {"means": rows_of(text), "drift": None}
+        return {"means": read_rows(text), "drift": None}
     kind, _, rest = text.partition("=")
     drift: dict[str, Any]
     try:
@@ -160,7 +160,7 @@ def changes_of(text: str) -> dict[str, Any]:
     return {"drift": drift}
 
 
-def rows_of(path: str) -> list[list[float]]:
+def read_rows(path: str) -> list[list[float]]:
     """The rows of numbers of a file."""
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
@@ -171,7 +171,9 @@ def rows_of(path: str) -> list[list[float]]:
     if not any(line.strip() for line in lines):
         raise InvalidInput(f"{path} is empty: a row of means for each round")
     return [
-        numbers(line, f"line {i + 1} of {path}") for i, line in enumerate(lines) if line.strip()
+        parse_numbers(line, f"line {i + 1} of {path}")
+        for i, line in enumerate(lines)
+        if line.strip()
     ]
 
 
@@ -189,7 +191,7 @@ def stated_problem(
     given: dict[str, Any] = {
         field: trials(text, OPTIONS[field])
         if field.endswith("calibration")
-        else numbers(text, OPTIONS[field], int if field == "tests" else float)
+        else parse_numbers(text, OPTIONS[field], int if field == "tests" else float)
         for field, text in lists.items()
         if text is not None and field != "drift"
     }

@@ -13,7 +13,7 @@ ORIGINS = {
 }
 
 
-def policies(
+def policies_command(
     format: Annotated[
         Literal["table", "json", "markdown"],
         typer.Option(help="table for people, json for programs, markdown for documents."),

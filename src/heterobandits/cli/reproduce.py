@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONTRADICTED = 1
 
 
-def reproduce(
+def reproduce_command(
     output: Annotated[
         Path,
         typer.Option(
@@ -96,9 +96,9 @@ def print_list(format: str) -> None:
 
 def print_verdict(made: "Reproduction") -> None:
     """The verdict, what does not plainly hold, and where to look."""
-    from heterobandits.experiments.report import calibration_line, headline
+    from heterobandits.experiments.report import calibration_line, report_headline
 
-    print(headline(made.claims))
+    print(report_headline(made.claims))
     for judged in made.claims:
         if judged.verdict != "pass":
             print(f"  {judged.verdict}: {judged.claim.text} ({judged.evidence})")
@@ -114,7 +114,7 @@ def print_verdict(made: "Reproduction") -> None:
         print(calibration_line(made.calibrated))
 
 
-def hotel_means(
+def hotel_means_command(
     file: Annotated[Path, typer.Argument(help="PrefLib's 00040-00000001.dat.", metavar="FILE")],
     location: Annotated[str, typer.Option(help="Only hotels there.")] = "Punta Cana",
     least: Annotated[int, typer.Option(help="Only hotels with as many ratings.")] = 500,

@@ -28,7 +28,7 @@ MOST_FILES = 65_536  # that a server asks to have open at once
 LAST_SECONDS = 20  # that requests have to come to an end
 
 
-def serve(
+def serve_command(
     context: typer.Context,
     database: Annotated[
         str,
@@ -80,17 +80,17 @@ def serve(
         from heterobandits.web.warmup import load_kernels
 
         with Store(database) as store:  # and no connection crosses a fork
-            note(
+            print_line(
                 "loading kernels; the first time on a machine they are compiled, which takes minutes"
             )
             began = time.monotonic()
             load_kernels()
-            note(f"loaded in {time.monotonic() - began:.1f} s")
+            print_line(f"loaded in {time.monotonic() - began:.1f} s")
             owner_hash, token = owner_of(store, None if demo else os.environ.get(VARIABLE))
             links = demo_links(store) if demo else []
-        base = f"http://{written(host)}:{place.getsockname()[1]}"
+        base = f"http://{host_in_url(host)}:{place.getsockname()[1]}"
         if not is_loopback(host):
-            note(
+            print_line(
                 f"warning: {base} is open to the network without TLS, and whoever listens there reads the tokens; "
                 "put a server with TLS in front of it"
             )
@@ -111,7 +111,7 @@ def serve(
                 with listening(host, taken, shared=True) as own:
                     answer(own, database, owner_hash, demo)
 
-            supervised(workers, work, note)
+            supervised(workers, work, print_line)
     return 0
 
 
@@ -205,11 +205,11 @@ def listening(host: str, port: int, shared: bool = False) -> socket.socket:
     return place
 
 
-def written(host: str) -> str:
+def host_in_url(host: str) -> str:
     """An address as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
 
 
-def note(text: str) -> None:
+def print_line(text: str) -> None:
     """A line for whoever started it."""
     print(f"heterobandits: {text}", file=sys.stderr, flush=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from heterobandits.simulation.results import Results
 
 
-def simulate(
+def simulate_command(
     problem: ProblemOption = None,
     means: MeansOption = None,
     sensitivities: SensitivitiesOption = None,
@@ -139,11 +139,11 @@ def simulate(
         written = [] if output is None else results.save(output, title, limit)
     finally:  # what cannot be saved is at least shown
         if format == "json":
-            print(json.dumps(summary(results)))
+            print(json.dumps(json_of_results(results)))
         elif format == "csv":
             print(results.to_frame().to_csv(index=False), end="")
         else:
-            print_table(results, title)
+            print_regrets(results, title)
     for path in written:
         if not quiet:
             print(f"wrote {path}", file=sys.stderr)
@@ -169,7 +169,7 @@ def rounds_or_anytime(text: str) -> int | Literal["anytime"]:
         ) from None
 
 
-def summary(results: "Results") -> dict[str, object]:
+def json_of_results(results: "Results") -> dict[str, object]:
     """What `--format json` prints."""
     from heterobandits.output.files import without_nan
 
@@ -193,7 +193,7 @@ def summary(results: "Results") -> dict[str, object]:
     }
 
 
-def print_table(results: "Results", title: str) -> None:
+def print_regrets(results: "Results", title: str) -> None:
     """Regret at the horizon, best first, with the paired difference to the best."""
     from rich.table import Table
 

@@ -24,7 +24,7 @@ LINE_SECONDS = 60  # between lines of progress where there is no terminal
 MOST_FAILURES = 5  # that are shown
 
 
-def sweep(
+def sweep_command(
     spec: Annotated[
         str,
         typer.Argument(
@@ -101,7 +101,7 @@ def sweep(
         tls = (tls_ca_file, tls_cert, tls_key)
     if threads is not None:
         whole_number(threads, "threads", 1, 1024)
-    loaded = specified(spec)
+    loaded = spec_from_file(spec)
     if dry_run:
         print_estimate(loaded, threads, format)
         return 0
@@ -111,9 +111,9 @@ def sweep(
         note(f"on {engine.where}")
         made = run(loaded, output, engine=engine, tell=tell, note=note)
     if format == "json":
-        print(json.dumps(summary(made)))
+        print(json.dumps(json_of_sweep(made)))
     else:
-        print_standings(made)
+        print_sweep_standings(made)
     for failed in made.failed[:MOST_FAILURES]:
         axes = ", ".join(f"{path} = {value}" for path, value in failed.axes.items())
         place = f" ({axes})" if axes else ""
@@ -127,11 +127,11 @@ def sweep(
     return FAILED if made.failed else 0
 
 
-def specified(text: str) -> "Spec":
+def spec_from_file(text: str) -> "Spec":
     """The specification in a file, or an example by its name."""
-    from heterobandits.sweeps.spec import Spec, examples
+    from heterobandits.sweeps.spec import Spec, example_specs
 
-    known = examples()
+    known = example_specs()
     return Spec.load(known[text] if text in known and not Path(text).is_file() else text)
 
 
@@ -229,10 +229,10 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
     from dataclasses import asdict
 
     from heterobandits.simulation.simulation import available_threads
-    from heterobandits.sweeps.estimate import estimate
+    from heterobandits.sweeps.estimate import estimate_size
 
     cores = threads or available_threads()
-    found = estimate(spec)
+    found = estimate_size(spec)
     if format == "json":
         print(json.dumps({**asdict(found), "threads": cores, "spec": spec.to_dict()}))
         return
@@ -255,7 +255,7 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
 
 def estimate_lines(found: "SweepSize", cores: int) -> Iterator[str]:
     """An estimate in words."""
-    from heterobandits.simulation.simulation import in_words
+    from heterobandits.simulation.simulation import bytes_in_words
 
     def span(values: tuple[Any, ...], shown: Callable[[float], str]) -> str:
         least, most = (shown(value) for value in values)
@@ -267,10 +267,10 @@ def estimate_lines(found: "SweepSize", cores: int) -> Iterator[str]:
         f"time: about {span(seconds, duration)} on {cores} core{'s' * (cores > 1)}, "
         f"from {found.sampled} point{'s' * (found.sampled > 1)}"
     )
-    yield f"disk: about {in_words(max(1, found.size))}"
+    yield f"disk: about {bytes_in_words(max(1, found.size))}"
 
 
-def standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]]:
+def count_standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Of every policy, at how many points it is ahead or not, at the horizon; and how many trials points took."""
     from heterobandits.simulation.results import geometric_mean
     from heterobandits.sweeps.reading import read_sweep
@@ -298,11 +298,11 @@ def standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]]:
     return rows, {name: int(value) for name, value in spread.items()} if len(trials) else {}
 
 
-def summary(made: "Swept") -> dict[str, Any]:
+def json_of_sweep(made: "Swept") -> dict[str, Any]:
     """What `--format json` prints."""
     from dataclasses import asdict
 
-    rows, trials = standings(made)
+    rows, trials = count_standings(made)
     return {
         "title": made.spec.title,
         "points": len(made.spec),
@@ -316,14 +316,14 @@ def summary(made: "Swept") -> dict[str, Any]:
     }
 
 
-def print_standings(made: "Swept") -> None:
+def print_sweep_standings(made: "Swept") -> None:
     """How often each policy is ahead, for a terminal."""
     from rich.table import Table
 
     from heterobandits.cli.terminal import show
-    from heterobandits.sweeps.report.text import times
+    from heterobandits.sweeps.report.text import ratio_text
 
-    rows, trials = standings(made)
+    rows, trials = count_standings(made)
     table = Table(
         title=made.spec.title or None,
         caption=f"points where a policy has certainly the least regret, where that is unclear, where another has "
@@ -338,7 +338,7 @@ def print_standings(made: "Swept") -> None:
         table.add_row(
             row["policy"],
             *(f"{row[verdict]:,}" for verdict in verdicts),
-            times(row["ratio"]),
+            ratio_text(row["ratio"]),
             f"{row['sure']:,}",
             f"{row['failed'] / max(1, row['played']):.2%}",
         )

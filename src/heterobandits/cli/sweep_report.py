@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from heterobandits.sweeps.report.page import Report
 
 
-def sweep_report(
+def sweep_report_command(
     folder: Annotated[
         Path,
         typer.Argument(help="The folder of a finished sweep.", metavar="DIR", parser=a_folder),
@@ -41,28 +41,28 @@ def sweep_report(
 
     Example: heterobandits sweep-report plane --x sensitivities.spread --y arms_per_agent
     """
-    from heterobandits.sweeps.report.page import report
+    from heterobandits.sweeps.report.page import write_report
 
     def note(text: str) -> None:
         if not quiet:
             print(f"heterobandits: {text}", file=sys.stderr)
 
-    made = report(folder, x=x, y=y, note=note)
+    made = write_report(folder, x=x, y=y, note=note)
     if format == "json":
         print(json.dumps(made.summary()))
         return
-    print_standings(made)
+    print_report_standings(made)
     print(made.headline)
     print(made.page)
 
 
-def print_standings(made: "Report") -> None:
+def print_report_standings(made: "Report") -> None:
     """The policies for a terminal."""
     from rich.table import Table
     from rich.text import Text
 
     from heterobandits.cli.terminal import show
-    from heterobandits.sweeps.report.text import times
+    from heterobandits.sweeps.report.text import ratio_text
 
     told = made.data
     table = Table(
@@ -78,8 +78,8 @@ def print_standings(made: "Report") -> None:
         table.add_row(
             Text(row["policy"]),
             *(f"{row[key]:,}" for key in ("won", "won_unclear", "tied")),
-            times(row["ratio"]),
-            times(row["over_best"]),
+            ratio_text(row["ratio"]),
+            ratio_text(row["over_best"]),
             "/".join(f"{row[key]:,}" for key in ("ahead", "same", "unclear", "behind")),
         )
     show(table)

@@ -32,7 +32,11 @@ from heterobandits.simulation.engine import (
     is_stopped,
 )
 from heterobandits.simulation.pool.pieces import PieceResult as Kept
-from heterobandits.simulation.pool.pieces import canonical, digest, made_with
+from heterobandits.simulation.pool.pieces import (
+    canonical_definition,
+    made_with_versions,
+    short_digest,
+)
 from heterobandits.simulation.pool.shards import ShardStore
 
 Found = list[tuple[int, int]]  # of each agent: how many of how many
@@ -60,16 +64,16 @@ def plugged_in(found: Found) -> Problem:
     return Problem(COVID.problem.means, COVID.problem.sensitivities, believed)
 
 
-def calibrated(found: Found, stated: tuple[float, ...] | None = None) -> Problem:
+def problem_as_calibrated(found: Found, stated: tuple[float, ...] | None = None) -> Problem:
     """The problem for a planner that plans with the same, or with what is stated, and knows how little that says."""
     return Problem(COVID.problem.means, COVID.problem.sensitivities, stated, calibration=found)
 
 
 TRIED: dict[str, Callable[[Found], Problem]] = {  # planners that know a calibration
     "plugged in": plugged_in,
-    "calibrated": calibrated,
+    "calibrated": problem_as_calibrated,
     **{
-        f"calibrated, stated {case}": partial(calibrated, stated=stated)
+        f"calibrated, stated {case}": partial(problem_as_calibrated, stated=stated)
         for case, stated in STATED.items()
     },
 }
@@ -186,7 +190,7 @@ class Seasoned:
     @cached_property
     def definition(self) -> str:
         """All that its figures follow from; scipy finds the ends of sets."""
-        return canonical(
+        return canonical_definition(
             {
                 "study": NAME,
                 "problem": self.problem.to_dict(),
@@ -195,14 +199,14 @@ class Seasoned:
                 "horizon": COVID.horizon,
                 "every": EVERY,
                 "delta": DEFAULT_DELTA,
-                "made_with": {**made_with(), "scipy": version("scipy")},
+                "made_with": {**made_with_versions(), "scipy": version("scipy")},
             }
         )
 
     @cached_property
     def place(self) -> tuple[str, int, int]:
         """Its digest, and all its trials."""
-        return digest(self.definition), 0, self.trials
+        return short_digest(self.definition), 0, self.trials
 
     @property
     def rounds(self) -> int:
@@ -233,26 +237,28 @@ def seasons(study: Study) -> list[Seasoned]:
     return [Seasoned(*one, study.trials) for one in zip(problems, seeds, strict=True)]
 
 
-def work(study: Study) -> TitledJob:
+def study_job(study: Study) -> TitledJob:
     """The study for the runner."""
     return all_of(TITLE, seasons(study))
 
 
-def rows_of(study: Study, played: list[Kept]) -> list[StudyRow]:
+def study_rows(study: Study, played: list[Kept]) -> list[StudyRow]:
     """The figures of all planners after all numbers of tests."""
     found = {row.place: Season(*row.kept) for row in played}
     each = iter([found[season.place] for season in seasons(study)])
-    return [summed_up(study, *cell, [next(each) for _ in range(study.draws)]) for cell in CELLS]
+    return [
+        sum_up_seasons(study, *cell, [next(each) for _ in range(study.draws)]) for cell in CELLS
+    ]
 
 
 def play_study(study: Study, *, threads: int | None = None) -> list[StudyRow]:
     """The same, played now: whatever the number of threads."""
     compile_kernels(policy(name) for name in POLICIES)
-    (played,) = run_works([work(study)], ShardStore(None), threads=threads)
-    return rows_of(study, played)
+    (played,) = run_works([study_job(study)], ShardStore(None), threads=threads)
+    return study_rows(study, played)
 
 
-def summed_up(study: Study, planner: str, tests: int, seasons: list[Season]) -> StudyRow:
+def sum_up_seasons(study: Study, planner: str, tests: int, seasons: list[Season]) -> StudyRow:
     """The row of one planner after so many tests, from a season for each calibration."""
     table = np.array(seasons)
     regret, failed, width = table.mean(axis=0).tolist()

@@ -122,7 +122,7 @@ class Times(NamedTuple):
         return "fail" if self.lower > ALIKE or self.upper < 1 / ALIKE else "unclear"
 
 
-def times(results: Results, one: str, other: str, k: int = -1) -> Times:
+def regret_ratio(results: Results, one: str, other: str, k: int = -1) -> Times:
     """The regret of a policy over another's at a checkpoint."""
     ratio = results.ratio(one, other, LEVEL)
     return Times(*(float(part[k]) for part in ratio[1:]))
@@ -133,7 +133,7 @@ def largest_over_least(results: Results, k: int) -> Times:
     means = {label: float(results.mean(label)[k]) for label in PAPER}
     most, least = max(PAPER, key=lambda p: means[p]), min(PAPER, key=lambda p: means[p])
     if means[least] > 0:
-        return times(results, most, least, k)
+        return regret_ratio(results, most, least, k)
     return Times(*[math.inf if means[most] > 0 else 1.0] * 3)
 
 
@@ -156,7 +156,7 @@ def best_in(name: str) -> Callable[[Evidence], Finding]:
 
 def covid_cucb_alike(evidence: Evidence) -> Finding:
     results = evidence.results["covid"]
-    found = [times(results, "cucb", label) for label in ("min-ucb", "no-sharing")]
+    found = [regret_ratio(results, "cucb", label) for label in ("min-ucb", "no-sharing")]
     text = f"cucb has {found[0]} times min-ucb's regret and {found[1]} times no-sharing's; {ALIKE:g} is alike"
     return joint(one.alike() for one in found), text
 

@@ -137,9 +137,11 @@ class Comparison:
                 "policy": name,
                 "guarantee": self.policy_of(name).guarantee,
                 "groups": {
-                    group: standing(rows) for group in GROUPS if (rows := self.of(name, group))
+                    group: standing_of_policy(rows)
+                    for group in GROUPS
+                    if (rows := self.of(name, group))
                 },
-                "all": standing(self.of(name)),
+                "all": standing_of_policy(self.of(name)),
                 "million_rounds_per_second": self.speeds[name],
             }
             for name in self.policies
@@ -163,7 +165,7 @@ class Comparison:
         }
 
 
-def standing(rows: Sequence[ComparedPolicy]) -> dict[str, Any]:
+def standing_of_policy(rows: Sequence[ComparedPolicy]) -> dict[str, Any]:
     """A policy over many problems."""
     limits = [row.to_limit for row in rows if row.to_limit is not None]
     worst = max(rows, key=lambda row: row.ratio)
@@ -218,7 +220,8 @@ def contests(policies: Sequence[str | Policy], quick: bool) -> dict[Group, list[
             policies=tuple(
                 n
                 for n in names
-                if policy(n).index_per != "assignment" or assignments(problem) <= MOST_ASSIGNMENTS
+                if policy(n).index_per != "assignment"
+                or number_of_assignments(problem) <= MOST_ASSIGNMENTS
             ),
         )
         for i, problem in enumerate(random_problems(count), 1)
@@ -233,7 +236,7 @@ def contests(policies: Sequence[str | Policy], quick: bool) -> dict[Group, list[
     return {"settings": settings, "domains": domains, "random": drawn}
 
 
-def assignments(problem: Problem) -> int:
+def number_of_assignments(problem: Problem) -> int:
     """The number of ways to send the agents to different arms."""
     return math.perm(problem.arms, problem.agents)
 
@@ -387,7 +390,7 @@ def compare(
         rows, speeds(results.values()), 0.0, quick, folder, entered, distances=tuple(found)
     )
     with writing_to(folder):
-        write_everything(made, chosen, results, seed)
+        write_comparison(made, chosen, results, seed)
     return replace(made, seconds=time.perf_counter() - start)
 
 
@@ -402,7 +405,7 @@ def speeds(runs: Iterable[Results]) -> dict[str, float]:
     return {name: played[name] / spent[name] / 1e6 for name in played}
 
 
-def write_everything(
+def write_comparison(
     made: Comparison,
     chosen: dict[Group, list[Experiment]],
     results: dict[str, Results],
@@ -414,7 +417,7 @@ def write_everything(
     shown = []
     if made.distances:
         draw = partial(figures.optimum_figure, made.distances, made.quick)
-        svg = figures.save_figure(draw, drawings, "optimum")
+        svg = figures.save_report_figure(draw, drawings, "optimum")
         caption = "Bayes regret over the least possible, exactly, all means being equally likely"
         shown.append(("The best possible in tiny worlds", caption, svg))
     for experiment in chosen.get("domains", []):
@@ -423,7 +426,7 @@ def write_everything(
         if not is_long(limit, run):
             continue  # the law of the long run says nothing of it
         draw = partial(figures.limit_figure, experiment, run, made.quick)
-        svg = figures.save_figure(draw, drawings, f"{experiment.name}-limit")
+        svg = figures.save_report_figure(draw, drawings, f"{experiment.name}-limit")
         caption = (
             f"Regret over {limit:.3g} ln t, the least possible in the long run; {run.trials:,} trials"
             if limit > 0
@@ -449,5 +452,5 @@ def write_everything(
         },
         indent=1,
     )
-    text = leaderboard.render(made, shown, provenance)
+    text = leaderboard.render_leaderboard(made, shown, provenance)
     write_aside(made.page, lambda aside: aside.write_text(text, encoding="utf-8"))

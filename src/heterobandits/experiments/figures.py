@@ -160,6 +160,6 @@ def marked(title: str, quick: bool) -> str:
     return f"{title}\n(quick run)" if quick else title
 
 
-def save_figure(draw: Callable[[], "Figure"], folder: Path, name: str) -> str:
+def save_report_figure(draw: Callable[[], "Figure"], folder: Path, name: str) -> str:
     """Draw a figure and write it in all formats; its SVG text is returned for the report."""
     return files.save_figure(draw, folder, name, FONTS)

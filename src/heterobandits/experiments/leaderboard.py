@@ -23,7 +23,9 @@ MARKS = {"ahead": "yes", "unclear": "unclear", "behind": "no"}
 MOST_LOSSES = 8
 
 
-def render(made: "Comparison", figures: Sequence[tuple[str, str, str]], provenance: str) -> str:
+def render_leaderboard(
+    made: "Comparison", figures: Sequence[tuple[str, str, str]], provenance: str
+) -> str:
     """The whole page. `figures` are (title, caption, SVG text)."""
     standings = made.standings()
     groups = [group for group in GROUPS if any(group in entry["groups"] for entry in standings)]
@@ -31,8 +33,8 @@ def render(made: "Comparison", figures: Sequence[tuple[str, str, str]], provenan
     return rendered(
         "leaderboard.html",
         quick=made.quick,
-        headline=headline(made),
-        numbers=numbers(made),
+        headline=leaderboard_headline(made),
+        numbers=leaderboard_numbers(made),
         groups=[GROUPS[group] for group in groups],
         leaders=[
             leader(entry, made.policy_of(entry["policy"]).proven, groups) for entry in standings
@@ -56,7 +58,7 @@ def winner(made: "Comparison") -> str:
     return (proven or made.policies)[0]
 
 
-def headline(made: "Comparison") -> str:
+def leaderboard_headline(made: "Comparison") -> str:
     """The answer in a sentence."""
     name = winner(made)
     said = []
@@ -102,7 +104,7 @@ def gains(made: "Comparison", name: str, others: set[str]) -> str:
     return f"regret is {', '.join(said)}"
 
 
-def numbers(made: "Comparison") -> list[tuple[str, str]]:
+def leaderboard_numbers(made: "Comparison") -> list[tuple[str, str]]:
     """The winner's figures that fit on one screen."""
     name = winner(made)
     title = style_of(name).title

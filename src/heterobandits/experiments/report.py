@@ -21,7 +21,7 @@ SENSITIVITIES = {
 }
 
 
-def headline(claims: Sequence[Judged]) -> str:
+def report_headline(claims: Sequence[Judged]) -> str:
     """The verdict in a sentence."""
     count = {
         verdict: sum(c.verdict == verdict for c in claims)
@@ -36,7 +36,7 @@ def headline(claims: Sequence[Judged]) -> str:
     )
 
 
-def render(
+def render_report(
     claims: Sequence[Judged],
     regrets: Sequence[Cell],
     percent: Sequence[Percent],
@@ -50,19 +50,19 @@ def render(
     return rendered(
         "report.html",
         quick=quick,
-        headline=headline(claims),
-        numbers=numbers(claims, regrets, percent, rankings),
+        headline=report_headline(claims),
+        numbers=report_numbers(claims, regrets, percent, rankings),
         claims=claims,
-        regrets=[beside(c, digits=2) for c in regrets],
-        percent=[{**beside(c, digits=1), "ratio": change(c)} for c in percent],
+        regrets=[figures_beside(c, digits=2) for c in regrets],
+        percent=[{**figures_beside(c, digits=1), "ratio": percent_change(c)} for c in percent],
         calibrated=calibration(calibrated) if calibrated else None,
-        rankings=[ranked(row) for row in rankings],
+        rankings=[ranking_texts(row) for row in rankings],
         figures=figures,
         provenance=provenance,
     )
 
 
-def numbers(
+def report_numbers(
     claims: Sequence[Judged],
     regrets: Sequence[Cell],
     percent: Sequence[Percent],
@@ -78,7 +78,7 @@ def numbers(
     return [(f"{sum(good)} / {len(good)}", words) for good, words in counts if good]
 
 
-def beside(cell: Cell, digits: int) -> dict[str, Any]:
+def figures_beside(cell: Cell, digits: int) -> dict[str, Any]:
     """A published figure and ours, as texts."""
     return {
         "policy": style_of(cell.policy).title,
@@ -89,19 +89,19 @@ def beside(cell: Cell, digits: int) -> dict[str, Any]:
     }
 
 
-def change(cell: Percent) -> str:
+def percent_change(cell: Percent) -> str:
     """The percent change of the mean regret."""
     if cell.ratio_se == 0:
         return f"{cell.ratio:.0f} exactly"
     return f"{cell.ratio:+.1f} ± {cell.ratio_se:.1f}"
 
 
-def regret(value: float) -> str:
+def regret_text(value: float) -> str:
     """A regret with as many digits as tell neighbours apart."""
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def ranked(row: PublishedRanking) -> dict[str, str]:
+def ranking_texts(row: PublishedRanking) -> dict[str, str]:
     """The published order beside ours with the regrets behind it, as texts."""
     problem = row.experiment.problem
     regrets = zip(row.ours, row.means, strict=True)
@@ -109,7 +109,9 @@ def ranked(row: PublishedRanking) -> dict[str, str]:
         "means": ", ".join(f"{m:g}" for m in problem.means),
         "sensitivities": ", ".join(f"{s:g}" for s in problem.sensitivities),
         "published": ", ".join(style_of(p).title for p in row.experiment.ranking),
-        "ours": ", ".join(f"{style_of(p).title}\N{NO-BREAK SPACE}{regret(m)}" for p, m in regrets),
+        "ours": ", ".join(
+            f"{style_of(p).title}\N{NO-BREAK SPACE}{regret_text(m)}" for p, m in regrets
+        ),
         "verdict": row.verdict,
     }
 

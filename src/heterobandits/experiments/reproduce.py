@@ -160,9 +160,9 @@ def reproduce(
     writable(folder)
     store = store_in(folder, resume, note)
     study = calibration_study.Study.of(trials, seed) if has_robustness(experiments) else None
-    others = [] if study is None else [calibration_study.work(study)]
+    others = [] if study is None else [calibration_study.study_job(study)]
     results, _, rest = run_all(experiments, seed, store, show, others)
-    calibrated = [] if study is None else calibration_study.rows_of(study, rest[0])
+    calibrated = [] if study is None else calibration_study.study_rows(study, rest[0])
     show("checking the theory", 1.0)
     theory = {
         e.name: check_theory(
@@ -184,11 +184,11 @@ def reproduce(
         calibrated=calibrated,
     )
     with writing_to(folder):
-        write_everything(made, experiments, results, theory, seed)
+        write_reproduction(made, experiments, results, theory, seed)
     return replace(made, seconds=time.perf_counter() - start)
 
 
-def write_everything(
+def write_reproduction(
     made: Reproduction,
     experiments: Sequence[Experiment],
     results: dict[str, Results],
@@ -208,7 +208,7 @@ def write_everything(
     for experiment in experiments:
         run = results[experiment.name]
         if not experiment.ranking:
-            svg = figures.save_figure(
+            svg = figures.save_report_figure(
                 partial(figures.regret_figure, experiment, run, made.quick),
                 drawings,
                 experiment.name,
@@ -219,7 +219,7 @@ def write_everything(
             )
             shown.append((experiment.title, caption, svg))
         if experiment.name in theory:
-            svg = figures.save_figure(
+            svg = figures.save_report_figure(
                 partial(figures.theory_figure, experiment, run, made.quick),
                 drawings,
                 f"{experiment.name}-theory",
@@ -263,7 +263,7 @@ def write_everything(
         indent=1,
     )
     write_aside(folder / "provenance.json", lambda aside: aside.write_text(provenance, "utf-8"))
-    page = report.render(
+    page = report.render_report(
         made.claims,
         made.regret,
         made.percent,

@@ -77,7 +77,7 @@ def checkpoints(horizon: int) -> list[int]:
     return sorted({max(1, round(t)) for t in (*even, *early)})
 
 
-def point_of(experiment: Experiment, seed: int) -> Point:
+def point_of_experiment(experiment: Experiment, seed: int) -> Point:
     """The experiment for the runner: single trials are kept where more than a ranking is made of them."""
     e = experiment
     rounds = tuple(checkpoints(e.horizon))
@@ -173,7 +173,7 @@ def run_all(
     """
     experiments = list(experiments)
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
-    points = [point_of(experiment, seed) for experiment in experiments]
+    points = [point_of_experiment(experiment, seed) for experiment in experiments]
     compile_kernels({entry.label: entry for point in points for entry in point.policies}.values())
     jobs = [
         InParts(experiment, point, enough)

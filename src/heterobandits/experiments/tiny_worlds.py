@@ -50,7 +50,7 @@ def least_regret(world: TinyWorld) -> float:
 
 
 @cache
-def regret(policy: Policy, world: TinyWorld) -> float:
+def exact_regret(policy: Policy, world: TinyWorld) -> float:
     """That of a policy."""
     return bayes_regret(policy, *world).regret
 
@@ -67,7 +67,7 @@ def distances(policies: Iterable[Policy], worlds: Iterable[TinyWorld]) -> list[D
     """Of all policies whose regret can be computed; the others draw means, or are not of the catalogue."""
     computable = [policy for policy in policies if is_computable(policy)]
     return [
-        Distance(world.title, policy.label, regret(policy, world), least_regret(world))
+        Distance(world.title, policy.label, exact_regret(policy, world), least_regret(world))
         for world in worlds
         for policy in computable
     ]

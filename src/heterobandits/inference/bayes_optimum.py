@@ -86,7 +86,7 @@ def _solved(sensitivities: Any, arms: Any, horizon: Any, entry: Policy | None) -
     whole_number(len(team), "the number of agents", 1, MOST_AGENTS)
     arms = whole_number(arms, "arms", len(team), MOST_ARMS)
     horizon = whole_number(horizon, "horizon", 1, 1000)
-    check_size(len(team), arms, horizon)
+    check_world_size(len(team), arms, horizon)
     entry = None if entry is None else entry.until(horizon)
     layers = list(_layers(team, arms, horizon))
     means = _means(team, {column for layer in layers for state in layer for column in state})
@@ -101,7 +101,7 @@ def _solved(sensitivities: Any, arms: Any, horizon: Any, entry: Policy | None) -
     return Optimum(reward, max(0.0, horizon * known - reward), states)
 
 
-def check_size(agents: int, arms: int, horizon: int) -> None:
+def check_world_size(agents: int, arms: int, horizon: int) -> None:
     """Refuse a world with more tables than fit into memory: about those of each agent alone, multiplied, any order of arms once."""
     most = math.comb(horizon - 1 + 2 * arms, 2 * arms) ** agents // math.factorial(arms)
     if most > 8 * MOST_STATES:
@@ -125,7 +125,7 @@ def _layers(team: Team, arms: int, horizon: int) -> Iterable[list[State]]:
             )
         yield list(layer)
         layer = {
-            after(state, assignment, outcomes)
+            tables_after(state, assignment, outcomes)
             for state in layer
             for assignment in distinct(state, len(team))
             for outcomes in itertools.product((0, 1), repeat=len(team))
@@ -140,7 +140,7 @@ def distinct(state: State, agents: int) -> list[Assignment]:
     return list(found.values())
 
 
-def after(state: State, assignment: Assignment, outcomes: tuple[int, ...]) -> State:
+def tables_after(state: State, assignment: Assignment, outcomes: tuple[int, ...]) -> State:
     """The tables after a round."""
     columns = list(state)
     for a, (n, success) in enumerate(zip(assignment, outcomes, strict=True)):
@@ -175,19 +175,19 @@ def _before(
         if later:
             for found in outcomes:
                 chance = math.prod(p if y else 1.0 - p for p, y in zip(chances, found, strict=True))
-                total += chance * later[after(state, assignment, found)]
+                total += chance * later[tables_after(state, assignment, found)]
         return total
 
     if entry is None:
         return {state: max(reward(state, f) for f in distinct(state, len(team))) for state in layer}
-    plans = played(team, entry, layer, t)
+    plans = assignments_with_chances(team, entry, layer, t)
     return {
         state: sum(chance * reward(state, f) for chance, f in plan)
         for state, plan in zip(layer, plans, strict=True)
     }
 
 
-def played(
+def assignments_with_chances(
     team: Team, entry: Policy, layer: list[State], t: int
 ) -> list[list[tuple[float, Assignment]]]:
     """What a policy does with each of these tables after t rounds: assignments with their chances."""

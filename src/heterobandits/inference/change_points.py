@@ -151,7 +151,7 @@ def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) 
     return found
 
 
-def looks(visits: int) -> list[int]:
+def visits_looked_back_at(visits: int) -> list[int]:
     """After which of so many visits, but for the last, it is looked whether an arm has changed: always the same ones.
 
     >>> looks(30)
@@ -171,7 +171,7 @@ def _greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float)
     greatest, first = None, len(keys)
     while first and (greatest := LOOKS.find(keys[first - 1])) is None:
         first -= 1
-    after = [*looks(visits)[first:], visits]
+    after = [*visits_looked_back_at(visits)[first:], visits]
     (*earlier, now), before, since = _looked(team, pulls, successes, after, delta)
     for key, look in zip(keys[first:], earlier, strict=True):
         greatest = _greater(greatest, look)
@@ -189,7 +189,7 @@ def _keys(team: Team, pulls: Counts, successes: Counts, delta: float) -> Iterato
     """Of each of the looks all that it follows from."""
     by_visit = np.ascontiguousarray(np.stack((pulls, successes)).T)
     told, done = hashlib.blake2b(digest_size=16), 0
-    for after in looks(pulls.shape[1] - 1):
+    for after in visits_looked_back_at(pulls.shape[1] - 1):
         told.update(by_visit[done : after + 1].tobytes())
         done = after + 1
         yield team, delta, told.copy().digest()

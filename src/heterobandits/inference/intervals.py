@@ -224,7 +224,7 @@ class Profiles:
             up, down = (profile(alike, seen)[1] for seen in (ahead, behind))
         else:
             alike, both = best(_pooled(ahead, behind))
-            chance = reported(alike, _pooled(ahead, behind))
+            chance = likeliest_reports(alike, _pooled(ahead, behind))
             up, down = (slope_at(chance, seen) for seen in (ahead, behind))
         # the best pair in the other order has both alike if the first would rather be higher and the second lower
         ordered = (up >= 0.0) & (down <= 0.0)
@@ -252,7 +252,7 @@ def best(seen: Seen) -> tuple[Floats, Floats]:
     return means, profile(means, seen)[0]
 
 
-def reported(means: Floats, seen: Seen) -> Floats:
+def likeliest_reports(means: Floats, seen: Seen) -> Floats:
     """How often each agent then reports 1 at its likeliest, agents by lanes; nobody gives false alarms."""
     agents = seen.agents
     with np.errstate(invalid="ignore"):

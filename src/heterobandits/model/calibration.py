@@ -57,7 +57,7 @@ def estimate(trial: tuple[int, int]) -> float:
     return (found + 1) / (of + 2)
 
 
-def estimates(trials: Sequence[Trial], known: Sequence[float]) -> tuple[float, ...]:
+def posterior_means(trials: Sequence[Trial], known: Sequence[float]) -> tuple[float, ...]:
     """The same of each agent; what is known where nothing was tried."""
     both = zip(trials, known, strict=True)
     return tuple(value if trial is None else estimate(trial) for trial, value in both)

@@ -35,7 +35,7 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.limits import MOST, MOST_CELLS
-from heterobandits.model.calibration import Trial, estimates, trials_from
+from heterobandits.model.calibration import Trial, posterior_means, trials_from
 from heterobandits.model.drift import Drift, Stretches, by_round, drift_from, drift_to_dict
 from heterobandits.model.team import Team
 
@@ -123,12 +123,12 @@ class Problem:
         found = trials_from(calibration, "calibration", agent_names)
         alarms = trials_from(false_positive_calibration, "false_positive_calibration", agent_names)
         if believed is None:
-            believed = estimates(found, sensitivities)
+            believed = posterior_means(found, sensitivities)
         else:
             believed = sensitivities_from(believed, "believed")
             each_agent(believed, "believed", len(sensitivities))
         rates_believed = (
-            estimates(alarms, rates)
+            posterior_means(alarms, rates)
             if believed_false_positive_rates is None
             else believed_false_positive_rates
         )
@@ -280,7 +280,7 @@ class Problem:
             else:
                 del values[name]
         # what reading it back makes of a field that is missing
-        usual = estimates(self.false_positive_calibration, self.false_positive_rates)
+        usual = posterior_means(self.false_positive_calibration, self.false_positive_rates)
         if self.believed_false_positive_rates == usual:
             del values["believed_false_positive_rates"]
             if not any(self.false_positive_rates):

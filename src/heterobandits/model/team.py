@@ -21,7 +21,7 @@ from heterobandits.errors import (
     sensitivities_from,
     tests_from,
 )
-from heterobandits.model.calibration import Box, Trial, box, estimate, estimates, trials_from
+from heterobandits.model.calibration import Box, Trial, box, estimate, posterior_means, trials_from
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -79,10 +79,10 @@ class Team:
         calibration: Any = None,
         false_positive_calibration: Any = None,
     ) -> None:
-        s, called, found = calibrated(sensitivities, agent_names, calibration)
+        s, called, found = agents_from_calibration(sensitivities, agent_names, calibration)
         alarms = trials_from(false_positive_calibration, "false_positive_calibration", called)
         if false_positive_rates is None:
-            false_positive_rates = estimates(alarms, [0.0] * len(s))
+            false_positive_rates = posterior_means(alarms, [0.0] * len(s))
         set_ = object.__setattr__
         set_(self, "sensitivities", s)
         set_(self, "names", called)
@@ -192,7 +192,7 @@ class Team:
         )
 
 
-def calibrated(
+def agents_from_calibration(
     sensitivities: Any, agent_names: Any, calibration: Any
 ) -> tuple[tuple[float, ...], tuple[str, ...], tuple[Trial, ...]]:
     """Sensitivities, names and calibration of the agents; the first may follow from the last."""

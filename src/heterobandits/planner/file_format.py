@@ -43,12 +43,12 @@ LISTS = (
 )
 
 
-def written(state: dict[str, Any]) -> str:
+def text_of_state(state: dict[str, Any]) -> str:
     """The state of a planner as text."""
     return json.dumps({"heterobandits_planner": FORMAT, **state}, indent=1, ensure_ascii=False)
 
 
-def read(text: str) -> dict[str, Any]:
+def read_state(text: str) -> dict[str, Any]:
     """The state that was written, brought up to this format."""
     try:
         state = json_from(text)
@@ -93,7 +93,9 @@ def write_file(text: str, path: Any) -> None:
     try:
         write_aside(place, write)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot write {shown(str(place), 300)}: {reason(error)}") from None
+        raise InvalidInput(
+            f"cannot write {shown(str(place), 300)}: {reason_of_refusal(error)}"
+        ) from None
 
 
 def read_file(path: Any) -> str:
@@ -102,11 +104,11 @@ def read_file(path: Any) -> str:
     try:
         return place.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else reason(error)
+        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else reason_of_refusal(error)
         raise InvalidInput(f"cannot read {shown(str(place), 300)}: {why}") from None
 
 
-def reason(error: Exception) -> str:
+def reason_of_refusal(error: Exception) -> str:
     """Why a file could not be used, without its path."""
     return getattr(error, "strerror", None) or str(error)
 

@@ -76,7 +76,9 @@ class Round:
     def __str__(self) -> str:
         lines = [f"round {self.number}"]
         for agent, outcome in zip(self.agent_names, self.outcomes, strict=True):
-            here = f"{self.sent[agent]}: {in_words(outcome)}" if agent in self.sent else None
+            here = (
+                f"{self.sent[agent]}: {outcome_in_words(outcome)}" if agent in self.sent else None
+            )
             lines.append(f"  {agent} -> {here or 'stays home'}")
         return "\n".join(lines)
 
@@ -109,7 +111,7 @@ class Round:
             if self.outcomes[agent] is not None:
                 raise InvalidInput(
                     f"round {self.number} has an outcome of {self.agent_names[agent]!r} already, "
-                    f"{in_words(self.outcomes[agent])}: use correct to change it"
+                    f"{outcome_in_words(self.outcomes[agent])}: use correct to change it"
                 )
         return self._with(new)
 
@@ -192,7 +194,7 @@ def assigned(assignment: Any, arms: int) -> tuple[int | None, ...]:
     return places
 
 
-def in_words(outcome: Outcome | None) -> str:
+def outcome_in_words(outcome: Outcome | None) -> str:
     """An outcome as people read it."""
     return "no outcome yet" if outcome is None else f"{outcome[0]} of {outcome[1]}"
 

@@ -98,7 +98,7 @@ class Knowledge:
 
     def without(self, arms: Iterable[int]) -> "Knowledge":
         """The same as if nothing had been seen of these arms."""
-        return Knowledge(*unseen((self.pulls, self.successes), arms), self.rounds)
+        return Knowledge(*without_arms((self.pulls, self.successes), arms), self.rounds)
 
     def widened(self, agents: int, arms: int) -> "Knowledge":
         """The same for more agents and arms, of whom nothing is known yet."""
@@ -106,7 +106,7 @@ class Knowledge:
         return Knowledge(np.pad(self.pulls, more), np.pad(self.successes, more), self.rounds)
 
 
-def unseen(tables: tuple[Table, Table], arms: Iterable[int]) -> tuple[Table, Table]:
+def without_arms(tables: tuple[Table, Table], arms: Iterable[int]) -> tuple[Table, Table]:
     """Two tables as if nothing had been seen of these arms."""
     pulls, successes = (table.copy() for table in tables)
     some = list(arms)

@@ -173,7 +173,7 @@ def match(
 def favouring(dealt: int, team: Team, luck: Luck, assignment: dict[int, int]) -> Luck:
     """Words that break every tie in favour of an assignment; the turns stay as they are drawn."""
     arms, own = np.zeros_like(luck.arms), np.zeros_like(luck.own)
-    sent = [a for a in in_turn(dealt, team, luck) if a in assignment]
+    sent = [a for a in agents_in_turn(dealt, team, luck) if a in assignment]
     for later, agent in enumerate(reversed(sent)):
         arms[assignment[agent]] = later + 1
         own[agent : agent + 1, assignment[agent]] = 1  # nothing, where all share a row
@@ -191,10 +191,10 @@ def paired_match(
     """The same where pairs are forbidden or forced."""
     arms = len(rows[0])
     allowed = allowed_pairs(len(team), arms, circumstances)
-    going = who_goes(in_turn(dealt, team, luck), allowed, circumstances)
+    going = who_goes(agents_in_turn(dealt, team, luck), allowed, circumstances)
     if each_its_own(rows, dealt):
         own = {a: best_first(rows[a], luck.own[a]) for a in going}
-        return pick(going, allowed, own)
+        return pick_for_all(going, allowed, own)
     chosen = best_arms(best_first(rows[0], luck.arms), going, allowed)
     return deal(going, chosen, allowed, weights(team, dealt), rows[-1], luck.arms)
 
@@ -212,7 +212,7 @@ def allowed_pairs(agents: int, arms: int, circumstances: Circumstances) -> Flags
     return allowed
 
 
-def in_turn(dealt: int, team: Team, luck: Luck) -> list[int]:
+def agents_in_turn(dealt: int, team: Team, luck: Luck) -> list[int]:
     """The agents in the order in which they pick."""
     order: list[int] = team.order.tolist()
     return sorted(order, key=lambda a: -int(luck.turns[a])) if dealt == BY_CHANCE else order
@@ -220,7 +220,7 @@ def in_turn(dealt: int, team: Team, luck: Luck) -> list[int]:
 
 def weights(team: Team, dealt: int) -> list[int]:
     """What the value of an agent's arm counts: its worth or, in random turns, all the same; in whole numbers."""
-    return whole([Fraction(1 if dealt == BY_CHANCE else w) for w in team.worth.tolist()])
+    return whole_numbers([Fraction(1 if dealt == BY_CHANCE else w) for w in team.worth.tolist()])
 
 
 def best_first(row: Row | Floats, ties: Words) -> list[int]:
@@ -228,7 +228,7 @@ def best_first(row: Row | Floats, ties: Words) -> list[int]:
     return sorted(range(len(row)), key=lambda n: (-row[n], -int(ties[n]), n))
 
 
-def place(one: int, allowed: Flags, partner: dict[int, int]) -> bool:
+def place_one(one: int, allowed: Flags, partner: dict[int, int]) -> bool:
     """Give this one, a row of `allowed`, a partner, moving others along where that helps; whether it could.
 
     `partner` maps columns to rows, and stays as it is if it could not.
@@ -256,7 +256,7 @@ def who_goes(turns: list[int], allowed: Flags, circumstances: Circumstances) -> 
     They are the first ones and all that are forced, whose arms are nobody else's.
     """
     partner: dict[int, int] = {}
-    going = [a for a in turns if place(a, allowed, partner)]
+    going = [a for a in turns if place_one(a, allowed, partner)]
     here = allowed.shape[0] - len(circumstances.away)
     free = allowed.shape[1] - len(circumstances.closed)
     if len(going) < min(here, free):
@@ -274,14 +274,14 @@ def best_arms(arms: list[int], going: list[int], allowed: Flags) -> list[int]:
     """The first of these arms that all who go can be matched to."""
     may_have = allowed[going].T
     partner: dict[int, int] = {}
-    return [n for n in arms if len(partner) < len(going) and place(n, may_have, partner)]
+    return [n for n in arms if len(partner) < len(going) and place_one(n, may_have, partner)]
 
 
-def pick(turns: list[int], allowed: Flags, best: dict[int, list[int]]) -> dict[int, int]:
+def pick_for_all(turns: list[int], allowed: Flags, best: dict[int, list[int]]) -> dict[int, int]:
     """The agents in turn take the first of their best arms that leaves an arm for everybody else."""
     left, holder = allowed.copy(), dict[int, int]()
     for a in turns:
-        place(a, left, holder)
+        place_one(a, left, holder)
     for a in turns:
         for n in best[a]:
             if not left[a, n]:
@@ -289,7 +289,7 @@ def pick(turns: list[int], allowed: Flags, best: dict[int, list[int]]) -> dict[i
             others, trial = left.copy(), {m: b for m, b in holder.items() if b != a}
             others[:, n] = False
             driven_out, trial[n] = trial.get(n), a
-            if driven_out is None or place(driven_out, others, trial):
+            if driven_out is None or place_one(driven_out, others, trial):
                 break
         left, holder = others, trial
     return {a: n for n, a in holder.items()}
@@ -310,10 +310,10 @@ def deal(
     best[np.ix_(agents, arms)] = without_loss(
         [weight[a] for a in agents], [values[n] for n in arms], allowed[np.ix_(agents, arms)]
     )
-    return pick(going, best, dict.fromkeys(going, best_first(values, ties)))
+    return pick_for_all(going, best, dict.fromkeys(going, best_first(values, ties)))
 
 
-def whole(numbers: list[Fraction]) -> list[int]:
+def whole_numbers(numbers: list[Fraction]) -> list[int]:
     """Whole numbers in the same proportions."""
     unit = math.lcm(1, *(x.denominator for x in numbers))
     return [int(x * unit) for x in numbers]
@@ -327,7 +327,7 @@ def without_loss(s: list[int], values: Row, allowed: Flags) -> Flags:
     best if and only if its pairs have equality. The prices begin with those of the sorted matching, the best
     one if nothing were forbidden; an infinite value outweighs all that are not.
     """
-    finite = whole([Fraction(x) for x in values if not math.isinf(x)])
+    finite = whole_numbers([Fraction(x) for x in values if not math.isinf(x)])
     beyond = 1 + 2 * sum(s) * max((abs(x) for x in finite), default=0)
     rest = iter(finite)
     v = [int(math.copysign(1, x)) * beyond if math.isinf(x) else next(rest) for x in values]
@@ -418,7 +418,7 @@ def next_with_pairs(
         finally:
             row[arm] = here
 
-    ends = thresholds(exact, dealt, team, luck, circumstances, assignment, agent)
+    ends = match_thresholds(exact, dealt, team, luck, circumstances, assignment, agent)
     below = sorted((x for x in ends if -math.inf < x <= here), reverse=True)
     above = sorted(x for x in ends if here <= x < math.inf)
     for some, last in ((below, -math.inf), (above, math.inf)):
@@ -433,7 +433,7 @@ def next_with_pairs(
         return None, None
 
 
-def thresholds(
+def match_thresholds(
     rows: Sequence[Row],
     dealt: int,
     team: Team,
@@ -464,7 +464,7 @@ def thresholds(
         return infinite, sum((s * exact[n] for s, n in others), Fraction())
 
     allowed = allowed_pairs(len(team), len(row), circumstances)
-    going = [a for a in in_turn(dealt, team, luck) if a in assignment]
+    going = [a for a in agents_in_turn(dealt, team, luck) if a in assignment]
     infinite, rest = constant(assignment)
     for heir in going:
         if weight[heir] == weight[agent] or not allowed[heir, arm]:
@@ -476,7 +476,7 @@ def thresholds(
         arms = sorted(assignment.values())
         inside = np.zeros_like(left)
         inside[:, arms] = left[:, arms]
-        if not all(place(a, inside, partner) for a in going):
+        if not all(place_one(a, inside, partner) for a in going):
             continue
         other = constant(deal(going, arms, left, weight, row, luck.arms))
         if other[0] == infinite:

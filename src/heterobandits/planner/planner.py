@@ -44,8 +44,8 @@ from heterobandits.planner.plans import (
     NamedIntervals,
     NamedRanking,
     Plan,
-    counted,
-    table,
+    count_text,
+    text_table,
 )
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import Policy
@@ -163,7 +163,7 @@ class Planner:
             located(a, "agent", self._team.names) for a in listed(left, "left", "agents")
         )
         check_size(len(self._team) - len(self._left), len(self._arms))
-        self._policy = planning.planned(catalogued(policy))
+        self._policy = planning.plannable(catalogued(policy))
         self._seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
         self._trial = whole_number(trial, "trial", 0, MOST_ADDRESS)
         self._start = Knowledge.of(
@@ -175,11 +175,11 @@ class Planner:
 
     def __repr__(self) -> str:
         parts = [
-            counted(len(self.agent_names) - len(self._left), "agent"),
-            counted(len(self.arm_names), "arm"),
+            count_text(len(self.agent_names) - len(self._left), "agent"),
+            count_text(len(self.arm_names), "arm"),
             self.policy.label,
             f"seed {self.seed}",
-            counted(self.rounds, "round"),
+            count_text(self.rounds, "round"),
         ]
         waiting = [f"{len(self.waiting)} waiting"] if self.waiting else []
         return f"<Planner: {', '.join(parts + waiting)}>"
@@ -205,8 +205,8 @@ class Planner:
         return "\n".join(
             [
                 repr(self)[1:-1],
-                table(("agent", *how, "pulls", "successes"), by_agent),
-                table(("arm", "pulls", "successes"), by_arm),
+                text_table(("agent", *how, "pulls", "successes"), by_agent),
+                text_table(("arm", "pulls", "successes"), by_arm),
                 *waiting,
                 *(f"{arm} was forgotten after round {last}" for arm, last in self.forgotten),
                 *self.changes().warnings,
@@ -458,7 +458,7 @@ class Planner:
         """
         number = self._round_of(a_plan(plan)).number
         self._check_team(plan)
-        return planning.explain(*self._given(number), plan, self._mixed(number))
+        return planning.explain_plan(*self._given(number), plan, self._mixed(number))
 
     def join(
         self,
@@ -523,7 +523,7 @@ class Planner:
 
     def to_json(self) -> str:
         """The planner as JSON text: what it was made with, and the rounds since."""
-        return file_format.written(
+        return file_format.text_of_state(
             {
                 "policy": self.policy.parameters,
                 "seed": self.seed,
@@ -548,7 +548,7 @@ class Planner:
     @classmethod
     def from_json(cls, text: str, policy: Policy | None = None) -> Self:
         """The planner that `to_json` wrote; a policy of your own must be given again."""
-        state = file_format.read(text)
+        state = file_format.read_state(text)
         try:
             planner = cls(
                 state["sensitivities"],

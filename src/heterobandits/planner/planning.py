@@ -16,7 +16,7 @@ from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
 from heterobandits.inference.intervals import MOST_RANKED, Posteriors, order_of, posterior_intervals
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, unseen
+from heterobandits.planner.knowledge import Knowledge, without_arms
 from heterobandits.planner.matching import (
     Circumstances,
     Floats,
@@ -57,7 +57,7 @@ def plan(
     >>> plan(team, arms, policy("min-width"), known, Address(0, 0, 1), closed).assignment
     (2, 1)
     """
-    check(team, arms, policy, knowledge)
+    check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
     matched = match(rows, policy.dealt, team, luck, circumstances)
@@ -68,7 +68,7 @@ def plan(
         assignment=assignment,
         index=in_tuples(team, policy, rows),
         reasons=tuple(
-            reason(policy, knowledge, rows, index, circumstances, assignment, a)
+            reason_for(policy, knowledge, rows, index, circumstances, assignment, a)
             for a in range(len(team))
         ),
         agent_names=team.names,
@@ -77,7 +77,7 @@ def plan(
     )
 
 
-def assignments(
+def assignments_under(
     team: Team,
     arms: tuple[str, ...],
     policy: Policy,
@@ -86,7 +86,7 @@ def assignments(
     circumstances: Iterable[Circumstances],
 ) -> Iterator[dict[int, int] | None]:
     """Who would go where under each of these circumstances, as `plan` has it; None where no assignment is left."""
-    check(team, arms, policy, knowledge)
+    check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
     for one in circumstances:
@@ -106,14 +106,14 @@ def might_tie(
     assignment: dict[int, int],
 ) -> bool:
     """Whether the plan might be this assignment, had ties been broken otherwise; never, where all is drawn at random."""
-    check(team, arms, policy, knowledge)
+    check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
     favoured = favouring(policy.dealt, team, luck, assignment)
     return policy.learns and match(rows, policy.dealt, team, favoured, circumstances) == assignment
 
 
-def explain(
+def explain_plan(
     team: Team,
     arms: tuple[str, ...],
     policy: Policy,
@@ -126,7 +126,7 @@ def explain(
 
     Of arms that have changed the plan knows nothing: they are marked, and nothing that is certain rests on them.
     """
-    check(team, arms, policy, knowledge)
+    check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
     if plan.index != in_tuples(team, policy, rows):
@@ -135,7 +135,7 @@ def explain(
             "season: explain a plan before outcomes of earlier rounds are told, corrected or forgotten"
         )
     estimate = Posteriors.of(team, *knowledge.tables).mean
-    tables = (team, *unseen(knowledge.tables, changed), policy.delta)
+    tables = (team, *without_arms(knowledge.tables, changed), policy.delta)
     known = posterior_intervals(*tables)
     order = order_of(*tables) if len(arms) <= MOST_RANKED else None
     recalled, _ = knowledge.tables
@@ -171,7 +171,7 @@ def explain(
     return tuple(explanations)
 
 
-def planned(policy: Policy) -> Policy:
+def plannable(policy: Policy) -> Policy:
     """The policy, if it can be planned with."""
     if policy.simulated_only:
         raise InvalidInput(
@@ -180,9 +180,11 @@ def planned(policy: Policy) -> Policy:
     return policy
 
 
-def check(team: Team, arms: tuple[str, ...], policy: Policy, knowledge: Knowledge) -> None:
+def check_arguments(
+    team: Team, arms: tuple[str, ...], policy: Policy, knowledge: Knowledge
+) -> None:
     """Refuse a policy that cannot be planned with, and tables of other agents or arms."""
-    planned(policy)
+    plannable(policy)
     if knowledge.pulls.shape != (len(team), len(arms)):
         raise InvalidInput(
             f"the tables have the shape {knowledge.pulls.shape}: "
@@ -224,7 +226,7 @@ def in_tuples(team: Team, policy: Policy, rows: Floats) -> tuple[tuple[float, ..
     return own * len(team) if shared else own
 
 
-def reason(
+def reason_for(
     policy: Policy,
     knowledge: Knowledge,
     rows: Floats,

@@ -207,7 +207,7 @@ class NamedIntervals(Intervals):
         return list(zip(self.arm_names, *numbers, strict=True))
 
     def __str__(self) -> str:
-        return table(("arm", "estimate", "lower", "upper"), self._rows())
+        return text_table(("arm", "estimate", "lower", "upper"), self._rows())
 
     def __repr__(self) -> str:
         each = (f"{arm}: {middle} in [{low}, {high}]" for arm, middle, low, high in self._rows())
@@ -253,7 +253,7 @@ class NamedAgents(AgentSensitivities):
             for (name, s, _, _, found, verdict), finds in zip(rows, self.finds, strict=True)
             if verdict == "agrees" and finds != "as believed"
         ]
-        return "\n".join([table(head, rows), *notes])
+        return "\n".join([text_table(head, rows), *notes])
 
 
 class NamedAlarms(Alarms):
@@ -292,7 +292,7 @@ class NamedAlarms(Alarms):
         verdicts = ["changed" if changed else "-" for changed in self.changed]
         head = ("arm", "evidence", "after round", "before", "since", "verdict")
         rows = zip(self.arm_names, *numbers, verdicts, strict=True)
-        return "\n".join([table(head, rows), *(f"  {line}" for line in self.warnings)])
+        return "\n".join([text_table(head, rows), *(f"  {line}" for line in self.warnings)])
 
 
 class NamedRanking(Ranking):
@@ -314,7 +314,7 @@ class NamedRanking(Ranking):
     def __str__(self) -> str:
         names = self.arm_names
         below = (", ".join(names[m] for m in row.nonzero()[0]) or "-" for row in self.above)
-        return table(
+        return text_table(
             ("arm", "rank", "certainly above"), zip(names, self._ranks(), below, strict=True)
         )
 
@@ -328,12 +328,12 @@ def change_text(arm: str, after: int, before: float, since: float) -> str:
     return f"{arm} has changed, most likely after round {after}: {before:.3f} before, {since:.3f} since"
 
 
-def counted(number: int, what: str) -> str:
+def count_text(number: int, what: str) -> str:
     """So many of these, in words."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def text_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Rows of text under a head, the first column to the left and the others to the right; a long one is cut."""
     everything = list(rows)
     shown = [head, *islice(everything, MOST_LINES)]

@@ -93,7 +93,7 @@ def truth(problem: Problem, rounds: int) -> Truth:
     return Truth(
         starts=np.asarray(stretches.starts, np.int64),
         mu=mu,
-        threshold=thresholds(reported, problem.tests),
+        threshold=success_thresholds(reported, problem.tests),
         gap=team.worth[:, None] * (best[:, :, None] - mu[:, None, :]),
     )
 
@@ -236,7 +236,7 @@ class PolicyWorld:
         )
 
 
-def thresholds(chances: Floats, tests: Sequence[int]) -> npt.NDArray[np.int64]:
+def success_thresholds(chances: Floats, tests: Sequence[int]) -> npt.NDArray[np.int64]:
     """What `rounds.World` has of them, from the chance of agents on arms that a test succeeds, [stretch, agent, arm]."""
     if max(tests) == 1:
         return np.asarray(np.ceil(chances / WORD_SIZE).astype(np.int64) - 1)[..., None]
@@ -414,7 +414,7 @@ def play(shard: Shard, control: Control | None = None) -> ShardSums | None:
         if not _fill_regrets(world, shard, control, regrets[p]):
             return None
         seconds[p] = time.perf_counter() - begin
-    sums, products = tally(
+    sums, products = tally_regrets(
         regrets, binary_places(shard.rounds[-1], sum(shard.worlds[0].problem.tests))
     )
     span = (shard.trials.start, shard.trials.stop)
@@ -439,7 +439,7 @@ def _fill_regrets(world: PolicyWorld, shard: Shard, control: Control, out: Float
     return True
 
 
-def tally(regrets: Floats, places: int) -> tuple[Integers, Integers]:
+def tally_regrets(regrets: Floats, places: int) -> tuple[Integers, Integers]:
     """Exact sums and sums of products over trials.
 
     From regrets[policy, checkpoint, trial] come sums[policy, checkpoint] in units of 2**-places

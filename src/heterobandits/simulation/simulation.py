@@ -117,7 +117,7 @@ def memory() -> int:
         return sys.maxsize
 
 
-def in_words(size: int) -> str:
+def bytes_in_words(size: int) -> str:
     """A number of bytes as a person reads it.
 
     >>> in_words(1500), in_words(40 * 10**15)
@@ -138,7 +138,7 @@ def check_memory(policies: int, checkpoints: int, kept: int, trials: int, playin
     if size > memory():
         raise InvalidInput(
             f"{trials:,} trials of {policies} policies at {checkpoints:,} checkpoints, kept at {kept:,}, "
-            f"would need {in_words(size)} of memory: this machine has {in_words(memory())}"
+            f"would need {bytes_in_words(size)} of memory: this machine has {bytes_in_words(memory())}"
         )
 
 
@@ -204,7 +204,7 @@ def shards(whole: Shard, most: int, threads: int) -> Iterator[Shard]:
         first += size
 
 
-def run(
+def run_shards(
     pieces: Iterator[Shard],
     executor: Executor,
     at_once: int,
@@ -361,7 +361,7 @@ def simulate(
     try:
         with held_back() as strike:
             try:
-                run(pieces, pool, IN_FLIGHT * threads, gathering.add, tell, strike)
+                run_shards(pieces, pool, IN_FLIGHT * threads, gathering.add, tell, strike)
             finally:
                 if executor is None:
                     pool.shutdown()

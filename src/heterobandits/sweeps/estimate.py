@@ -46,7 +46,7 @@ class SweepSize:
     sampled: int
 
 
-def estimate(spec: Spec, seconds: float = SAMPLE_SECONDS) -> SweepSize:
+def estimate_size(spec: Spec, seconds: float = SAMPLE_SECONDS) -> SweepSize:
     """What a sweep comes to, from some of its points, evenly spread, that are played for a few seconds."""
     spec.check()
     compile_kernels(spec.policies)

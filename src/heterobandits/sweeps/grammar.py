@@ -72,7 +72,7 @@ class Interval:
         value = self.low * (end / self.low) ** u if self.scale == "log" else self.low + span * u
         if self.whole:
             return min(int(self.high), max(int(self.low), math.floor(value)))
-        return min(self.high, max(self.low, short(value)))
+        return min(self.high, max(self.low, law_number(value)))
 
     def to_dict(self) -> dict[str, Any]:
         """The axis as it can stand in JSON."""
@@ -82,12 +82,12 @@ class Interval:
 Values = tuple[Scalar, ...]
 
 
-def short(value: float) -> float:
+def law_number(value: float) -> float:
     """A number with as many digits as laws have."""
     return float(f"{value:.{DIGITS}g}")
 
 
-def specified(values: dict[str, Any], own: Mapping[str, Policy]) -> dict[str, Any]:
+def spec_fields(values: dict[str, Any], own: Mapping[str, Policy]) -> dict[str, Any]:
     """The fields of a Spec from what its TOML says."""
     known = ["title", "seed", "horizon", "checkpoints", "policies", "reference", "draws"]
     known += [*(field.name for field in fields(Stopping)), "problem", "grid", "random"]
@@ -252,7 +252,7 @@ def _grid_axis(path: str, law: Any) -> Values:
         steps = whole_number(law["steps"], f"{place}.steps", 2, MOST_SIZE)
         parts = np.linspace(0.0, 1.0, steps)[1:-1]
         between = low * (high / low) ** parts if scale == "log" else low + (high - low) * parts
-        tidy = (lambda x: math.floor(x + 0.5)) if path in WHOLE else short
+        tidy = (lambda x: math.floor(x + 0.5)) if path in WHOLE else law_number
         values = (low, *map(tidy, between.tolist()), high)
     seen: set[Scalar] = set()
     for i, value in enumerate(values):

@@ -21,7 +21,7 @@ __all__ = ["read_sweep"]
 NAMES: tuple[Literal["results", "pairs"], ...] = ("results", "pairs")
 
 
-def about(folder: str | Path, table: str = "results") -> dict[str, Any]:
+def description_of(folder: str | Path, table: str = "results") -> dict[str, Any]:
     """What a table of a sweep says of itself: title, axes, policies, the specification, versions."""
     with _opened(path_from(folder, "folder"), table) as found:
         return _said(found)

@@ -37,7 +37,7 @@ from heterobandits.sweeps.grammar import (
     Stopping,
     Values,
     searched_first,
-    specified,
+    spec_fields,
 )
 from heterobandits.sweeps.laws import Scalar, problem_of
 
@@ -46,7 +46,7 @@ MOST_CHECKED = 1000  # values of an axis that are tried before a run
 NONE: Mapping[str, Policy] = MappingProxyType({})
 SPREAD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: its multiples keep away from each other
 
-__all__ = ["Chosen", "Scalar", "Spec", "Stopping", "examples"]
+__all__ = ["Chosen", "Scalar", "Spec", "Stopping", "example_specs"]
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Spec:
         for name, entry in policies.items():
             if not isinstance(entry, Policy):
                 raise InvalidInput(f"policies[{name!r}] is {shown(entry)}: a Policy")
-        return cls(**specified(values, policies))
+        return cls(**spec_fields(values, policies))
 
     @classmethod
     def load(cls, path: str | Path, policies: Mapping[str, Policy] = NONE) -> Self:
@@ -243,7 +243,7 @@ class Spec:
             raise InvalidInput(f"{path}: {error}") from error.__cause__
 
 
-def examples() -> dict[str, Path]:
+def example_specs() -> dict[str, Path]:
     """The specifications that come with the library, by name."""
     folder = Path(str(resources.files("heterobandits.sweeps") / "examples"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}

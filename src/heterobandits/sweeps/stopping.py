@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.simulation import moments
-from heterobandits.simulation.pool.pieces import PieceResult, Point, Trials, squared, whole
+from heterobandits.simulation.pool.pieces import PieceResult, Point, Trials, squared, whole_array
 from heterobandits.simulation.results import Integers, binary_places
 from heterobandits.sweeps.spec import Stopping
 
@@ -184,7 +184,7 @@ def totals(point: Point, rows: list[PieceResult]) -> PointTotals:
     trials = np.empty(1, object)
     trials[0] = count(rows)
     places = np.full(1, binary_places(point.horizon, sum(point.problem.tests)), object)
-    sums = sum((whole(row.sums, (1, P, K)) for row in rows), np.zeros((1, P, K), object))
+    sums = sum((whole_array(row.sums, (1, P, K)) for row in rows), np.zeros((1, P, K), object))
     products = sum(
         (squared(row.products, P, K)[None] for row in rows), np.zeros((1, P, P, K), object)
     )
@@ -210,7 +210,7 @@ class Standings(NamedTuple):
     same: Bools
 
 
-def compared(of: PointTotals, level: float) -> Standings:
+def standings_of_points(of: PointTotals, level: float) -> Standings:
     """Every policy beside the best at its point and checkpoint."""
     best = of.best()
     mean, error = moments.difference(*of.beside(best))
@@ -236,7 +236,7 @@ class Verdicts(NamedTuple):
 
 def verdicts(of: PointTotals, at: Levels) -> Verdicts:
     """What can be said of every policy at these levels."""
-    best, apart, same = compared(of, at.verdict)
+    best, apart, same = standings_of_points(of, at.verdict)
     evidence = moments.log_evidence(of.most[:, None], *of.beside(best))
     P = apart.shape[1]
     lone = same.sum(axis=1, keepdims=True) == 1
@@ -275,7 +275,7 @@ def stopped(of: PointTotals, stopping: Stopping, reference: int) -> Stopped | No
         sums=of.sums[..., -1:], products=of.products[..., -1:], most=of.most[..., -1:]
     )
     level = levels(stopping, of.sums.shape[1])
-    best, apart, same = compared(last, level.verdict)
+    best, apart, same = standings_of_points(last, level.verdict)
     n = int(of.trials[0])
     # that several were alike in a few trials says little
     alike, told = same[0, :, 0] & (n >= SAME_TRIALS), apart[0, :, 0]

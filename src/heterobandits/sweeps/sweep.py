@@ -77,7 +77,7 @@ def known_of(number: int, chosen: Chosen, job: Looked, rows: list[PieceResult]) 
 def is_finished(spec: Spec, folder: Path) -> bool:
     """Whether the tables in a folder are those of this sweep, with all its points, and whole."""
     try:
-        said = [reading.about(folder, table) for table in reading.NAMES]
+        said = [reading.description_of(folder, table) for table in reading.NAMES]
         if any(one["digest"] != sweep_digest(spec) or one["failed"] for one in said):
             return False
         for table in reading.NAMES:

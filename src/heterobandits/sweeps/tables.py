@@ -15,7 +15,11 @@ import pyarrow.parquet as pq
 from heterobandits.output.files import write_aside
 from heterobandits.output.parquet import Parquet
 from heterobandits.simulation import moments
-from heterobandits.simulation.pool.pieces import canonical, digest, made_with
+from heterobandits.simulation.pool.pieces import (
+    canonical_definition,
+    made_with_versions,
+    short_digest,
+)
 from heterobandits.sweeps.grammar import Interval
 from heterobandits.sweeps.spec import Chosen, Spec
 from heterobandits.sweeps.stopping import (
@@ -58,10 +62,14 @@ class FinishedPoint(NamedTuple):
 
 def sweep_digest(spec: Spec) -> str:
     """What tells sweeps apart: the specification, and what can change a number."""
-    return digest(canonical({"format": FORMAT, "spec": spec.to_dict(), "made_with": made_with()}))
+    return short_digest(
+        canonical_definition(
+            {"format": FORMAT, "spec": spec.to_dict(), "made_with": made_with_versions()}
+        )
+    )
 
 
-def about(spec: Spec, failed: int) -> dict[str, Any]:
+def description_of_sweep(spec: Spec, failed: int) -> dict[str, Any]:
     """What the tables say of themselves."""
     stopping = spec.stopping
     return {
@@ -76,7 +84,7 @@ def about(spec: Spec, failed: int) -> dict[str, Any]:
         "confidence": stopping.confidence,
         "separate": stopping.separate,
         "precision": stopping.precision,
-        "made_with": made_with(),
+        "made_with": made_with_versions(),
         "spec": spec.to_dict(),
     }
 
@@ -102,7 +110,7 @@ class Tables:
     def write(self, folder: Path, failed: int) -> None:
         """Put both in place, sorted."""
         self._make()
-        note = {MARK: json.dumps(about(self.spec, failed), sort_keys=True).encode()}
+        note = {MARK: json.dumps(description_of_sweep(self.spec, failed), sort_keys=True).encode()}
         if not _says(folder / RESULTS, note):  # or the two would be of different sweeps for a while
             (folder / RESULTS).unlink(missing_ok=True)
         empty = self._tables([], 1)

@@ -63,7 +63,7 @@ def create_app(log: Log, owner_hash: str | None, demo: bool = False) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=few_threads,
-        generate_unique_id_function=lambda route: route.name,
+        generate_unique_id_function=lambda route: route.name.removesuffix("_route"),
     )
     app.state.log = log
     app.state.gate = Gate(log, owner_hash)
@@ -77,7 +77,7 @@ def create_app(log: Log, owner_hash: str | None, demo: bool = False) -> FastAPI:
         app.include_router(module.router)
     handle_errors(app)
     app.add_middleware(Counted, metrics=app.state.metrics)
-    app.openapi = lambda: described(app)  # type: ignore[method-assign]
+    app.openapi = lambda: openapi_of(app)  # type: ignore[method-assign]
 
     @cache
     def written() -> bytes:
@@ -103,7 +103,7 @@ async def few_threads(app: FastAPI) -> AsyncIterator[None]:
     sys.setswitchinterval(before)
 
 
-def described(app: FastAPI) -> dict[str, Any]:
+def openapi_of(app: FastAPI) -> dict[str, Any]:
     """The app as OpenAPI: with the token that is needed, the problems it may answer with, and the key of writes."""
     if app.openapi_schema is not None:
         return app.openapi_schema

@@ -73,7 +73,7 @@ def spend(request: Request) -> None:
             "your own",
             wait,
         )
-    which = visit_of(request, state)
+    which = visit_of_request(request, state)
     if which is None:
         return
     wait = budgets.spend((*link, *which), OF_VISIT)
@@ -85,7 +85,7 @@ def spend(request: Request) -> None:
         )
 
 
-def visit_of(request: Request, state: State) -> tuple[int, int] | None:
+def visit_of_request(request: Request, state: State) -> tuple[int, int] | None:
     """The round and the agent of the visit that a request is about, if it is about one that may be there."""
     if "/outcomes/" not in request.url.path:
         return None

@@ -127,7 +127,7 @@ def handle_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unforeseen)
 
 
-def answered(error: InvalidInput, path: str) -> Response:
+def problem_response(error: InvalidInput, path: str) -> Response:
     """The answer to an error."""
     more: dict[str, Any] = {}
     if isinstance(error, RefusedVisit):
@@ -140,10 +140,10 @@ def answered(error: InvalidInput, path: str) -> Response:
     headers = retry_after(error)
     if kind.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return problem(kind.status, kind.name, kind.title, told(error), path, headers, **more)
+    return problem(kind.status, kind.name, kind.title, problem_text(error), path, headers, **more)
 
 
-def told(error: InvalidInput) -> str:
+def problem_text(error: InvalidInput) -> str:
     """What is said of an error. Which database it is, and what that says itself, only the server's output says."""
     if not isinstance(error, StoreUnavailable):
         return str(error)
@@ -185,7 +185,7 @@ def problem(
     return Response(json.dumps(details), status, headers, MEDIA)  # ASCII: half characters come too
 
 
-def place(parts: tuple[Any, ...]) -> str:
+def field_path(parts: tuple[Any, ...]) -> str:
     """A field's path as programs write it.
 
     >>> place(("body", "agents", 2, "sensitivity"))
@@ -199,7 +199,7 @@ def place(parts: tuple[Any, ...]) -> str:
 
 async def _of_input(request: Request, error: Exception) -> Response:
     assert isinstance(error, InvalidInput)
-    return answered(error, request.url.path)
+    return problem_response(error, request.url.path)
 
 
 async def _of_fields(request: Request, error: Exception) -> Response:
@@ -207,17 +207,17 @@ async def _of_fields(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = error.errors()
     if any(one["loc"][0] == "path" for one in found):
-        return answered(
+        return problem_response(
             NotFound(f"there is nothing at {shown(request.url.path, 200)}"), request.url.path
         )
-    return answered(wrong_fields(found), request.url.path)
+    return problem_response(wrong_fields(found), request.url.path)
 
 
 def wrong_fields(found: Sequence[Any]) -> Wrong:
     """The error of fields that are not of their kind, as the framework names them."""
     errors: dict[str, str] = {}  # places by what is said of them
     for one in found[:MOST_ERRORS]:
-        where = place(tuple(part for part in one["loc"] if not _is_branch(part)))
+        where = field_path(tuple(part for part in one["loc"] if not _is_branch(part)))
         said = one["msg"][:1].lower() + one["msg"][1:]
         given = "" if one["type"] == "missing" else f" is {shown(one.get('input'))}"
         errors.setdefault(f"{where}{given}: {said}", where)

@@ -62,7 +62,7 @@ class Read(Request):
         return await super().json() if self.said is None else self.said
 
 
-def said_by(body: bytes, kind: str, fields: Fields) -> Any:
+def model_from_body(body: bytes, kind: str, fields: Fields) -> Any:
     """What a body says, as its model, if it is called JSON and says nothing twice."""
     media = kind.partition(";")[0].strip().lower()
     if media != "application/json" and not re.fullmatch(r"application/\S+\+json", media):

@@ -28,8 +28,15 @@ from heterobandits.errors import InvalidInput, shown
 from heterobandits.web import budgets
 from heterobandits.web.auth import Caller, Gate, Slowing, is_open, most_body
 from heterobandits.web.errors import NotAdmitted, NotFound
-from heterobandits.web.request_fields import Fields, Read, check_queries, fields_of, placed, said_by
-from heterobandits.web.turns import GONE, admit_again, beside, in_turn, takes_turns
+from heterobandits.web.request_fields import (
+    Fields,
+    Read,
+    check_queries,
+    fields_of,
+    model_from_body,
+    placed,
+)
+from heterobandits.web.turns import GONE, admit_again, beside, take_turns, takes_turns
 
 ROUTE = "heterobandits.route"  # where a request keeps the template of its path
 TAG = re.compile(r'(?:W/)?"(\d{1,18})"')
@@ -66,11 +73,11 @@ class Asked:
 
     def agent(self, key: str) -> int:
         """The number of the agent that the path names."""
-        return found(self.state.agent, key)
+        return find_named(self.state.agent, key)
 
     def arm(self, key: str) -> int:
         """The number of the arm that the path names."""
-        return found(self.state.arm, key)
+        return find_named(self.state.arm, key)
 
 
 class Guarded(APIRoute):
@@ -81,7 +88,7 @@ class Guarded(APIRoute):
         route = self.path_format
         fields = fields_of(self)
         read = partial(looked_at, fields=fields)
-        handle = in_turn(self, reading(self, read, super().get_route_handler()))
+        handle = take_turns(self, reading(self, read, super().get_route_handler()))
         # Of a campaign alone it is known before the work whether it is there; of a round or a policy, only after.
         of_campaign = self.param_convertors.keys() == {"campaign"} and not fields.queries
 
@@ -191,14 +198,14 @@ def looked_at(request: Read, fields: Fields) -> None:
     """Note what the body says, and what makes sending it twice harmless."""
     asked: Asked = request.state.asked
     conditions = request.headers.get("if-match", "")
-    digest = digest_of(request, request.url.query, conditions)
+    digest = digest_of_request(request, request.url.query, conditions)
     key = request.headers.get("idempotency-key")
     request.state.asked = replace(asked, asker=asked.asker._replace(key=key, digest=digest))
     if fields.body and asked.body:
-        request.said = said_by(asked.body, request.headers.get("content-type", ""), fields)
+        request.said = model_from_body(asked.body, request.headers.get("content-type", ""), fields)
 
 
-def digest_of(request: Request, *more: str) -> str:
+def digest_of_request(request: Request, *more: str) -> str:
     """What tells a request from others with the same key."""
     body = hashlib.sha256(request.state.asked.body).hexdigest()
     return service.digest_of(request.method, request.url.path, *more, body)
@@ -265,7 +272,7 @@ def seen_from(condition: str) -> int | None:
     return int(tag[1])
 
 
-def found(look: Callable[[Any], Made], key: Any) -> Made:
+def find_named(look: Callable[[Any], Made], key: Any) -> Made:
     """What the path names; what is not there is not a wrong field, but not there."""
     try:
         return look(key)

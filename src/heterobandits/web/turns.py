@@ -175,7 +175,7 @@ def asker_of(request: Request) -> Asker:
     return Asker(campaign, asked.caller.link)
 
 
-def in_turn(route: APIRoute, handle: Handle) -> Handle:
+def take_turns(route: APIRoute, handle: Handle) -> Handle:
     """What handles a request, if its link may still write: what the framework would do in a thread, when it is the link's turn."""
 
     async def handled(request: Request) -> Response:

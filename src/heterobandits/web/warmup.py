@@ -26,11 +26,11 @@ def load_kernels() -> None:
     """Do once whatever a request may do."""
     for name, entry in CATALOGUE.items():
         if not entry.simulated_only:
-            look_at(played(name))
-    project(played(RECOMMENDED_FOR_HORIZON), rounds=1, draws=2)
+            look_at(play_campaign(name))
+    project(play_campaign(RECOMMENDED_FOR_HORIZON), rounds=1, draws=2)
 
 
-def played(policy: str) -> State:
+def play_campaign(policy: str) -> State:
     """A campaign that nobody keeps, after a round."""
     body = {
         "name": "to load kernels",
@@ -40,14 +40,14 @@ def played(policy: str) -> State:
         "seed": 0,
         "season": SEASON,
     }
-    state = following(None, [Draft("created", body)])
+    state = state_after_drafts(None, [Draft("created", body)])
     planned = service.preview_body(state)
-    state = following(state, [Draft("round planned", planned)])
+    state = state_after_drafts(state, [Draft("round planned", planned)])
     outcomes = service.bodies(state, 1, {"a": 1, "b": (1, 2), "c": 0})
-    return following(state, [Draft("reported", told) for _, told in outcomes])
+    return state_after_drafts(state, [Draft("reported", told) for _, told in outcomes])
 
 
-def following(state: State | None, drafts: list[Draft]) -> State:
+def state_after_drafts(state: State | None, drafts: list[Draft]) -> State:
     """The state after these."""
     number, previous = (0, NOTHING) if state is None else (state.number, state.hash)
     events = sealed(drafts, "0" * 12, after=number, previous=previous, time=now(), who="nobody")

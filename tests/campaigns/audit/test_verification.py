@@ -147,7 +147,7 @@ class TestVerify:
         campaign = park(log)
         service.plan_round(log, campaign, VERA)
         state = service.report(log, campaign, VERA, 1, {"Ana": 1}).state
-        lie = snapshots.written(replace(state, successes=state.successes * 0))
+        lie = snapshots.write_snapshot(replace(state, successes=state.successes * 0))
         log.store.keep_snapshot(campaign, Snapshot(state.number, snapshots.FORMAT, lie))
         assert opened(tmp_path).state(campaign).successes.sum() == 0
         with pytest.raises(InvalidInput, match=r"snapshot of event 3 .* verify once more"):

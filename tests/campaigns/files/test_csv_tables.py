@@ -12,14 +12,14 @@ from heterobandits import InvalidInput
 from heterobandits.campaigns.files.csv_tables import (
     MARKS,
     inert,
-    outcome_of,
+    parse_outcome,
     pasted_agents,
     pasted_arms,
-    plain,
     read_agents,
-    read_arms,
+    read_arm_names,
     read_outcomes,
     read_team,
+    without_apostrophe,
 )
 from heterobandits.campaigns.validation import Wrong
 
@@ -135,12 +135,12 @@ class TestMistakes:
     @pytest.mark.parametrize("content", [b"name\nBj\xf6rn\n", "name\nAna\n".encode("utf-16")])
     def test_another_encoding_is_not_guessed_at(self, file, content):
         with pytest.raises(InvalidInput, match=r"cannot read .*: save it as UTF-8"):
-            read_arms(file(content))
+            read_arm_names(file(content))
 
     def test_a_folder_or_nothing_at_all(self, tmp_path):
         for path in (tmp_path, tmp_path / "none.csv"):
             with pytest.raises(InvalidInput, match="cannot read "):
-                read_arms(path)
+                read_arm_names(path)
 
 
 class TestPasted:
@@ -244,19 +244,19 @@ class TestOutcomes:
         [("0", 0), (" 1 ", 1), ("3/12", (3, 12)), ("3 of 12", (3, 12)), ("-", "not done"), ("'-", "not done")],
     )  # fmt: skip
     def test_are_read_as_people_write_them(self, text, outcome):
-        assert outcome_of(text) == outcome
+        assert parse_outcome(text) == outcome
 
     @pytest.mark.parametrize("text", ["1/0", "13/12", "2 of 1"])
     def test_more_successes_than_tests_are_refused(self, text):
         with pytest.raises(InvalidInput, match=rf"^the outcome is '{text}': at most all tests are"):
-            outcome_of(text)
+            parse_outcome(text)
 
     @pytest.mark.parametrize(
         "text", ["", "2", "-1", "1.0", "yes", "3/", "/12", "3/12/1", "1/-2", "9" * 400]
     )
     def test_anything_else_is_refused(self, text):
         with pytest.raises(InvalidInput, match=r"the outcome is .*: 0, 1, successes of tests"):
-            outcome_of(text)
+            parse_outcome(text)
 
 
 class TestFormulas:
@@ -266,7 +266,7 @@ class TestFormulas:
     def test_no_cell_is_one_and_every_text_comes_back(self, text):
         cell = inert(text)
         assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-        assert plain(cell) == text
+        assert without_apostrophe(cell) == text
 
     @given(st.text(alphabet="'=＝ab;\t\" ,"))
     @example("x;\"=cmd|'/C calc'!A0;")
@@ -277,7 +277,7 @@ class TestFormulas:
         for mark in MARKS:
             for part in next(csv.reader([line.getvalue().rstrip("\r\n")], delimiter=mark)):
                 assert not part.strip().startswith(("=", "＝"))
-        assert plain(inert(text)) == text
+        assert without_apostrophe(inert(text)) == text
 
     @pytest.mark.parametrize(
         ("text", "cell"),
@@ -288,11 +288,11 @@ class TestFormulas:
 
     @given(st.text(alphabet="'=+-@ab\t;＠\" "))
     def test_also_where_texts_begin_with_apostrophes(self, text):
-        assert plain(inert(text)) == text
+        assert without_apostrophe(inert(text)) == text
 
     def test_names_in_files_are_what_they_were(self, file):
         names = ["=1+1", "'=1+1", "'t Harde", "-x", "plain", "x;=1", "＝1"]
         path = file("name\n" + "".join(f"{inert(name)}\n" for name in names))
-        assert read_arms(path) == names
+        assert read_arm_names(path) == names
         by_hand = file("name\n=1+1\n", "arms.csv")
-        assert read_arms(by_hand) == ["=1+1"]
+        assert read_arm_names(by_hand) == ["=1+1"]

@@ -18,7 +18,7 @@ from alembic.script import ScriptDirectory
 
 from campaigning import park
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import KINDS, NOTHING, Draft, checked, sealed
+from heterobandits.campaigns.events import KINDS, NOTHING, Draft, check_chain, sealed
 from heterobandits.campaigns.storage import database as storage
 from heterobandits.campaigns.storage import maintenance
 from heterobandits.campaigns.storage.database import REVISION, VERSION_TABLE, connected
@@ -345,7 +345,7 @@ class TestBackup:
             writer.join()
         for copy, before in zip(copies, least, strict=True):
             with Store(copy, create=False) as store:
-                log = list(checked(store.read("c")))
+                log = list(check_chain(store.read("c")))
                 pairs = (len(log) - 1200) // 2
                 last = store.keyed("", str(pairs - 1))
                 assert len(log) % 2 == 0
@@ -660,13 +660,13 @@ class TestFirstSchema:
         assert maintenance.upgraded(path) == ("0001", REVISION)
         with Store(path, create=False) as store:
             assert store.read("first") == first_events()
-            assert list(checked(store.read("second"))) == of_first_version(
+            assert list(check_chain(store.read("second"))) == of_first_version(
                 notes(2, "second", time=FIRST_TIME)
             )
             assert store.keyed("s", "k1") == Keyed("d", "first", 1, 18)
             assert store.snapshot("first") == Snapshot(7, "0.1.0", b"\x00\xff")
             assert store.setting("owner") == "somebody"
-        assert all(finding.fine for finding in maintenance.check(path))
+        assert all(finding.fine for finding in maintenance.check_database(path))
 
     def test_it_is_of_the_first_schema(self):
         assert run_sql(str(FIRST), f"SELECT version_num FROM {VERSION_TABLE}") == [("0001",)]

@@ -20,7 +20,7 @@ from heterobandits.campaigns.events import (
     Event,
     NotInOrder,
     canonical,
-    checked,
+    check_chain,
     now,
     sealed,
 )
@@ -113,7 +113,7 @@ class TestReading:
         with Store(database, create=False) as other:
             for reader in (store, other):
                 assert reader.read("c") == made
-        assert list(checked(store.read("c"))) == made
+        assert list(check_chain(store.read("c"))) == made
         assert repr(store.read("c")[2].body["numbers"][1]) == "-0.0"
 
     def test_the_latest_about_each_subject(self, store):
@@ -441,7 +441,7 @@ class TestWriters:
         assert not wrong
         assert conflicts
         assert len(written) + len(conflicts) == 80
-        assert list(checked(store.read("c"))) == sorted(written, key=lambda event: event.number)
+        assert list(check_chain(store.read("c"))) == sorted(written, key=lambda event: event.number)
 
     def test_threads_on_campaigns_of_their_own_never_conflict(self, store):
         wrong = []
@@ -471,7 +471,7 @@ class TestWriters:
         said = [writer.communicate(timeout=60)[0].splitlines() for writer in writers]
         assert [writer.returncode for writer in writers] == [0, 0, 0]
         with Store(database, create=False) as store:
-            log = list(checked(store.read("c")))
+            log = list(check_chain(store.read("c")))
             keys = [store.keyed(f"w{i}", str(n)) for i in range(3) for n in range(EACH)]
         assert len(log) == 3 * EACH * 2
         assert {f"{e.number} {e.hash}" for e in log[::2]} == {
@@ -494,7 +494,7 @@ class TestWriters:
             writer.send_signal(signal.SIGKILL)
             said += writer.communicate()[0].splitlines(keepends=True)
             with Store(database, create=False) as store:
-                log = list(checked(store.read("c")))
+                log = list(check_chain(store.read("c")))
             told = {line.strip() for line in said if line.endswith("\n")}
             there = {f"{event.number} {event.hash}" for event in log[::2]}
             assert len(log) % 2 == 0
@@ -548,12 +548,12 @@ class TestDisk:
         with Store(small_disk / "a.db") as store:
             assert fill(store, made).endswith("a.db: the disk is full")
             assert made
-            assert list(checked(store.read("c"))) == made
+            assert list(check_chain(store.read("c"))) == made
             filler.unlink()
             made += (more := notes(2, after=made))
             store.append(more)
         with Store(small_disk / "a.db", create=False) as store:
-            assert list(checked(store.read("c"))) == made
+            assert list(check_chain(store.read("c"))) == made
 
     def test_a_disk_that_is_full_from_the_beginning_is_said(self, small_disk):
         with suppress(OSError):
@@ -574,7 +574,7 @@ class TestDisk:
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             store.append(more := notes(1, after=made))
-            assert list(checked(store.read("c"))) == made + more
+            assert list(check_chain(store.read("c"))) == made + more
 
     def test_a_lock_is_waited_for_and_then_said(self, tmp_path, monkeypatch):
         path = tmp_path / "a.db"
@@ -767,7 +767,9 @@ class TestServer:
             over.set()
             for thread in threads:
                 thread.join()
-            log = [event for head in store.heads() for event in checked(store.read(head.campaign))]
+            log = [
+                event for head in store.heads() for event in check_chain(store.read(head.campaign))
+            ]
         there, told = ({event.hash for event in some} for some in (log, acknowledged))
         assert len(told) >= before + 30 > 30
         assert told <= there <= told | {event.hash for event in unsure}

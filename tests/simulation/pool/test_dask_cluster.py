@@ -21,7 +21,7 @@ from heterobandits.policies.policy import Policy, policy
 from heterobandits.simulation.engine import new_control
 from heterobandits.simulation.pool import dask_cluster as module
 from heterobandits.simulation.pool.dask_cluster import connect
-from heterobandits.simulation.pool.pieces import PieceResult, Point, made_with
+from heterobandits.simulation.pool.pieces import PieceResult, Point, made_with_versions
 from heterobandits.simulation.pool.threads import Failure, play_batch
 
 if find_spec("distributed") is None:
@@ -427,7 +427,7 @@ def test_workers_of_another_version_are_refused(processes, connected):
     cluster = connected(processes.address())
     cluster.submit([piece(own())])
     processes.worker(PYTHONPATH=f"{other.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    version = made_with()["heterobandits"]
+    version = made_with_versions()["heterobandits"]
     words = rf"the worker tcp://127\.0\.0\.1:\d+ has heterobandits 9\.9\.9 where it should have {version}$"
     with pytest.raises(InvalidInput, match=words):
         all_of(cluster)

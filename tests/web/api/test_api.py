@@ -43,7 +43,7 @@ from heterobandits.web.auth import (
 )
 from heterobandits.web.errors import KINDS
 from heterobandits.web.pages import report
-from heterobandits.web.request_fields import said_by
+from heterobandits.web.request_fields import model_from_body
 from paths import DOCS
 from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
 
@@ -1452,7 +1452,7 @@ class TestProblems:
         place = f"{north}/rounds/1/outcomes/Ana"
         read = []
         monkeypatch.setattr(
-            requests, "said_by", lambda *given: (read.append(made[0].state.places.quick._holding.copy()), said_by(*given))[1]
+            requests, "model_from_body", lambda *given: (read.append(made[0].state.places.quick._holding.copy()), model_from_body(*given))[1]
         )  # fmt: skip
         assert ask.put(place, content=b"{", headers=JSON | bearer).status_code == 400
         assert [[asker.campaign for asker in one] for one in read] == [[north.split("/")[-1]]]

@@ -113,7 +113,7 @@ def test_a_failure_would_be_seen(tmp_path, monkeypatch):
     headers = {"Authorization": f"Bearer {OWNER}"}
     case.call_and_validate(headers=headers, checks=CHECKS)
     service.create(log, Request("Vera"), **NORTH)
-    monkeypatch.setattr(serialization, "entry", lambda state: {"id": 7})
+    monkeypatch.setattr(serialization, "json_of_entry", lambda state: {"id": 7})
     with pytest.raises(schemathesis.checks.FailureGroup):
         case.call_and_validate(headers=headers, checks=CHECKS)
     log.store.close()

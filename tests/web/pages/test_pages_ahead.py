@@ -21,7 +21,7 @@ from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.pages import ahead
 from heterobandits.web.pages import outlook as module
 from heterobandits.web.pages.base import Form
-from heterobandits.web.pages.outlook import lines, outlook, seconds_of, wish_from
+from heterobandits.web.pages.outlook import outlook, seconds_of, stream_lines, wish_from
 from heterobandits.web.turns import Places
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
@@ -380,7 +380,7 @@ class TestStreams:
             return "all of it"
 
         async def read():
-            coming = lines(request, compute)
+            coming = stream_lines(request, compute)
             first = [await anext(coming) for _ in range(2)]
             assert not ended.is_set()
             await coming.aclose()
@@ -397,7 +397,7 @@ class TestStreams:
         async def read():
             turns = request.app.state.places.long
             async with turns.turn(asking("another", request.app)):
-                coming = lines(request, lambda tell: together.append(tell(1.0)) or "done")
+                coming = stream_lines(request, lambda tell: together.append(tell(1.0)) or "done")
                 first = json.loads(await anext(coming))
                 await asyncio.sleep(0.02)
                 assert together == []
@@ -415,7 +415,9 @@ class TestStreams:
 
         async def read():
             async with request.app.state.places.long.turn(asking("another", request.app)):
-                return [json.loads(line) async for line in lines(request, lambda tell: "never")]
+                return [
+                    json.loads(line) async for line in stream_lines(request, lambda tell: "never")
+                ]
 
         assert "try again in a moment" in asyncio.run(read())[-1]["error"]
 
@@ -424,7 +426,7 @@ class TestStreams:
             raise InvalidInput("the moon is closed: another arm")
 
         async def read():
-            return [json.loads(line) async for line in lines(asking(), refuse)]
+            return [json.loads(line) async for line in stream_lines(asking(), refuse)]
 
         assert asyncio.run(read())[-1] == {"error": "the moon is closed: another arm"}
 
@@ -432,7 +434,7 @@ class TestStreams:
         seen = []
 
         async def read():
-            async for line in lines(asking(), lambda tell: 1 / 0):
+            async for line in stream_lines(asking(), lambda tell: 1 / 0):
                 seen.append(json.loads(line))
 
         with pytest.raises(ZeroDivisionError):

@@ -204,9 +204,9 @@ class TestHistory:
 
     def test_what_was_told_is_not_told_again_however_long_it_is(self, world, monkeypatch):
         monkeypatch.setattr(module, "MOST_KEPT", 1)
-        kept, told, tell_all = module.Chronicles(), [], module.told
+        kept, told, tell_all = module.Chronicles(), [], module.tell_events
         monkeypatch.setattr(
-            module, "told", lambda new, story: told.append(len(new)) or tell_all(new, story)
+            module, "tell_events", lambda new, story: told.append(len(new)) or tell_all(new, story)
         )
         kept.told(world.log, world.state)
         service.add_note(*world.where, "one more")

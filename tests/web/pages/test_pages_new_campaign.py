@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.files.templates import example, examples
+from heterobandits.campaigns.files.templates import example, template_files
 from heterobandits.campaigns.storage.repository import Request
 from heterobandits.policies.policy import CATALOGUE
 from markup import Page
@@ -112,7 +112,7 @@ class TestTheForm:
         assert ("kl-ucb", "KL-UCB") in options
         assert "oracle" not in plannable
 
-    @pytest.mark.parametrize("name", sorted(examples()))
+    @pytest.mark.parametrize("name", sorted(template_files()))
     def test_a_template_makes_the_campaign_that_it_is(self, owner, log, name):
         answer = owner.get(f"/new?template={name}")
         Page(answer.text)

@@ -25,7 +25,7 @@ from heterobandits.inference.intervals import (
     posterior_intervals,
 )
 from heterobandits.planner import knowledge
-from heterobandits.planner.plans import change_text, counted
+from heterobandits.planner.plans import change_text, count_text
 from heterobandits.policies.policy import NEEDS
 
 Counts = npt.NDArray[np.int32]
@@ -123,7 +123,7 @@ def estimates(state: State) -> list[ArmEstimate]:
     """What is known of every arm, in the order of the arms."""
     means = Posteriors.of(state.team, *state.knowledge.tables).mean
     known = posterior_intervals(state.team, *compared_tables(state), state.policy.delta)
-    order, left = ranked(state), left_out(state)
+    order, left = ranking_of(state), left_out(state)
     arms = len(state.arms)
     first = np.ones(arms, int) if order is None else order.best
     last = np.full(arms, arms) if order is None else order.worst
@@ -150,7 +150,7 @@ def estimates(state: State) -> list[ArmEstimate]:
     ]
 
 
-def ranked(state: State) -> Ranking | None:
+def ranking_of(state: State) -> Ranking | None:
     """What is certain of the order of all arms; None if they are too many for a table of pairs."""
     if len(state.arms) > MOST_RANKED:
         return None
@@ -161,7 +161,7 @@ def ranked(state: State) -> Ranking | None:
 
 def compared_tables(state: State) -> tuple[knowledge.Table, knowledge.Table]:
     """The tables that intervals and the order are of: what is left out counts as never seen."""
-    return knowledge.unseen(state.knowledge.tables, left_out(state))
+    return knowledge.without_arms(state.knowledge.tables, left_out(state))
 
 
 def left_out(state: State) -> list[int]:
@@ -188,7 +188,7 @@ def mixed_text(state: State) -> str:
         return ""
     has, it = ("has", "it") if len(left) == 1 else ("have", "them")
     return (
-        f"{listing(state, left, 'and')} {has} changed: here, as in plans, what was seen of {it} before and since counts as of "
+        f"{arm_list(state, left, 'and')} {has} changed: here, as in plans, what was seen of {it} before and since counts as of "
         "one mean."
     )
 
@@ -205,15 +205,15 @@ def visits_of(state: State) -> list[int]:
 def answers(state: State) -> Answers:
     """What can be said of the arms that are not retired."""
     if state not in ANSWERED:
-        ANSWERED[state] = answered(state)
+        ANSWERED[state] = work_out_answers(state)
     return ANSWERED[state]
 
 
-def answered(state: State) -> Answers:
+def work_out_answers(state: State) -> Answers:
     """The same, worked out."""
     left = left_out(state)
     here = [n for n, arm in enumerate(state.arms) if not arm.retired and n not in left]
-    order = ranked(state)
+    order = ranking_of(state)
     candidates, pairs = here, []
     if order is not None:
         above = order.above[np.ix_(here, here)]
@@ -226,10 +226,10 @@ def answered(state: State) -> Answers:
     best = candidates[0] if len(candidates) == 1 and not alone else None
     needed = None
     if len(candidates) > 1 and order is not None and not state.policy.forgets:
-        needed = None if unseen(state, candidates) else visits_needed(state, candidates)
+        needed = None if arms_unseen(state, candidates) else visits_needed(state, candidates)
     alarms = [one for one in changed(state) if not state.arms[one.arm].retired]
     known = Answers(confidence(state), best, pairs, candidates, needed, alarms, [])
-    known.sentences.extend(in_words(state, known))
+    known.sentences.extend(answer_sentences(state, known))
     return known
 
 
@@ -265,7 +265,7 @@ def new_pairs(arms: int, before: int) -> float:
     return 0.0 if arms == before else 1.0 - math.comb(before, 2) / max(1, math.comb(arms, 2))
 
 
-def unseen(state: State, arms: Sequence[int]) -> list[int]:
+def arms_unseen(state: State, arms: Sequence[int]) -> list[int]:
     """Those of which no outcome was ever reported."""
     return [n for n in arms if not state.pulls[:, n].any()]
 
@@ -347,9 +347,9 @@ def tables_of_visits(
     return made
 
 
-def in_words(state: State, known: Answers) -> list[str]:
+def answer_sentences(state: State, known: Answers) -> list[str]:
     """Sentences that say it, the most important first."""
-    sure = f"with {percent(known.confidence)} % confidence"
+    sure = f"with {percent_at_least(known.confidence)} % confidence"
     sentences = [
         f"{change_text(state.arms[one.arm].name, one.after, one.before, one.since)} ({sure})."
         for one in known.changed
@@ -357,15 +357,15 @@ def in_words(state: State, known: Answers) -> list[str]:
     left = [n for n in left_out(state) if not state.arms[n].retired]
     if left:
         sentences.append(
-            f"What follows leaves out {listing(state, left, 'and')}: what was seen of {'it' if len(left) == 1 else 'them'} "
+            f"What follows leaves out {arm_list(state, left, 'and')}: what was seen of {'it' if len(left) == 1 else 'them'} "
             "before and since is not of one mean."
         )
     if not state.pulls.any():
         return [*sentences, "Nothing is known yet: no outcome has been reported."]
     sentences += [*of_the_best(state, known, sure), *of_the_order(state, known, sure)]
-    never = unseen(state, known.candidates)
+    never = arms_unseen(state, known.candidates)
     if never:
-        sentences.append(f"Nothing is known of {listing(state, never, 'and')} yet.")
+        sentences.append(f"Nothing is known of {arm_list(state, never, 'and')} yet.")
     for arm, numbers in shared(state).items():
         if not state.arms[arm].retired:
             sentences.append(
@@ -427,7 +427,7 @@ def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
         return [f"{name} is certainly the best of the {arms} {other}arms ({sure})."]
     if len(state.arms) > MOST_RANKED:
         return [f"The order of {arms:,} arms is not worked out: of up to {MOST_RANKED:,} it is."]
-    places = listing(state, known.candidates, "or")
+    places = arm_list(state, known.candidates, "or")
     if len(known.candidates) == arms:
         sentences = [
             f"The best {other}arm is not known yet: it may be any of the {arms}, {places}."
@@ -437,11 +437,11 @@ def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
             f"The best {other}arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
         ]
     if known.visits_needed is not None:
-        visits = counted(known.visits_needed, "more visit")
+        visits = count_text(known.visits_needed, "more visit")
         sentences.append(
             f"About {visits} would tell, dealt evenly to these arms, if the estimates are right."
         )
-    elif unseen(state, known.candidates):
+    elif arms_unseen(state, known.candidates):
         pass  # what is not known of them says nothing of how many visits it takes
     elif state.policy.forgets:
         sentences.append(
@@ -461,7 +461,7 @@ def of_the_order(state: State, known: Answers, sure: str) -> list[str]:
     for high, low in known.above:
         below.setdefault(high, []).append(low)
     return [
-        f"{state.arms[high].name} is certainly above {listing(state, lower, 'and')} ({sure})."
+        f"{state.arms[high].name} is certainly above {arm_list(state, lower, 'and')} ({sure})."
         for high, lower in below.items()
     ]
 
@@ -481,7 +481,7 @@ def when_it_holds(state: State) -> str:
     return "in all rounds at once"
 
 
-def percent(confidence: float) -> str:
+def percent_at_least(confidence: float) -> str:
     """A probability in percent, never more than it is.
 
     >>> percent(0.95), percent(1 - 0.05 * (1 + 2 / 3)), percent(0.9999)
@@ -491,7 +491,7 @@ def percent(confidence: float) -> str:
     return f"{math.floor(100 * confidence * 10**digits + 1e-6) / 10**digits:g}"
 
 
-def listing(state: State, arms: Sequence[int], word: str) -> str:
+def arm_list(state: State, arms: Sequence[int], word: str) -> str:
     """The names of arms as people list them."""
     names = [state.arms[n].name for n in arms[:MOST_TOLD]]
     more = len(arms) - len(names)

@@ -76,11 +76,11 @@ def prices(state: State, given: RoundGiven) -> Prices:
     others = (state.circumstances(without) for *_, without in some)
     found = []
     for (kind, agent, arm, _), sent in zip(
-        some, planning.assignments(*arguments(state), others), strict=True
+        some, planning.assignments_under(*arguments(state), others), strict=True
     ):
         more = 0.0 if sent is None else expectation(weights, sent.items()) - expected
         lost = more if abs(more) > ROUNDING * best else 0.0
-        found.append(Price(kind, agent, arm, lost, text_of(state, kind, agent, arm, lost)))
+        found.append(Price(kind, agent, arm, lost, price_in_words(state, kind, agent, arm, lost)))
     found.sort(key=lambda price: -price.lost)
     return Prices(expected, best, found, [*filter(None, [mixed_text(state)])])
 
@@ -132,7 +132,9 @@ def constraints(
     return [item for item in made if here(item[1], item[2])]
 
 
-def text_of(state: State, kind: Kind, agent: int | None, arm: int | None, lost: float) -> str:
+def price_in_words(
+    state: State, kind: Kind, agent: int | None, arm: int | None, lost: float
+) -> str:
     """What it costs, in words."""
     who = "" if agent is None else state.agents[agent].name
     place = "" if arm is None else state.arms[arm].name

@@ -180,7 +180,7 @@ def project(
     length = rounds_from(state, rounds)
     changed = with_other_team(state, add, revise)
     how = (length, draws_from(draws), seed_from(seed))
-    return summed_up(state, length, played(changed, *how, tell, guess))
+    return sum_up_draws(state, length, play_draws(changed, *how, tell, guess))
 
 
 def worth(
@@ -197,9 +197,9 @@ def worth(
     """What one more agent, or one whose reports are others, is worth in the rest of the season."""
     how = (rounds_from(state, rounds), draws_from(draws), seed_from(seed))
     changed = with_other_team(state, add, revise)
-    plain = played(state, *how, lambda share: tell(0.5 * share), guess)
-    other = played(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
-    return compared(state, how[0], plain, other)
+    plain = play_draws(state, *how, lambda share: tell(0.5 * share), guess)
+    other = play_draws(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
+    return worth_of_draws(state, how[0], plain, other)
 
 
 def look_ahead(
@@ -217,12 +217,12 @@ def look_ahead(
     changed = None if add is None else with_other_team(state, add, None)
     part = 1.0 if changed is None else 0.5
     looks = looks_of(how[0])
-    plain = played(state, *how, lambda share: tell(part * share), guess, looks)
+    plain = play_draws(state, *how, lambda share: tell(part * share), guess, looks)
     found = None
     if changed is not None:
-        other = played(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
-        found = compared(state, how[0], plain, other)
-    return Ahead(summed_up(state, how[0], plain), course_of(how[0], looks, plain), found)
+        other = play_draws(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
+        found = worth_of_draws(state, how[0], plain, other)
+    return Ahead(sum_up_draws(state, how[0], plain), course_of(how[0], looks, plain), found)
 
 
 def guess_from(low: Any, high: Any) -> Guess:
@@ -299,7 +299,7 @@ def with_other_team(state: State, add: Reports | None, revise: tuple[int, Report
     return fold(events, state)
 
 
-def summed_up(state: State, rounds: int, played: ProjectedDraws) -> Projection:
+def sum_up_draws(state: State, rounds: int, played: ProjectedDraws) -> Projection:
     """The projection that all draws make."""
     detections, error = mean_and_error(played.expected)
     known, known_error = mean_and_error(played.best_known)
@@ -352,10 +352,14 @@ def chance(known: float, draws: int) -> str:
     return f"{nearer} %"
 
 
-def compared(state: State, rounds: int, plain: ProjectedDraws, other: ProjectedDraws) -> Worth:
+def worth_of_draws(
+    state: State, rounds: int, plain: ProjectedDraws, other: ProjectedDraws
+) -> Worth:
     """What the other team is worth, draw by draw."""
     more, error = mean_and_error(other.expected - plain.expected)
-    return Worth(summed_up(state, rounds, plain), summed_up(state, rounds, other), more, error)
+    return Worth(
+        sum_up_draws(state, rounds, plain), sum_up_draws(state, rounds, other), more, error
+    )
 
 
 def course_of(rounds: int, looks: Sequence[int], played: ProjectedDraws) -> Course:
@@ -371,7 +375,7 @@ def mean_and_error(values: Floats) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
-def played(
+def play_draws(
     state: State,
     rounds: int,
     draws: int,
@@ -517,12 +521,12 @@ class Lanes:
         luck = partial(uniforms, number=number, first=0, count=len(self.means), lanes=len(lanes))
         rows = np.array(self.turns)[:, None]
         chance = self.team.offset[rows] + self.team.slope[rows] * mean
-        found = succeeded(luck(self.seed, self.first)[arm, lanes], tests, chance)
+        found = successes_by_luck(luck(self.seed, self.first)[arm, lanes], tests, chance)
         true = found
         if self.team.offset[self.turns].any():
             sure = np.array(self.team.sensitivities)[rows] * mean
             share = np.divide(sure, chance, out=np.zeros_like(chance), where=chance > 0.0)
-            true = succeeded(luck(self.seed, TRUE + self.first)[arm, lanes], found, share)
+            true = successes_by_luck(luck(self.seed, TRUE + self.first)[arm, lanes], found, share)
         self.made += true.sum(axis=0)
         return found
 
@@ -556,7 +560,7 @@ class Lanes:
 
     def results(self, rounds: int) -> ProjectedDraws:
         """What came of so many rounds."""
-        rotation = rounds * in_turn(self.means[self.free], self.team.worth[self.turns])
+        rotation = rounds * detections_in_turn(self.means[self.free], self.team.worth[self.turns])
         kept = (by_draw(part, len(self.expected)) for part in (self.course, self.known))
         return ProjectedDraws(
             self.expected, self.made, rotation, self.best_known(), self.best_possible(), *kept
@@ -585,13 +589,13 @@ def by_draw(noted: Sequence[Floats], draws: int) -> Floats:
     return np.array(noted, np.float64).reshape(len(noted), draws).T
 
 
-def in_turn(means: Floats, worth: Floats) -> Floats:
+def detections_in_turn(means: Floats, worth: Floats) -> Floats:
     """A round's detections if agents, of whom each finds so much, go round the arms in turn; who is too many stays home in turn."""
     each = means.sum(axis=0) / max(len(means), len(worth))
     return np.asarray(float(worth.sum()) * each)
 
 
-def succeeded(luck: Floats, tests: Places, chance: Floats) -> Places:
+def successes_by_luck(luck: Floats, tests: Places, chance: Floats) -> Places:
     """How many of so many tests succeed with this chance: the more the smaller the number that luck is."""
     if tests.max() <= 1:
         return np.asarray(tests * (luck < chance), np.int64)

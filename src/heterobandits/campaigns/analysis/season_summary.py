@@ -14,7 +14,7 @@ import numpy as np
 
 from heterobandits.campaigns.analysis.answers import mixed_text
 from heterobandits.campaigns.analysis.prices import prices
-from heterobandits.campaigns.analysis.projection import in_turn
+from heterobandits.campaigns.analysis.projection import detections_in_turn
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
 from heterobandits.inference.intervals import Posteriors
@@ -47,7 +47,7 @@ def standing(state: State) -> Standing:
         going = [agent.row for agent in state.agents if not agent.retired]
         ahead = state.rounds_left * prices(state, RoundGiven()).expected
         here = [n for n, arm in enumerate(state.arms) if not arm.retired]
-        turned = state.rounds_left * float(in_turn(means[here], state.team.worth[going]))
+        turned = state.rounds_left * float(detections_in_turn(means[here], state.team.worth[going]))
     warnings = [*filter(None, [mixed_text(state)])]
     found = int(state.successes.sum())
     return Standing(visits, int(tests.sum()), found, expected, ahead, turned, warnings)

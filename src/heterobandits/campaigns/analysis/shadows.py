@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from heterobandits.campaigns.analysis.projection import silent
 from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.plan_events import might_tie, plan_of
+from heterobandits.campaigns.plan_events import plan_might_tie, plan_of
 from heterobandits.campaigns.reducer import GIVEN, fold, given_from
 from heterobandits.campaigns.service import history
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.validation import policy_from
-from heterobandits.planner.plans import counted
+from heterobandits.planner.plans import count_text
 from heterobandits.policies.policy import Policy, forgetting
 
 
@@ -64,7 +64,7 @@ def shadow(
         since.append(event)
     name = other_policy(fold(since, state), policy, delta).name
     differ, tied = sum(map(differs, rounds)), sum(one.tied for one in rounds)
-    return Shadow(name, rounds, differ, tied, in_words(name, rounds))
+    return Shadow(name, rounds, differ, tied, shadow_sentences(name, rounds))
 
 
 def other_policy(state: State, name: str, delta: float | None) -> Policy:
@@ -86,8 +86,8 @@ def shadowed(state: State, event: Event, policy: Policy) -> Shadowed:
     plan = plan_of(state, given, policy)
     other = tuple(plan.assignment[agent.row] for agent in state.agents)
     tied = planned != other and (
-        might_tie(state, given, by_row(state, planned), policy)
-        or might_tie(state, given, by_row(state, other))
+        plan_might_tie(state, given, by_row(state, planned), policy)
+        or plan_might_tie(state, given, by_row(state, other))
     )
     return Shadowed(body["round"], planned, other, tied)
 
@@ -102,15 +102,15 @@ def differs(one: Shadowed) -> bool:
     return one.planned != one.other and not one.tied
 
 
-def in_words(name: str, rounds: list[Shadowed]) -> list[str]:
+def shadow_sentences(name: str, rounds: list[Shadowed]) -> list[str]:
     """How much differs, and what cannot be known."""
     if not rounds:
         return ["No round has been planned yet."]
     changed = sum(differs(one) for one in rounds)
-    of_all = counted(len(rounds), "round")
+    of_all = count_text(len(rounds), "round")
     ties = sum(one.tied for one in rounds)
     chance = [
-        f"In {counted(ties, 'round')} they differ only where arms tie, as all do before anything is known: chance decided, no policy."
+        f"In {count_text(ties, 'round')} they differ only where arms tie, as all do before anything is known: chance decided, no policy."
     ] * bool(ties)
     if not changed:
         but = ", but for ties" if ties else ""
@@ -123,7 +123,7 @@ def in_words(name: str, rounds: list[Shadowed]) -> list[str]:
     )
     return [
         f"{name} would have planned {changed:,} of {of_all} differently: somebody would have gone elsewhere or "
-        f"stayed home {counted(moved, 'time')}.",
+        f"stayed home {count_text(moved, 'time')}.",
         "Each round is planned from what was known then, which came of the plans that were made: what its own plans would "
         "have found nobody knows.",
         *chance,

@@ -196,9 +196,12 @@ class Story:
         self.names["campaign"] = body["name"]
         self._join(body["agents"])
         self._meet("arm", names_of(body["arms"]))
-        from heterobandits.planner.plans import counted
+        from heterobandits.planner.plans import count_text
 
-        agents, arms = counted(len(body["agents"]), "agent"), counted(len(body["arms"]), "arm")
+        agents, arms = (
+            count_text(len(body["agents"]), "agent"),
+            count_text(len(body["arms"]), "arm"),
+        )
         return (
             f"created {body['name']}: {agents}, {arms}, policy "
             f"{policy_text(body['policy'])}, a season {season_text(body['season'])}"
@@ -316,7 +319,7 @@ class EventText(NamedTuple):
     new: Sequence[str]
 
 
-def told(events: "Iterable[Event]", story: Story) -> Iterator[EventText]:
+def tell_events(events: "Iterable[Event]", story: Story) -> Iterator[EventText]:
     """Events, each with its words, as they come in a story."""
     for event in events:
         before = len(story.names)
@@ -325,7 +328,7 @@ def told(events: "Iterable[Event]", story: Story) -> Iterator[EventText]:
         yield EventText(event, text, brought)
 
 
-def about(one: EventText, round: int | None, agent: str | None) -> bool:
+def concerns(one: EventText, round: int | None, agent: str | None) -> bool:
     """Whether an event is about this round and this agent, by id; None is any."""
     body: Any = one.event.body
     if not isinstance(body, dict):  # a damaged event is about anything

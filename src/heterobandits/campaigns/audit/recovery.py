@@ -38,7 +38,7 @@ class Found(NamedTuple):
         return self.state
 
 
-def found(log: "Log", campaign: str) -> Found:
+def entry_of(log: "Log", campaign: str) -> Found:
     """The campaign of this id, whether it can be read or not."""
     from heterobandits.campaigns.storage.database import StoreUnavailable
 
@@ -54,7 +54,7 @@ def found(log: "Log", campaign: str) -> Found:
 def all_found(log: "Log") -> Iterator[Found]:
     """All campaigns, in the order of their creation."""
     for head in log.store.heads():
-        yield found(log, head.campaign)
+        yield entry_of(log, head.campaign)
 
 
 def namesake(log: "Log", name: str) -> Found | None:
@@ -66,12 +66,12 @@ def namesake(log: "Log", name: str) -> Found | None:
 def last_name(log: "Log", campaign: str) -> str:
     """What a damaged campaign was called last, as far as its events say; its id if none does."""
     story = Story()
-    for event in readable(log, campaign):
+    for event in readable_events(log, campaign):
         story.tell(event)
     return printable(str(story.names.get("campaign", campaign)))
 
 
-def readable(log: "Log", campaign: str) -> "list[Event]":
+def readable_events(log: "Log", campaign: str) -> "list[Event]":
     """All events of a campaign, but for those whose row cannot be read at all; whether they fit is not looked at."""
     from heterobandits.campaigns.events import NotInOrder
 

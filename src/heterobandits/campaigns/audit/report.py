@@ -18,7 +18,7 @@ from heterobandits.campaigns.analysis.answers import (
     answers,
     confidence,
     estimates,
-    percent,
+    percent_at_least,
     when_it_holds,
 )
 from heterobandits.campaigns.audit.history_text import (
@@ -27,14 +27,14 @@ from heterobandits.campaigns.audit.history_text import (
     counts_text,
     printable,
     reports_text,
-    told,
+    tell_events,
 )
 from heterobandits.campaigns.audit.verification import Anchor, anchored, replayed
 from heterobandits.campaigns.events import (
     Event,
     Tell,
     announce,
-    checked,
+    check_chain,
     from_line,
     line,
 )
@@ -83,7 +83,7 @@ class Audited(NamedTuple):
 
 def audit(events: Sequence[Event], tell: Tell = lambda share: None) -> str:
     """The audit of a campaign, an HTML page, from all its events; it tells how far it is, which may end it."""
-    state = fold(checked(announce(events, tell, 0.0, 0.3)))
+    state = fold(check_chain(announce(events, tell, 0.0, 0.3)))
     return _page(events, state, maker(), tell)
 
 
@@ -111,13 +111,13 @@ def _page(
             known.counts is not None for round in state.rounds for known in round.told.values()
         ),
         sentences=answers(state).sentences,
-        confidence=percent(confidence(state)),
+        confidence=percent_at_least(confidence(state)),
         when=when_it_holds(state),
         arms=estimates(state),
         agents=[
             (agent, reports_text(state.rows[agent.row].reports.body)) for agent in state.agents
         ],
-        told=told(announce(events, tell, 0.7, 1.0), Story()),  # as the page is written
+        told=tell_events(announce(events, tell, 0.7, 1.0), Story()),  # as the page is written
         printable=printable,
         author=author,
         # Quotes stay as they are, and so the lines can be read and taken from the file as it lies on the disk.
@@ -164,7 +164,7 @@ def checked_audit(
     state = replayed(events, tell)
     found = anchored(events, anchor)
     again = _page(events, state, made[1])
-    differs = None if again == page else difference(page, again)
+    differs = None if again == page else first_difference(page, again)
     if differs is not None and made[1] == maker():
         raise InvalidInput(f"the page does not say what its events say: {differs}")
     return Audited(state, made[1], differs, found)
@@ -188,7 +188,7 @@ def events_in(page: str) -> list[Event]:
     return made
 
 
-def difference(page: str, again: str) -> str:
+def first_difference(page: str, again: str) -> str:
     """The first line of a page that is not what it has to be."""
     pairs = zip_longest(page.split("\n"), again.split("\n"))
     number, (one, other) = next((i, pair) for i, pair in enumerate(pairs, 1) if len({*pair}) > 1)

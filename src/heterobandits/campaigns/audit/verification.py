@@ -7,7 +7,7 @@ from string import hexdigits
 from typing import NamedTuple
 
 from heterobandits.campaigns.audit.history_text import author
-from heterobandits.campaigns.events import NOTHING, Event, checked
+from heterobandits.campaigns.events import NOTHING, Event, check_chain
 from heterobandits.campaigns.plan_events import check_again
 from heterobandits.campaigns.reducer import fold
 from heterobandits.campaigns.state import State
@@ -74,7 +74,7 @@ def verify(
     mark = 0 if kept is None or kept.made_with != snapshots.FORMAT else kept.number
 
     def check_snapshot(state: State) -> None:
-        if kept is not None and snapshots.written(state) != kept.data:
+        if kept is not None and snapshots.write_snapshot(state) != kept.data:
             log.keep(state)
             raise InvalidInput(
                 f"the snapshot of event {kept.number} was not what the events make, and what was shown since may be "
@@ -157,8 +157,8 @@ def settle(checks: deque[Check], most: int = 0) -> None:
 def folded(part: list[Event], state: State | None) -> tuple[State | None, State]:
     """The states before the last of these events and after it."""
     if part[:-1]:
-        state = fold(checked(part[:-1], *end_of(state)), state)
-    return state, fold(checked(part[-1:], *end_of(state)), state)
+        state = fold(check_chain(part[:-1], *end_of(state)), state)
+    return state, fold(check_chain(part[-1:], *end_of(state)), state)
 
 
 def end_of(state: State | None) -> tuple[int, str]:

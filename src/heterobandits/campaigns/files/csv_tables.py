@@ -69,7 +69,7 @@ def inert(text: str) -> str:
     return FORMULA.sub("'", text)
 
 
-def plain(cell: str) -> str:
+def without_apostrophe(cell: str) -> str:
     """The text that `inert` made a cell of; any other as it is.
 
     >>> plain("'=1+1"), plain("''=1+1"), plain("'t Harde"), plain("=1+1")
@@ -82,7 +82,7 @@ def read_team(agents: Path, arms: Path) -> tuple[list[dict[str, Any]], list[str]
     """The agents and arms of two files, as `service.create` takes them; what is wrong in either is named at once."""
     errors: list[tuple[str, str]] = []
     made: list[Any] = []
-    for read, path in ((read_agents, agents), (read_arms, arms)):
+    for read, path in ((read_agents, agents), (read_arm_names, arms)):
         try:
             made.append(read(path))
         except Wrong as wrong:
@@ -94,12 +94,12 @@ def read_team(agents: Path, arms: Path) -> tuple[list[dict[str, Any]], list[str]
 
 def read_agents(path: Path) -> list[dict[str, Any]]:
     """The agents of a file with the columns name, sensitivity, false_positive_rate, tests, calibration ...; all checked."""
-    return _agents(lines_of(path, AGENT_FIELDS, ("name",)), str(path))
+    return _agents(csv_lines(path, AGENT_FIELDS, ("name",)), str(path))
 
 
-def read_arms(path: Path) -> list[str]:
+def read_arm_names(path: Path) -> list[str]:
     """The names of the arms of a file, in its column name."""
-    return _arms(lines_of(path, ("name",), ("name",)), str(path))
+    return _arms(csv_lines(path, ("name",), ("name",)), str(path))
 
 
 def pasted_agents(text: str) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _agents(rows: Sequence[CsvLine], what: str = "") -> list[dict[str, Any]]:
 
 def _arms(rows: Sequence[CsvLine], what: str = "") -> list[str]:
     """The names of the arms in these lines, checked."""
-    given = [{"name": plain(row.cells.get("name", ""))} for row in rows]
+    given = [{"name": without_apostrophe(row.cells.get("name", ""))} for row in rows]
     places = [_place(what, row.number) for row in rows]
     return arms_from(given, place=places.__getitem__, of=_of)
 
@@ -161,7 +161,7 @@ def read_outcomes(path: Path) -> list[tuple[str, str | tuple[str, str], str]]:
     The columns are agent and outcome (or successes and tests), and arm for those who went to several.
     """
     errors, made = Collected(), []
-    for row in lines_of(path, OUTCOME_FIELDS, ("agent",)):
+    for row in csv_lines(path, OUTCOME_FIELDS, ("agent",)):
         place = _place(str(path), row.number)
         entry = errors.of(place, _entry, row.cells)
         if entry is not None:
@@ -177,18 +177,18 @@ def _entry(cells: dict[str, str], place: str) -> tuple[str | tuple[str, str], st
         raise InvalidInput(f"{place}: agent is missing: a name")
     if ("outcome" in cells) == bool(counted) or len(counted) == 1:
         raise InvalidInput(f"{place}: outcome is missing: {ALLOWED}; or both successes and tests")
-    agent = plain(cells["agent"])
-    visit = (agent, plain(cells["arm"])) if "arm" in cells else agent
+    agent = without_apostrophe(cells["agent"])
+    visit = (agent, without_apostrophe(cells["arm"])) if "arm" in cells else agent
     return visit, "/".join(counted) if counted else cells["outcome"]
 
 
-def outcome_of(text: str) -> int | tuple[int, int] | str:
+def parse_outcome(text: str) -> int | tuple[int, int] | str:
     """An outcome as people write it.
 
     >>> outcome_of("1"), outcome_of("3/12"), outcome_of("-")
     (1, (3, 12), 'not done')
     """
-    text = plain(text.strip())
+    text = without_apostrophe(text.strip())
     if text in ("-", NOT_DONE):
         return NOT_DONE
     counts = OF.fullmatch(text)
@@ -202,9 +202,9 @@ def outcome_of(text: str) -> int | tuple[int, int] | str:
     raise InvalidInput(f"the outcome is {shown(text)}: {ALLOWED}")
 
 
-def lines_of(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[CsvLine]:
+def csv_lines(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[CsvLine]:
     """The lines of a file that are not blank, by the columns that its first line names."""
-    return lines_in(text_of(path), str(path), columns, needed)
+    return lines_in(read_text(path), str(path), columns, needed)
 
 
 def lines_in(text: str, what: str, columns: Sequence[str], needed: Sequence[str]) -> list[CsvLine]:
@@ -275,7 +275,7 @@ def _line(number: int, names: Sequence[str], cells: Sequence[str], mark: str) ->
     return CsvLine(number, {n: c if n in TEXTS else _decimal(c, mark) for n, c in known.items()})
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """The text of a file in UTF-8, with or without a byte order mark."""
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -308,11 +308,11 @@ def _decimal(cell: str, mark: str) -> str:
 
 def _agent(cells: dict[str, str]) -> dict[str, Any]:
     """The cells of an agent as numbers, where they are; what is none is refused with its field."""
-    read = {"name": plain, "calibration": trial, "false_positive_calibration": trial}
-    return {name: read.get(name, number)(cell) for name, cell in cells.items()}
+    read = {"name": without_apostrophe, "calibration": trial, "false_positive_calibration": trial}
+    return {name: read.get(name, number_or_text)(cell) for name, cell in cells.items()}
 
 
-def number(text: str) -> Any:
+def number_or_text(text: str) -> Any:
     """A number as it was written; the text itself if it is none."""
     try:
         return int(text) if WHOLE.fullmatch(text) else float(text)

@@ -8,7 +8,7 @@ from typing import Any
 from heterobandits.errors import unknown
 
 
-def examples() -> dict[str, Path]:
+def template_files() -> dict[str, Path]:
     """The files, by name."""
     folder = Path(str(resources.files("heterobandits.campaigns.files") / "examples"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
@@ -16,7 +16,7 @@ def examples() -> dict[str, Path]:
 
 def example(name: str) -> dict[str, Any]:
     """What `service.create` takes of one of them: agents, arms, and the season if it has an end."""
-    known = examples()
+    known = template_files()
     if name not in known:
         raise unknown("template", name, list(known))
     return tomllib.loads(known[name].read_text("utf-8"))

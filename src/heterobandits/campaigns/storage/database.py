@@ -94,7 +94,7 @@ def is_url(database: str | Path) -> bool:
     return bool(colon) and ("://" in str(database) or scheme in SCHEMES)
 
 
-def located(database: str | Path) -> Path | sa.URL:
+def address_of(database: str | Path) -> Path | sa.URL:
     """The path of an SQLite file, or the URL of a PostgreSQL database. No message has a password in it."""
     if not isinstance(database, str) or not is_url(database):
         return path_from(database, "database")
@@ -116,7 +116,7 @@ def located(database: str | Path) -> Path | sa.URL:
 
 def name_of(database: str | Path) -> str:
     """What a database is called in a message: its path, or its URL without user and password."""
-    where = located(database)
+    where = address_of(database)
     if isinstance(where, Path):
         return str(where)
     port = f":{where.port}" if where.port else ""
@@ -125,7 +125,7 @@ def name_of(database: str | Path) -> str:
 
 def connected(database: str | Path) -> Database:
     """The database, not looked at yet; an SQLite file has to be there."""
-    where, name = located(database), name_of(database)
+    where, name = address_of(database), name_of(database)
     if isinstance(where, sa.URL):
         return Database(name, _postgresql(where))
     if not where.is_file():
@@ -135,7 +135,7 @@ def connected(database: str | Path) -> Database:
 
 def made(database: str | Path) -> Database:
     """The database, not looked at yet; an SQLite file is made, as an empty one, if there is none."""
-    where = located(database)
+    where = address_of(database)
     if isinstance(where, Path):
         try:
             where.touch(OWN, exist_ok=True)  # what SQLite puts beside it has the same mode
@@ -193,7 +193,7 @@ def _sqlite(path: Path) -> sa.Engine:
 
 def check_room(place: Database) -> None:
     """Refuse a database that can be read, but not written to as far as that is known without writing."""
-    with explained(place.name), place.reading.connect() as connection:
+    with explain_refusals(place.name), place.reading.connect() as connection:
         if place.engine.dialect.name == "postgresql":
             if connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "on":
                 raise StoreUnavailable(f"{place.name} takes no writes", "it takes no writes")
@@ -316,16 +316,16 @@ def _postgresql(url: sa.URL) -> sa.Engine:
 
 
 @contextmanager
-def explained(name: str) -> Iterator[None]:
+def explain_refusals(name: str) -> Iterator[None]:
     """What the database refuses within is said in one line, of the database of this name."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
-        message = f"cannot use the database {name}: {reason(error)}"
+        message = f"cannot use the database {name}: {reason_of_error(error)}"
         raise StoreUnavailable(message, known_reason(error)) from None
 
 
-def reason(error: Exception) -> str:
+def reason_of_error(error: Exception) -> str:
     """Why a database cannot be used, in one line: in our words, or else in its own."""
     cause = cause_of(error)
     return known_reason(error) or " ".join(str(cause).split())[:300] or type(cause).__name__
@@ -356,23 +356,23 @@ def known_reason(error: Exception) -> str | None:
 def closing(place: Database) -> Iterator[Database]:
     """The database for a while; what it refuses is said in one line."""
     try:
-        with explained(place.name):
+        with explain_refusals(place.name):
             yield place
     finally:
         place.engine.dispose()
 
 
-def opened(database: str | Path, *, create: bool) -> Database:
+def open_database(database: str | Path, *, create: bool) -> Database:
     """The database of campaigns, of the schema known here; a new one is made if it may be."""
     place = made(database) if create else connected(database)
     try:
-        with explained(place.name):
+        with explain_refusals(place.name):
             found = revision(place)
             if found is None and not create:
                 raise InvalidInput(f"{place.name} is an empty database: no campaigns are kept here")
             if found is None:
                 with place.writing.begin() as connection:
-                    upgrade(connection, place.name, REVISION)
+                    upgrade_schema(connection, place.name, REVISION)
             elif found < REVISION:
                 raise InvalidInput(
                     f"{place.name} has the older schema {found}, and this version needs {REVISION}: "
@@ -419,7 +419,7 @@ def _revision(connection: sa.Connection, name: str) -> str | None:
     return found
 
 
-def upgrade(connection: sa.Connection, name: str, to: str) -> str | None:
+def upgrade_schema(connection: sa.Connection, name: str, to: str) -> str | None:
     """The schema that a database had before this transaction brought it up; None if it was empty."""
     from alembic import command
     from alembic.config import Config

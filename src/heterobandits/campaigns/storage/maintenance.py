@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from heterobandits.campaigns.audit.verification import SHORT
-from heterobandits.campaigns.events import NOTHING, checked
+from heterobandits.campaigns.events import NOTHING, check_chain
 from heterobandits.campaigns.storage.database import (
     OWN,
     REVISION,
@@ -19,11 +19,11 @@ from heterobandits.campaigns.storage.database import (
     Database,
     closing,
     connected,
-    explained,
+    explain_refusals,
     made,
-    reason,
+    reason_of_error,
     revision,
-    upgrade,
+    upgrade_schema,
 )
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.campaigns.storage.tables import EVENTS, REFUSAL, TRIGGERS
@@ -79,11 +79,11 @@ def upgraded(database: str | Path) -> tuple[str, str]:
     with closing(connected(database)) as place:
         before = _schema(place)
         with place.writing.begin() as connection:
-            upgrade(connection, place.name, REVISION)
+            upgrade_schema(connection, place.name, REVISION)
     return before, REVISION
 
 
-def check(database: str | Path) -> Iterator[Finding]:
+def check_database(database: str | Path) -> Iterator[Finding]:
     """What is found in a database: its file, its schema, and every campaign's chain of events."""
     with closing(connected(database)) as place:
         schema = _schema(place)
@@ -130,7 +130,7 @@ def _end(store: Store, campaign: str) -> tuple[int, str]:
     """The number and the hash of a campaign's last event, if the chain is whole."""
     number, last = 0, NOTHING
     while part := store.read(campaign, number, number + EVENTS_AT_ONCE):
-        for event in checked(part, number, last):
+        for event in check_chain(part, number, last):
             number, last = event.number, event.hash
     if number == 0 or store.head(campaign).number != number:
         raise InvalidInput(f"event {number + 1} is missing")
@@ -148,7 +148,7 @@ def _fault(place: Database) -> str | None:
                 return f"damaged: {' '.join(str(told).split())}"
             lost = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
     except sa.exc.DatabaseError as error:
-        return reason(error)
+        return reason_of_error(error)
     return None if lost is None else f"a row of {lost[0]} is of an event that is not there"
 
 
@@ -164,19 +164,19 @@ def _copy(source: Database, target: Database, *schemas: str) -> None:
     """Copy all rows into an empty database, at the first of these schemas, and bring them up to the last; all or nothing."""
     first, *later = schemas
     with source.still.connect() as reading, target.writing.begin() as writing:
-        if upgrade(writing, target.name, first) is not None:
+        if upgrade_schema(writing, target.name, first) is not None:
             raise InvalidInput(
                 f"{target.name} has campaigns already: give a database that is empty or not there yet"
             )
         for table, rows in _rows(reading, source.name):
             writing.execute(sa.insert(table), rows)
         for schema in later:
-            upgrade(writing, target.name, schema)
+            upgrade_schema(writing, target.name, schema)
 
 
 def _rows(reading: sa.Connection, name: str) -> Iterator[tuple[sa.Table, list[dict[str, Any]]]]:
     """All rows of a database, some at a time; what cannot be read is said of it, not of where they go."""
-    with explained(name):
+    with explain_refusals(name):
         found = sa.MetaData()
         found.reflect(reading)
         for table in found.sorted_tables:

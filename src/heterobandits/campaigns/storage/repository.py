@@ -20,7 +20,7 @@ from heterobandits.campaigns.events import (
     OWNER,
     Draft,
     Event,
-    checked,
+    check_chain,
     is_ahead,
     now,
     sealed,
@@ -77,7 +77,7 @@ class Done(NamedTuple):
     repeated: bool = False
 
 
-def following(drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
+def seal_drafts(drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
     """The events that these drafts become after a state."""
     return sealed(
         drafts,
@@ -119,7 +119,7 @@ class Log:
         if not news:
             return self._remember(known)  # type: ignore[arg-type]
         after = (0, NOTHING) if known is None else (known.number, known.hash)
-        return self._remember(fold(checked(news, *after), known))
+        return self._remember(fold(check_chain(news, *after), known))
 
     def _forget(self, campaign: str) -> None:
         """Have nothing of a campaign at hand any more."""
@@ -169,7 +169,7 @@ class Log:
             with self._turn(campaign):  # those of this process need not be in each other's way
                 state = self._states.get(campaign) or self.state(campaign)
                 try:
-                    events = following(make(state), state, request)
+                    events = seal_drafts(make(state), state, request)
                     if events:
                         after = fold(events, state)
                         self.append(events, campaign, request)
@@ -214,7 +214,7 @@ class Log:
         again = self.repeated(ELSEWHERE, request)
         if again is not None:
             return again
-        state = fold(checked(events))
+        state = fold(check_chain(events))
         try:
             self.append(events, ELSEWHERE, request)
         except Conflict:
@@ -276,7 +276,7 @@ class Log:
 
     def keep(self, state: State) -> None:
         """Put a snapshot of a state into the store, if that can be."""
-        data: Any = snapshots.written(state)
+        data: Any = snapshots.write_snapshot(state)
         with suppress(StoreUnavailable):
             self.store.keep_snapshot(state.campaign, Snapshot(state.number, snapshots.FORMAT, data))
 
@@ -288,7 +288,7 @@ class Log:
         if most is not None and found.number > most:
             return None
         try:
-            state = snapshots.read(found.data)
+            state = snapshots.read_snapshot(found.data)
         except (ValueError, KeyError, TypeError, zlib.error, InvalidInput):
             return None  # it may be thrown away at any time
         there = self.store.read(campaign, state.number - 1, state.number)

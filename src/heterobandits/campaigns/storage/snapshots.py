@@ -26,16 +26,16 @@ DIGEST = 32  # bytes of a hash, before the rest
 FIRST = 500  # events from which on a snapshot is worth it
 
 
-def sources_digest() -> str:
+def snapshot_format() -> str:
     """A digest of the sources that make a snapshot: one that others have made is not used."""
     sources = ((PACKAGE / "campaigns" / name).read_bytes() for name in MAKERS)
     return hashlib.sha256(b"".join(sources)).hexdigest()[:16]
 
 
-FORMAT = sources_digest()
+FORMAT = snapshot_format()
 
 
-def written(state: State) -> bytes:
+def write_snapshot(state: State) -> bytes:
     """A state as bytes."""
     fields = {
         "campaign": state.campaign,
@@ -60,7 +60,7 @@ def written(state: State) -> bytes:
     return hashlib.sha256(data).digest() + zlib.compress(data, 1)
 
 
-def read(data: bytes) -> State:
+def read_snapshot(data: bytes) -> State:
     """The state that was written."""
     text = zlib.decompress(data[DIGEST:])
     if hashlib.sha256(text).digest() != data[:DIGEST]:

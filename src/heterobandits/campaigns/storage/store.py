@@ -20,13 +20,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from heterobandits.campaigns.events import NOTHING, Event, NotInOrder, canonical, checked
+from heterobandits.campaigns.events import NOTHING, Event, NotInOrder, canonical, check_chain
 from heterobandits.campaigns.storage.database import (
     PATIENCE,
     StoreUnavailable,
     check_room,
-    explained,
-    opened,
+    explain_refusals,
+    open_database,
 )
 from heterobandits.campaigns.storage.tables import EVENTS, KEYS, SETTINGS, SNAPSHOTS
 from heterobandits.errors import InvalidInput, shown
@@ -132,7 +132,7 @@ class Store:
     """The campaigns of a database, for any number of threads at once; other processes may use it too."""
 
     def __init__(self, database: str | Path, *, create: bool = True) -> None:
-        self._place = opened(database, create=create)
+        self._place = open_database(database, create=create)
         weakref.finalize(self, self._place.engine.dispose)  # nobody need remember to close it
         self._for_reading, self._for_writing = self._place.reading, self._place.writing
         dialect = self._place.engine.dialect.name
@@ -272,7 +272,7 @@ class Store:
             for name, text in keyed.items():
                 refuse_unstorable(text, name)
             keyed |= {"first": rows[0]["number"], "last": rows[-1]["number"]}
-        with explained(self._place.name):
+        with explain_refusals(self._place.name):
             self._append_surely(events, rows, keyed, given)
 
     def _append_surely(
@@ -413,12 +413,16 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
-        with explained(self._place.name), self._for_reading.connect() as connection:
+        with explain_refusals(self._place.name), self._for_reading.connect() as connection:
             yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
-        with explained(self._place.name), self._turn, self._for_writing.begin() as connection:
+        with (
+            explain_refusals(self._place.name),
+            self._turn,
+            self._for_writing.begin() as connection,
+        ):
             yield connection
 
 
@@ -468,7 +472,7 @@ def _rows(events: Sequence[Event]) -> list[dict[str, Any]]:
     return [
         {name: getattr(event, name) for name in COLUMNS} | {"body": body}
         for event, body in zip(
-            checked(events, first.number - 1, first.previous), bodies, strict=True
+            check_chain(events, first.number - 1, first.previous), bodies, strict=True
         )
     ]
 

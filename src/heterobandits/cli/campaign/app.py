@@ -4,47 +4,66 @@ from collections.abc import Callable
 
 import typer
 
-from heterobandits.cli.campaign.files import export, import_events, list_campaigns, new, verify
+from heterobandits.cli.campaign.files import (
+    export_command,
+    import_command,
+    list_command,
+    new_command,
+    verify_command,
+)
 from heterobandits.cli.campaign.options import installed
 from heterobandits.cli.campaign.rounds import (
-    add_note,
-    close,
-    correct,
-    override,
-    plan,
-    report,
-    withdraw,
+    close_command,
+    correct_command,
+    note_command,
+    override_command,
+    plan_command,
+    report_command,
+    withdraw_command,
 )
-from heterobandits.cli.campaign.team import add, bring_back, change, rename, retire, revise
-from heterobandits.cli.campaign.views import explain, history, project, shadow, status
+from heterobandits.cli.campaign.team import (
+    add_command,
+    bring_back_command,
+    rename_command,
+    retire_command,
+    revise_command,
+    set_command,
+)
+from heterobandits.cli.campaign.views import (
+    explain_command,
+    history_command,
+    project_command,
+    shadow_command,
+    status_command,
+)
 
 app = typer.Typer(
     help="Run a campaign: plan rounds, report what came of them, and see what is known.",
 )
 COMMANDS: dict[str, Callable[..., int | None]] = {
-    "new": new,
-    "plan": plan,
-    "report": report,
-    "status": status,
-    "explain": explain,
-    "correct": correct,
-    "withdraw": withdraw,
-    "override": override,
-    "close": close,
-    "note": add_note,
-    "history": history,
-    "add": add,
-    "retire": retire,
-    "return": bring_back,
-    "rename": rename,
-    "revise": revise,
-    "set": change,
-    "shadow": shadow,
-    "project": project,
-    "export": export,
-    "import": import_events,
-    "verify": verify,
-    "list": list_campaigns,
+    "new": new_command,
+    "plan": plan_command,
+    "report": report_command,
+    "status": status_command,
+    "explain": explain_command,
+    "correct": correct_command,
+    "withdraw": withdraw_command,
+    "override": override_command,
+    "close": close_command,
+    "note": note_command,
+    "history": history_command,
+    "add": add_command,
+    "retire": retire_command,
+    "return": bring_back_command,
+    "rename": rename_command,
+    "revise": revise_command,
+    "set": set_command,
+    "shadow": shadow_command,
+    "project": project_command,
+    "export": export_command,
+    "import": import_command,
+    "verify": verify_command,
+    "list": list_command,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)

@@ -37,7 +37,7 @@ def parted(
     return first, last
 
 
-def pairs_of(state: "State", texts: Sequence[str], option: str) -> list[tuple[str, str]]:
+def parse_pairs(state: "State", texts: Sequence[str], option: str) -> list[tuple[str, str]]:
     """Agents and arms written as Ana=river."""
     made = []
     for text in texts:
@@ -47,7 +47,7 @@ def pairs_of(state: "State", texts: Sequence[str], option: str) -> list[tuple[st
     return made
 
 
-def visit_of(state: "State", text: str) -> str | tuple[str, str]:
+def parse_visit(state: "State", text: str) -> str | tuple[str, str]:
     """A visit written as Ana, or as Ana@ford if she went to several arms."""
     if known(state.agent, text) or "@" not in text:
         return text
@@ -60,7 +60,7 @@ def outcomes_of(state: "State", texts: Sequence[str]) -> Iterator[Entry]:
         name, mark, outcome = text.rpartition("=")
         if not mark:
             raise InvalidInput(f"{shown(text)} has no outcome: such as Ana=1 or Chi=3/12")
-        yield text, visit_of(state, name), outcome
+        yield text, parse_visit(state, name), outcome
 
 
 def gathered(
@@ -74,8 +74,8 @@ def gathered(
     That is also what the log would refuse as events of this kind.
     """
     from heterobandits.campaigns.amounts import check_amount
-    from heterobandits.campaigns.files.csv_tables import outcome_of
-    from heterobandits.campaigns.service import counts_body, visit, visit_body
+    from heterobandits.campaigns.files.csv_tables import parse_outcome
+    from heterobandits.campaigns.service import counts_body, visit_body, visit_meant
     from heterobandits.campaigns.state import id_of
     from heterobandits.campaigns.validation import Collected, outcome_from
 
@@ -83,8 +83,8 @@ def gathered(
 
     def read(key: Any, text: str, place: str) -> None:
         try:
-            agent, arm = visit(state, round, key)
-            outcome = outcome_of(text)
+            agent, arm = visit_meant(state, round, key)
+            outcome = parse_outcome(text)
             counts = outcome_from(outcome, state.agents[agent].name)
             told = round.told.get((agent, arm))
             if told is None or told.counts != counts:  # the same again is no mistake
@@ -125,7 +125,7 @@ def the_round(state: "State", number: int | None) -> "PlannedRound":
     raise InvalidInput(f"several rounds wait: {waiting}: say which with --round")
 
 
-def places_of(state: "State", text: str) -> tuple[str, list[str]]:
+def parse_places(state: "State", text: str) -> tuple[str, list[str]]:
     """Where an agent went, written as Ana=ford+gate; names may have these marks themselves."""
     if "=" not in text:
         raise InvalidInput(f"{shown(text)} says no arm: such as Ana=ford, or Ana=- for none")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heterobandits.campaigns.audit.history_text import printable
-from heterobandits.campaigns.audit.recovery import found, namesake, readable
+from heterobandits.campaigns.audit.recovery import entry_of, namesake, readable_events
 from heterobandits.cli.campaign.options import (
     DAMAGED,
     CampaignOption,
@@ -20,9 +20,9 @@ from heterobandits.cli.campaign.options import (
     SeasonOption,
     WhoOption,
     by,
-    chosen,
+    campaign_named,
     log_of,
-    note,
+    print_note,
     season_of,
     shown_work,
 )
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 NOT_COMPARED = 1  # the exit code of verify, if only the events of an audit could be checked
 
 
-def new(
+def new_command(
     file: FileArgument,
     name: Annotated[str, typer.Option(help="What the campaign is called.", metavar="NAME")],
     from_: Annotated[
@@ -107,14 +107,14 @@ def made_in(file: str, make: "Callable[[Log], Done]") -> "Done":
         return make(log)
 
 
-def list_campaigns(file: FileArgument, format: TableOrJson = "table") -> None:
+def list_command(file: FileArgument, format: TableOrJson = "table") -> None:
     """List the campaigns of a file, with what is wrong with those that cannot be read."""
     import json
 
     from heterobandits.cli.campaign.tables import print_table
 
     with log_of(file) as log:
-        there = [(head, found(log, head.campaign)) for head in log.store.heads()]
+        there = [(head, entry_of(log, head.campaign)) for head in log.store.heads()]
     if format == "json":
         print(json.dumps([
             {
@@ -135,7 +135,7 @@ def list_campaigns(file: FileArgument, format: TableOrJson = "table") -> None:
         (
             one.campaign,
             one.name,
-            "?" if one.state is None else rounds_text(one.state),
+            "?" if one.state is None else rounds_in_words(one.state),
             "?" if one.state is None else f"{len(one.state.waiting):,}",
             head.time[:16].replace("T", " "),
         )
@@ -147,12 +147,12 @@ def list_campaigns(file: FileArgument, format: TableOrJson = "table") -> None:
             print(one.damage)
 
 
-def rounds_text(state: "State") -> str:
+def rounds_in_words(state: "State") -> str:
     """How many rounds are planned, and of how many."""
     return f"{len(state.rounds):,}" + ("" if state.season is None else f" of {state.season:,}")
 
 
-def export(
+def export_command(
     file: FileArgument,
     output: Annotated[
         Path | None, typer.Option(help="A file to write to; else stdout.", metavar="F")
@@ -178,13 +178,13 @@ def export(
     if visits and audit:
         raise InvalidInput("--visits and --audit: one or the other")
     with log_of(file) as log:
-        one = chosen(log, campaign, file)
+        one = campaign_named(log, campaign, file)
         if visits:
             text = visits_csv(one.whole)
         elif audit:
             text = report.audit(log.store.read(one.campaign, 0, one.whole.number))
         else:
-            text = "".join(f"{line(event)}\n" for event in readable(log, one.campaign))
+            text = "".join(f"{line(event)}\n" for event in readable_events(log, one.campaign))
     if output is None:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())  # whatever the encoding of the terminal is
@@ -193,14 +193,14 @@ def export(
         encoding = "utf-8-sig" if visits else "utf-8"  # without a mark spreadsheets guess
         with writing_to(output):
             write_aside(output, lambda path: path.write_bytes(text.encode(encoding)))
-        note(f"{one.name} is in {output}")
+        print_note(f"{one.name} is in {output}")
     if one.wrong is None:
         return 0
-    note(one.damage)
+    print_note(one.damage)
     return DAMAGED
 
 
-def import_events(
+def import_command(
     file: FileArgument,
     events: Annotated[
         Path,
@@ -217,10 +217,10 @@ def import_events(
     Whoever wrote the file may know the tokens of its links, so they are revoked here unless they are kept.
     """
     from heterobandits.campaigns import service
-    from heterobandits.campaigns.files.csv_tables import text_of
-    from heterobandits.planner.plans import counted
+    from heterobandits.campaigns.files.csv_tables import read_text
+    from heterobandits.planner.plans import count_text
 
-    text = text_of(events)
+    text = read_text(events)
     done = made_in(
         file, lambda log: service.import_events(log, by(who), text, keep_links=keep_links)
     )
@@ -229,15 +229,15 @@ def import_events(
         print_json(state, number=state.number, hash=state.hash, new=len(done.events))
         return
     print(f"{state.campaign} in {file}: {state.name}")
-    rounds = counted(len(state.rounds), "round")
-    print(f"{counted(len(done.events), 'new event')} of {state.number:,}, {rounds}")
+    rounds = count_text(len(state.rounds), "round")
+    print(f"{count_text(len(done.events), 'new event')} of {state.number:,}, {rounds}")
     last = sum(bool(row.strip()) for row in text.split("\n"))  # event of the file
     ended = sum(event.number > last for event in done.events)
     if ended:
-        print(f"{counted(ended, 'link')} of it revoked here: --keep-links would let them open")
+        print(f"{count_text(ended, 'link')} of it revoked here: --keep-links would let them open")
 
 
-def verify(
+def verify_command(
     file: Annotated[
         str,
         typer.Argument(
@@ -276,7 +276,7 @@ def verify(
     if is_page(file):
         return verify_audit(file, campaign, anchor, format, quiet)
     with log_of(file) as log, shown_work("verifying", quiet) as tell:
-        one = chosen(log, campaign, file)
+        one = campaign_named(log, campaign, file)
         try:
             whole = check(log, one.campaign, tell, anchor)
         except StoreUnavailable:  # which says nothing about the campaign
@@ -293,7 +293,7 @@ def verify_audit(
     """Check an audit, and say what was found; the exit code."""
     from heterobandits.campaigns.audit import report
     from heterobandits.campaigns.audit.verification import Verified
-    from heterobandits.campaigns.files.csv_tables import text_of
+    from heterobandits.campaigns.files.csv_tables import read_text
     from heterobandits.errors import InvalidInput, composed, shown
 
     path = Path(file)
@@ -301,7 +301,7 @@ def verify_audit(
         raise InvalidInput(
             f"{file} has over {report.MOST_BYTES // 1_000_000} MB: no audit is that long"
         )
-    text = text_of(path)
+    text = read_text(path)
     with shown_work("verifying", quiet) as tell:
         try:
             found = report.checked_audit(text, tell, anchor)
@@ -328,14 +328,14 @@ def verify_audit(
 def print_whole(of: "State | Found", whole: "Verified", format: str, **more: Any) -> None:
     """That a campaign is whole."""
     from heterobandits.campaigns.audit.verification import NOT_SAID
-    from heterobandits.planner.plans import counted
+    from heterobandits.planner.plans import count_text
 
     if format == "json":
         if whole.anchored is not None:
             more["anchored"] = whole.anchored
         print_json(of, events=whole.events, rounds=whole.rounds, hash=whole.hash, **more)
         return
-    events, plans = counted(whole.events, "event"), counted(whole.rounds, "plan")
+    events, plans = count_text(whole.events, "event"), count_text(whole.rounds, "plan")
     print(f"{of.name} is whole: {events}, {plans} made again")
     print(f"hash {whole.hash}")
     if whole.anchored is None:

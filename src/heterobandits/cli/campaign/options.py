@@ -25,7 +25,7 @@ DATABASE_HELP = (
 )
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """A line for the person at the terminal, beside the result."""
     print(f"heterobandits: {text}", file=sys.stderr)
 
@@ -45,7 +45,7 @@ def warn_of_password(
     """The database; whoever names it with a password on the command line is told who sees that."""
     source = context.get_parameter_source(option.name or "")
     if source is not None and source.name == "COMMANDLINE" and has_password(database or ""):
-        note(
+        print_note(
             "warning: everybody on this machine can read a password on the command line; keep it in PGPASSWORD or ~/.pgpass, or for "
             "serve and db the whole URL in HETEROBANDITS_DATABASE"
         )
@@ -146,11 +146,11 @@ def installed() -> None:
 @contextmanager
 def log_of(file: str, *, create: bool = False) -> Iterator["Log"]:
     """The log of the campaigns in a file or database."""
-    from heterobandits.campaigns.storage.database import located
+    from heterobandits.campaigns.storage.database import address_of
     from heterobandits.campaigns.storage.repository import Log
     from heterobandits.campaigns.storage.store import Store
 
-    where = located(file)
+    where = address_of(file)
     if isinstance(where, Path) and where.is_dir():
         raise InvalidInput(
             f"{file} is a folder: campaigns are kept in a file, such as {where / 'park.db'}"
@@ -160,23 +160,23 @@ def log_of(file: str, *, create: bool = False) -> Iterator["Log"]:
 
 
 @contextmanager
-def opened(file: str, campaign: str | None) -> Iterator[tuple["Log", "State"]]:
+def open_campaign(file: str, campaign: str | None) -> Iterator[tuple["Log", "State"]]:
     """The log, and what stands in the campaign that is meant."""
     with log_of(file) as log:
-        yield log, chosen(log, campaign, file).whole
+        yield log, campaign_named(log, campaign, file).whole
 
 
-def chosen(log: "Log", campaign: str | None, file: str) -> "Found":
+def campaign_named(log: "Log", campaign: str | None, file: str) -> "Found":
     """The campaign of this name or id, or the only one that is there."""
-    from heterobandits.campaigns.audit.recovery import all_found, found
+    from heterobandits.campaigns.audit.recovery import all_found, entry_of
 
     ids = [head.campaign for head in log.store.heads()]
     if not ids:
         raise InvalidInput(f"{file} has no campaign yet: make one with heterobandits campaign new")
     if campaign in ids:
-        return found(log, str(campaign))
+        return entry_of(log, str(campaign))
     if campaign is None and len(ids) == 1:
-        return found(log, ids[0])
+        return entry_of(log, ids[0])
     there = list(all_found(log))
     fitting = [one for one in there if campaign is None or one.name == composed(campaign)]
     if len(fitting) == 1:

@@ -9,10 +9,10 @@ from heterobandits.campaigns.audit.history_text import waits
 from heterobandits.cli.campaign.arguments import (
     gathered,
     outcomes_of,
-    pairs_of,
-    places_of,
+    parse_pairs,
+    parse_places,
+    parse_visit,
     the_round,
-    visit_of,
 )
 from heterobandits.cli.campaign.options import (
     CampaignOption,
@@ -22,8 +22,8 @@ from heterobandits.cli.campaign.options import (
     ThisRoundOption,
     WhoOption,
     by,
-    note,
-    opened,
+    open_campaign,
+    print_note,
 )
 from heterobandits.cli.campaign.text import (
     before,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from heterobandits.campaigns.state import State
 
 
-def plan(
+def plan_command(
     file: FileArgument,
     absent: Annotated[
         list[str] | None,
@@ -71,12 +71,12 @@ def plan(
     from heterobandits.campaigns import service
     from heterobandits.campaigns.reducer import given_from
 
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         circumstances: dict[str, Any] = {
             "absent": absent or [],
             "closed": closed or [],
-            "forbidden": pairs_of(state, forbid or [], "--forbid"),
-            "forced": pairs_of(state, force or [], "--force"),
+            "forbidden": parse_pairs(state, forbid or [], "--forbid"),
+            "forced": parse_pairs(state, force or [], "--force"),
         }
         if preview:
             known_then, body = state, service.preview_body(state, **circumstances)
@@ -90,7 +90,7 @@ def plan(
     else:
         print_plan(known_then, body, price, preview)
     for number in sorted(known_then.waiting):
-        note(waits(known_then, number))
+        print_note(waits(known_then, number))
 
 
 def priced(state: "State", given: "RoundGiven") -> "Prices | None":
@@ -164,10 +164,10 @@ def print_plan(state: "State", body: dict[str, Any], price: "Prices | None", pre
         for constraint in price.constraints:
             print(constraint.text)
         for line in price.warnings:
-            note(line)
+            print_note(line)
 
 
-def report(
+def report_command(
     file: FileArgument,
     outcomes: OutcomesArgument = None,
     round: RoundOption = None,
@@ -191,17 +191,17 @@ def report(
 
     if bool(outcomes) == (csv is not None):
         raise InvalidInput("outcomes such as Ana=1, or --csv: one of them says what came of it")
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         at = the_round(state, round)
         entries = read_outcomes(csv) if csv is not None else outcomes_of(state, outcomes or [])
         told = gathered(state, at, entries, "reported")
         done = service.report(log, state.campaign, by(who), at.number, told)
         print_change(log, state, done, format)
         if at.number in done.state.waiting:
-            note(waits(done.state, at.number))
+            print_note(waits(done.state, at.number))
 
 
-def correct(
+def correct_command(
     file: FileArgument,
     outcomes: OutcomesArgument,
     round: ThisRoundOption,
@@ -215,14 +215,14 @@ def correct(
     """
     from heterobandits.campaigns import service
 
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         entries = outcomes_of(state, outcomes or [])
         told = gathered(state, state.round(round), entries, "corrected")
         done = service.correct(log, state.campaign, by(who), round, told)
         print_change(log, state, done, format)
 
 
-def withdraw(
+def withdraw_command(
     file: FileArgument,
     agents: Annotated[
         list[str],
@@ -238,13 +238,13 @@ def withdraw(
     """Take back what was reported: the visits wait again."""
     from heterobandits.campaigns import service
 
-    with opened(file, campaign) as (log, state):
-        which = [visit_of(state, text) for text in agents]
+    with open_campaign(file, campaign) as (log, state):
+        which = [parse_visit(state, text) for text in agents]
         done = service.withdraw(log, state.campaign, by(who), round, which)
         print_change(log, state, done, format)
 
 
-def override(
+def override_command(
     file: FileArgument,
     went: Annotated[
         str,
@@ -266,15 +266,15 @@ def override(
     from heterobandits.campaigns import service
     from heterobandits.campaigns.analysis.answers import together
 
-    with opened(file, campaign) as (log, state):
-        agent, arms = places_of(state, went)
+    with open_campaign(file, campaign) as (log, state):
+        agent, arms = parse_places(state, went)
         done = service.override(log, state.campaign, by(who), round, agent, arms)
         print_change(log, state, done, format)
     for warning in together(done.state, done.state.round(round)):
-        note(warning)
+        print_note(warning)
 
 
-def close(
+def close_command(
     file: FileArgument,
     round: ThisRoundOption,
     campaign: CampaignOption = None,
@@ -284,12 +284,12 @@ def close(
     """Wait no longer for a round; what comes later is taken all the same."""
     from heterobandits.campaigns import service
 
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         done = service.close_round(log, state.campaign, by(who), round)
         print_change(log, state, done, format)
 
 
-def add_note(
+def note_command(
     file: FileArgument,
     text: Annotated[str, typer.Argument(help="What to note.", metavar="TEXT", show_default=False)],
     round: RoundOption = None,
@@ -300,6 +300,6 @@ def add_note(
     """Put a note into the history, of a round or of all."""
     from heterobandits.campaigns import service
 
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         done = service.add_note(log, state.campaign, by(who), text, round)
         print_change(log, state, done, format)

@@ -86,7 +86,7 @@ def chart(found: Sequence["ArmEstimate"], width: int, drawn: Marks) -> list[str]
     """A line for each arm, the highest estimate first: name, estimate, its interval as a bar, ranks it can have."""
     ordered = sorted(found, key=lambda arm: -arm.estimate)
     names = max([cell_len(a.name) for a in ordered if cell_len(a.name) <= MOST_CELLS], default=0)
-    ranks = [rank_text(arm) for arm in ordered]
+    ranks = [ranks_of_arm(arm) for arm in ordered]
     last = max(len("rank"), *map(len, ranks))
     size = max(LEAST_BAR, width - names - last - len("  estimate    "))
     top = scale(max(arm.upper for arm in ordered))
@@ -127,7 +127,7 @@ def bar(interval: tuple[float, float, float], top: float, size: int, drawn: Mark
     return "".join(cells)
 
 
-def rank_text(arm: "ArmEstimate") -> str:
+def ranks_of_arm(arm: "ArmEstimate") -> str:
     """The ranks that an arm can have."""
     if arm.changed:
         return "changed"

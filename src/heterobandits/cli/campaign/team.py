@@ -18,7 +18,7 @@ from heterobandits.cli.campaign.options import (
     TestsOfOne,
     WhoOption,
     by,
-    opened,
+    open_campaign,
     reports_given,
     season_of,
 )
@@ -33,7 +33,7 @@ KindArgument = Annotated[
 NameArgument = Annotated[str, typer.Argument(help="Its name.", metavar="NAME", show_default=False)]
 
 
-def add(
+def add_command(
     file: FileArgument,
     kind: KindArgument,
     name: NameArgument,
@@ -66,7 +66,7 @@ def add(
     )
     if kind == "arm" and given:
         raise InvalidInput(f"{', '.join(given)}: an arm has only a name")
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         request = by(who)
         if kind == "agent":
             new = [{"name": name, **given}]
@@ -83,7 +83,7 @@ def argument(where: str, field: str) -> str:
     return field
 
 
-def retire(
+def retire_command(
     file: FileArgument,
     kind: KindArgument,
     name: NameArgument,
@@ -94,12 +94,12 @@ def retire(
     """Plan no more with an agent or an arm; what was found there counts."""
     from heterobandits.campaigns import service
 
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         done = service.retire(log, state.campaign, by(who), kind, name)
         print_change(log, state, done, format)
 
 
-def bring_back(
+def bring_back_command(
     file: FileArgument,
     kind: KindArgument,
     name: NameArgument,
@@ -110,12 +110,12 @@ def bring_back(
     """Plan again with an agent or an arm that was retired."""
     from heterobandits.campaigns import service
 
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         done = service.bring_back(log, state.campaign, by(who), kind, name)
         print_change(log, state, done, format)
 
 
-def rename(
+def rename_command(
     file: FileArgument,
     kind: Annotated[
         Literal["agent", "arm", "campaign"], typer.Argument(help="What it is.", show_default=False)
@@ -129,12 +129,12 @@ def rename(
     """Give an agent, an arm or the campaign another name, which holds for all that was."""
     from heterobandits.campaigns import service
 
-    with opened(file, old if kind == "campaign" else campaign) as (log, state):
+    with open_campaign(file, old if kind == "campaign" else campaign) as (log, state):
         done = service.rename(log, state.campaign, by(who), kind, old, new)
         print_change(log, state, done, format)
 
 
-def revise(
+def revise_command(
     file: FileArgument,
     agent: Annotated[str, typer.Argument(help="Who.", metavar="AGENT", show_default=False)],
     since: Annotated[
@@ -162,12 +162,12 @@ def revise(
     )
     if not given:
         raise InvalidInput("nothing to revise: say what changes, such as --sensitivity 0.8")
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         done = service.revise(log, state.campaign, by(who), agent, given, since)
         print_change(log, state, done, format)
 
 
-def change(
+def set_command(
     file: FileArgument,
     season: SeasonOption = None,
     policy: PolicyOption = None,
@@ -184,7 +184,7 @@ def change(
     other = any(given is not None for given in (policy, delta, memory))
     if other == (season is not None):
         raise InvalidInput("--season, or --policy, --delta and --memory: one change at a time")
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         request = by(who)
         if other:
             done = service.set_policy(log, state.campaign, request, policy, delta, memory)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from heterobandits.campaigns.storage.repository import Done, Log
 
 
-def entry(event: "Event", text: str) -> dict[str, Any]:
+def json_of_event(event: "Event", text: str) -> dict[str, Any]:
     """An event for a program, with its words."""
     names = ("number", "time", "who", "link", "kind", "body", "hash")
     return {**{name: getattr(event, name) for name in names}, "text": text}
@@ -53,7 +53,10 @@ def print_done(state: "State", done: "Done", format: str) -> None:
     if format == "json":
         after = done.state
         print_json(
-            after, number=after.number, hash=after.hash, events=[entry(*one) for one in told]
+            after,
+            number=after.number,
+            hash=after.hash,
+            events=[json_of_event(*one) for one in told],
         )
         return
     for _, text in told:

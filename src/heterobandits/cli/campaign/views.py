@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heterobandits.campaigns.audit.history_text import waits
-from heterobandits.campaigns.audit.recovery import readable
+from heterobandits.campaigns.audit.recovery import readable_events
 from heterobandits.cli.campaign.arguments import (
     parted,
 )
@@ -16,10 +16,10 @@ from heterobandits.cli.campaign.options import (
     FileArgument,
     LevelOption,
     RoundOption,
-    chosen,
+    campaign_named,
     log_of,
-    note,
-    opened,
+    open_campaign,
+    print_note,
     shown_work,
 )
 from heterobandits.cli.campaign.text import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LAST = 20  # events that are shown
 
 
-def status(
+def status_command(
     file: FileArgument,
     every: Annotated[
         bool, typer.Option("--all", help="All arms, however many, and those that were retired.")
@@ -54,7 +54,7 @@ def status(
     from heterobandits.campaigns.audit.verification import SHORT
     from heterobandits.cli.campaign.tables import print_chart
 
-    with opened(file, campaign) as (_, state):
+    with open_campaign(file, campaign) as (_, state):
         found, said = estimates(state), answers(state)
     if format == "json":
         print_json(state, **status_entries(state, found, said))
@@ -119,7 +119,7 @@ def status_entries(state: "State", found: "list[ArmEstimate]", said: "Answers") 
     }
 
 
-def explain(
+def explain_command(
     file: FileArgument,
     agents: Annotated[
         list[str] | None,
@@ -133,15 +133,15 @@ def explain(
     from dataclasses import asdict
 
     from heterobandits.campaigns import service
-    from heterobandits.campaigns.reasons import reason_of, to_json
+    from heterobandits.campaigns.reasons import number_to_json, reason_of
 
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         if round is None and not state.rounds:
             raise InvalidInput("no round is planned yet: nothing to explain")
         at = state.round(len(state.rounds) if round is None else round)
         there = sorted({*range(len(at.assignment)), *(agent for agent, _ in at.sent)})
         whom = [state.agent(one) for one in agents or []] or there
-        planned = service.planned(log, state.campaign, at)["assignments"]
+        planned = service.recorded_plan(log, state.campaign, at)["assignments"]
         reasons = {state.agent(one["agent"]): str(reason_of(one)) for one in planned}
         found = service.explain(log, state.campaign, at.number)
     entries, lines = [], []
@@ -152,7 +152,7 @@ def explain(
         numbers = {} if why is None else asdict(why) | {"reason": reason}
         entries.append(
             pair_entries(state, agent, None if reason is None else at.assignment[agent])
-            | {key: to_json(value) if isinstance(value, float) else value
+            | {key: number_to_json(value) if isinstance(value, float) else value
                for key, value in numbers.items() if key not in ("agent", "arm")}
             | {"went_to": [state.arms[arm].name for arm in at.arms_of(agent)], "text": text}
         )  # fmt: skip
@@ -183,7 +183,7 @@ def why_text(
     return f"{text}; but {went if arms else 'stayed home'}"
 
 
-def history(
+def history_command(
     file: FileArgument,
     round: RoundOption = None,
     agent: Annotated[
@@ -197,27 +197,27 @@ def history(
 
     Of a damaged log all events are shown that can be read; then the exit code is 1.
     """
-    from heterobandits.campaigns.audit.history_text import Story, about, author, told
-    from heterobandits.campaigns.state import id_of, located
+    from heterobandits.campaigns.audit.history_text import Story, author, concerns, tell_events
+    from heterobandits.campaigns.state import entry_number, id_of
     from heterobandits.cli.campaign.tables import print_table
-    from heterobandits.cli.campaign.text import entry
+    from heterobandits.cli.campaign.text import json_of_event
     from heterobandits.errors import whole_number
 
     whole_number(last, "--last", 1)
     with log_of(file) as log:
-        found = chosen(log, campaign, file)
-        events = readable(log, found.campaign)
+        found = campaign_named(log, campaign, file)
+        events = readable_events(log, found.campaign)
     story, state = Story(), found.state
-    everything = list(told(events, story))
+    everything = list(tell_events(events, story))
     if round is not None and state is not None:
         state.round(round)
     agents = story.agents if state is None else state.agent_names
-    whom = None if agent is None else id_of("agent", located(agent, "agent", agents))
-    fitting = [one for one in everything if about(one, round, whom)]
+    whom = None if agent is None else id_of("agent", entry_number(agent, "agent", agents))
+    fitting = [one for one in everything if concerns(one, round, whom)]
     if format == "json":
         print_json(
             found,
-            events=[entry(one.event, one.text) for one in fitting[-last:]],
+            events=[json_of_event(one.event, one.text) for one in fitting[-last:]],
             earlier=max(0, len(fitting) - last),
             wrong=found.wrong,
         )
@@ -231,11 +231,11 @@ def history(
             print(f"and {len(fitting) - last:,} before: --last {len(fitting)} shows them all")
     if found.wrong is None:
         return 0
-    note(found.damage)
+    print_note(found.damage)
     return DAMAGED
 
 
-def shadow(
+def shadow_command(
     file: FileArgument,
     policy: Annotated[str, typer.Option(help="The other policy.", metavar="P")],
     delta: LevelOption = None,
@@ -246,7 +246,7 @@ def shadow(
     from heterobandits.campaigns.analysis.shadows import shadow as follow
     from heterobandits.cli.campaign.tables import print_table
 
-    with opened(file, campaign) as (log, state):
+    with open_campaign(file, campaign) as (log, state):
         found = follow(log, state.campaign, policy, delta)
     rounds: list[dict[str, Any]] = [
         {
@@ -274,7 +274,7 @@ def shadow(
         print_table(("round", "agent", "planned", found.policy), rows, right=(0,))
 
 
-def project(
+def project_command(
     file: FileArgument,
     rounds: Annotated[
         int | None, typer.Option(help="How many; the rest of the season by default.", metavar="N")
@@ -303,12 +303,12 @@ def project(
 
     if add_agent is not None and revise is not None:
         raise InvalidInput("--add-agent and --revise: one or the other")
-    with opened(file, campaign) as (_, state), shown_work("projecting", quiet) as tell:
+    with open_campaign(file, campaign) as (_, state), shown_work("projecting", quiet) as tell:
         asked: dict[str, Any] = {"rounds": rounds, "draws": draws, "seed": seed, "tell": tell}
         if add_agent is None and revise is None:
             plain, worth = projection.project(state, **asked), None
         else:
-            other = {"add": checked_reports({"sensitivity": add_agent})} if revise is None else {"revise": revised(state, revise)}  # fmt: skip
+            other = {"add": checked_reports({"sensitivity": add_agent})} if revise is None else {"revise": parse_revision(state, revise)}  # fmt: skip
             worth = projection.worth(state, **other, **asked)
             plain = worth.plain
     if format == "json":
@@ -323,7 +323,7 @@ def project(
     for line in projection_lines(plain):
         print(line)
     for line in plain.warnings:
-        note(line)
+        print_note(line)
     if worth is not None:
         what = "with one more agent" if revise is None else f"with {revise}"
         print(f"{what}:")
@@ -355,13 +355,15 @@ def checked_reports(given: dict[str, Any]) -> "Reports":
     return reports
 
 
-def revised(state: "State", text: str) -> tuple[int, "Reports"]:
+def parse_revision(state: "State", text: str) -> tuple[int, "Reports"]:
     """An agent and how it would report, written as Ben=0.9."""
-    from heterobandits.campaigns.files.csv_tables import number
+    from heterobandits.campaigns.files.csv_tables import number_or_text
 
-    name, value = parted(text, "=", state.agent, lambda end: isinstance(number(end), (int, float)))
+    name, value = parted(
+        text, "=", state.agent, lambda end: isinstance(number_or_text(end), (int, float))
+    )
     if "=" not in text:
         raise InvalidInput(f"--revise is {shown(text)}: an agent and a sensitivity, as Ben=0.9")
     agent = state.agent(name)
     had = state.rows[state.agents[agent].row].reports.body
-    return agent, checked_reports(had | {"calibration": None, "sensitivity": number(value)})
+    return agent, checked_reports(had | {"calibration": None, "sensitivity": number_or_text(value)})

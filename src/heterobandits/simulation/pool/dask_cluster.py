@@ -28,8 +28,14 @@ from uuid import uuid4
 from heterobandits.errors import InvalidInput, whole_number
 from heterobandits.policies.policy import Policy
 from heterobandits.simulation import engine
-from heterobandits.simulation.pool.pieces import Piece, made_with
-from heterobandits.simulation.pool.threads import Batch, Failure, Outcome, in_words, play_batch
+from heterobandits.simulation.pool.pieces import Piece, made_with_versions
+from heterobandits.simulation.pool.threads import (
+    Batch,
+    Failure,
+    Outcome,
+    error_in_words,
+    play_batch,
+)
 
 ANSWER_SECONDS = 10.0  # in which a scheduler answers for the first time
 ATTEMPT_SECONDS = 3.0  # of one attempt to reach it
@@ -220,8 +226,8 @@ class Cluster:
         finally:
             if local is not None:
                 await kill_workers(local)
-            await close(self._client)
-            await close(local)
+            await close_quietly(self._client)
+            await close_quietly(local)
             cloudpickle: Any = importlib.import_module("cloudpickle")
             for name in self._by_value & cloudpickle.list_registry_pickle_by_value():
                 cloudpickle.unregister_pickle_by_value(sys.modules[name])
@@ -243,7 +249,7 @@ class Cluster:
                 self._link = await dashboard(str(self._address), self._identity["services"])
                 return client
             except Exception as error:
-                await close(client)
+                await close_quietly(client)
                 if time.monotonic() + 0.2 > until:
                     said = f"{self._address}, as {self._file} says" if self._file else self._address
                     words = f"the scheduler is {said}: nobody answered there in {seconds:g} seconds"
@@ -251,10 +257,12 @@ class Cluster:
                 await asyncio.sleep(0.2)
 
     async def _check_workers(self) -> None:
-        asked = self._client.run(made_with, on_error="return")
+        asked = self._client.run(made_with_versions, on_error="return")
         with suppress(TimeoutError):  # they look for themselves before they play
             answers = await asyncio.wait_for(asked, CHECK_SECONDS)
-            wrong = [unlike(made_with(), there, worker) for worker, there in answers.items()]
+            wrong = [
+                unlike(made_with_versions(), there, worker) for worker, there in answers.items()
+            ]
             if any(wrong):
                 raise Unlike("; ".join(filter(None, wrong)))
 
@@ -279,7 +287,7 @@ class Cluster:
                 return
             self._lost.set_result(None)
             self._lost = self._loop.create_future()
-            await close(client)
+            await close_quietly(client)
             words = f"waiting up to {self._patience / 60:g} minutes for one"
             self._notes.append(f"the scheduler at {self._address} is gone: {words}")
             try:
@@ -313,7 +321,7 @@ class Cluster:
             for piece in batch:
                 came = await self._ask([piece])
                 if isinstance(came, Exception):
-                    came = [Failure(piece.place, piece.definition, in_words(came))]
+                    came = [Failure(piece.place, piece.definition, error_in_words(came))]
                 outcomes += came
             return outcomes
 
@@ -324,7 +332,9 @@ class Cluster:
             async with self._mending:
                 client, lost, scheduler = self._client, self._lost, self._identity["id"]
             try:
-                errand = pickle.dumps(Errand(packed(batch, self._by_value), made_with()))
+                errand = pickle.dumps(
+                    Errand(pack_batch(batch, self._by_value), made_with_versions())
+                )
                 key = f"play-{uuid4().hex}"
                 future = client.submit(pickle.loads, errand, key=key, pure=False)
                 gathered = asyncio.ensure_future(client.gather(future))
@@ -364,7 +374,7 @@ class Errand:
 def play_there(batch: bytes, like: Mapping[str, str]) -> bytes:
     """What came of a batch, played by a worker if it is like that."""
     worker: Any = importlib.import_module("distributed").get_worker()
-    if words := unlike(like, made_with(), worker.address):
+    if words := unlike(like, made_with_versions(), worker.address):
         raise Unlike(words)
     return pickle.dumps(play_batch(pickle.loads(batch), engine.new_control()))
 
@@ -374,7 +384,7 @@ def unlike(here: Mapping[str, str], there: Mapping[str, str] | Exception, worker
     if isinstance(there, OSError):
         return ""  # it is gone
     if isinstance(there, Exception):
-        return f"the worker {worker} cannot play: {in_words(there)}"
+        return f"the worker {worker} cannot play: {error_in_words(there)}"
     words = [
         f"{name} {there.get(name)} where it should have {here.get(name)}"
         for name in {**here, **there}
@@ -391,7 +401,7 @@ def at_home(piece: Piece, outcome: Outcome) -> Outcome:
     return outcome._replace(key=key, first=first, last=last, definition=piece.definition)
 
 
-def packed(batch: Batch, by_value: set[str]) -> bytes:
+def pack_batch(batch: Batch, by_value: set[str]) -> bytes:
     """A batch as bytes, with functions of one's own in full; their modules are added to `by_value`."""
     cloudpickle: Any = importlib.import_module("cloudpickle")
     registered = cloudpickle.list_registry_pickle_by_value
@@ -424,7 +434,7 @@ async def dashboard(address: str, services: Mapping[str, int]) -> str:
     return f", dashboard {link}" if "dashboard" in services else ""
 
 
-async def close(one: Any) -> None:
+async def close_quietly(one: Any) -> None:
     """Close a client or a cluster, whatever state it is in."""
     with suppress(Exception):
         await one.close(timeout=CLOSE_SECONDS)

@@ -31,17 +31,17 @@ PIECE_COST = 1e6  # about a millisecond
 
 
 @cache
-def made_with() -> dict[str, str]:
+def made_with_versions() -> dict[str, str]:
     """What can change a number: versions, and the digest of the kernels' sources."""
     return {**versions(), "kernels": SOURCE_DIGEST[:KEY_LETTERS]}
 
 
-def canonical(definition: dict[str, Any]) -> str:
+def canonical_definition(definition: dict[str, Any]) -> str:
     """A definition as a text that is the same whenever it says the same."""
     return json.dumps(definition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def digest(text: str) -> str:
+def short_digest(text: str) -> str:
     """A short name for a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_LETTERS]
 
@@ -127,7 +127,7 @@ class Point:
     @cached_property
     def definition(self) -> str:
         """All that its numbers follow from."""
-        return canonical(
+        return canonical_definition(
             {
                 "problem": self.problem.to_dict(),
                 "policies": [entry.parameters for entry in self.policies],
@@ -135,14 +135,14 @@ class Point:
                 "rounds": list(self.rounds),
                 "seed": self.seed,
                 "kept": self.kept,
-                "made_with": made_with(),
+                "made_with": made_with_versions(),
             }
         )
 
     @cached_property
     def key(self) -> str:
         """The digest of that."""
-        return digest(self.definition)
+        return short_digest(self.definition)
 
     @cached_property
     def worlds(self) -> tuple[engine.PolicyWorld, ...]:
@@ -177,7 +177,7 @@ class Point:
             seed=self.seed,
             rounds=self.rounds,
             spans=joined_spans((row.first, row.last) for row in rows),
-            sums=sum((whole(row.sums, (P, K)) for row in rows), np.zeros((P, K), object)),
+            sums=sum((whole_array(row.sums, (P, K)) for row in rows), np.zeros((P, K), object)),
             products=sum(
                 (squared(row.products, P, K) for row in rows), np.zeros((P, P, K), object)
             ),
@@ -240,7 +240,7 @@ class Trials:
         )
 
 
-def whole(numbers: list[int], shape: tuple[int, ...]) -> Integers:
+def whole_array(numbers: list[int], shape: tuple[int, ...]) -> Integers:
     """Whole numbers of any size as an array."""
     out = np.empty(len(numbers), object)
     out[:] = numbers
@@ -257,5 +257,5 @@ def squared(products: list[int], P: int, K: int) -> Integers:
     """The products of all pairs of policies from those of p <= q."""
     out = np.empty((P, P, K), object)
     rows, columns = pairs_of(P)
-    out[rows, columns] = out[columns, rows] = whole(products, (len(rows), K))
+    out[rows, columns] = out[columns, rows] = whole_array(products, (len(rows), K))
     return out

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from heterobandits.output.files import write_aside, writing_to
 from heterobandits.output.parquet import Parquet
-from heterobandits.simulation.pool.pieces import PieceResult, digest
+from heterobandits.simulation.pool.pieces import PieceResult, short_digest
 
 FORMAT = 2
 MARK = b"heterobandits_shard"
@@ -115,7 +115,7 @@ class ShardStore:
         if not self._waiting or self.folder is None:
             return
         rows = sorted(self._waiting.values(), key=lambda row: row.place)
-        path = self.folder / f"{digest(repr([row.place for row in rows]))}.parquet"
+        path = self.folder / f"{short_digest(repr([row.place for row in rows]))}.parquet"
         with writing_to(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_aside(path, lambda aside: _write(aside, rows))
@@ -219,7 +219,7 @@ def _rows_of(table: Any) -> Iterable[PieceResult]:
 
 def row_digest(row: PieceResult) -> str:
     """What a row comes to, so that no damage of it goes unseen."""
-    return digest(repr(tuple(row)))
+    return short_digest(repr(tuple(row)))
 
 
 def _forget(path: Path) -> None:

@@ -65,7 +65,7 @@ def play_batch(batch: Batch, control: Control) -> list[Outcome]:
         try:
             row = piece.play(control)
         except (Exception, SystemExit) as error:
-            outcomes.append(Failure(piece.place, piece.definition, in_words(error)))
+            outcomes.append(Failure(piece.place, piece.definition, error_in_words(error)))
             continue
         if row is None:
             break
@@ -73,7 +73,7 @@ def play_batch(batch: Batch, control: Control) -> list[Outcome]:
     return outcomes
 
 
-def in_words(error: BaseException) -> str:
+def error_in_words(error: BaseException) -> str:
     """An error and, if it was not foreseen, where it was raised, in one line."""
     if isinstance(error, InvalidInput):
         return str(error)

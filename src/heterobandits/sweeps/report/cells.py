@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from heterobandits.errors import InvalidInput, unknown
 from heterobandits.sweeps.reading import read_sweep
-from heterobandits.sweeps.report.text import numbered, readable
+from heterobandits.sweeps.report.text import axis_in_words, numbered
 from heterobandits.sweeps.stopping import VERDICTS
 from heterobandits.sweeps.tables import ALWAYS
 
@@ -80,7 +80,7 @@ class Scale:
     @property
     def title(self) -> str:
         """The name of the axis in words, where that is no riddle."""
-        return readable(self.name)
+        return axis_in_words(self.name)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def scales_of(
     places: "pd.DataFrame", axes: Sequence[str], x: str | None, y: str | None
 ) -> list[Scale]:
     """The axes that are drawn, the horizontal one first: two, one or none."""
-    names = chosen(places, axes, x, y)
+    names = axes_drawn(places, axes, x, y)
     exact = [scale_of(places, name) for name in names]
     sizes = math.prod(len(scale.labels) for scale in exact)
     sparse = len(np.unique(code_of(exact))) < sizes / 2 if len(exact) == 2 else False
@@ -192,7 +192,9 @@ def scales_of(
     ]
 
 
-def chosen(places: "pd.DataFrame", axes: Sequence[str], x: str | None, y: str | None) -> list[str]:
+def axes_drawn(
+    places: "pd.DataFrame", axes: Sequence[str], x: str | None, y: str | None
+) -> list[str]:
     """The names of the axes that are drawn."""
     known = list(dict.fromkeys((*axes, *ALWAYS)))
     for name in (x, y):
@@ -233,7 +235,7 @@ def scale_of(places: "pd.DataFrame", name: str, bins: int | None = None) -> Scal
     ends = zip(numbered(groups.min()), numbered(groups.max()), strict=True)
     labels = [low if low == high else f"{low} – {high}" for low, high in ends]
     said = (
-        f"{readable(name)} has {len(np.unique(numbers)):,} values: they stand in {len(labels)} bins "
+        f"{axis_in_words(name)} has {len(np.unique(numbers)):,} values: they stand in {len(labels)} bins "
         "with about as many points each"
     )
     return Scale(name, labels, groups.median().to_numpy(np.float64), codes, said)
@@ -267,7 +269,7 @@ def cells_of(points: Points, scales: Sequence[Scale]) -> MapCells:
     tail = (1 - points.confidence) / 2 / max(1, P - 1)
     beats = np.ones(C, dtype=bool)
     for p in range(P):
-        pair = compared(
+        pair = ratios_in_cells(
             regrets[everyone, mine], regrets[:, p], cell, C, points.draws, tail, telling, zero
         )
         beats &= (pair.side < 0) | (winner == p)
@@ -299,7 +301,7 @@ def in_all(flags: Flags, cell: Integers, count: int) -> Flags:
     return ~in_any(~flags, cell, count)
 
 
-def compared(
+def ratios_in_cells(
     first: Floats,
     second: Floats,
     cell: Integers,
@@ -351,7 +353,7 @@ def quantiles(freedom: Integers, tail: float) -> Floats:
 def to_reference(points: Points, policy: int, cell: Integers, count: int) -> CellRatios:
     """The regret of a policy over that of the reference in every cell."""
     first, second = points.regrets[:, policy], points.regrets[:, points.reference]
-    found = compared(first, second, cell, count, points.draws, (1 - points.confidence) / 2)
+    found = ratios_in_cells(first, second, cell, count, points.draws, (1 - points.confidence) / 2)
     lower, upper = points.lower[:, policy], points.upper[:, policy]
     telling = (first > 0) | (second > 0)
     some = in_any(telling, cell, count)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from heterobandits.output.plots import LIMIT_STYLE, OTHER_COLOURS, Style, style_of
 from heterobandits.sweeps.report.cells import MOST_VALUES, CellRatios, MapCells, Points, Scale
-from heterobandits.sweeps.report.text import brief, numbered, times
+from heterobandits.sweeps.report.text import brief, numbered, ratio_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ def ink(colour: Any) -> str:
     return "white" if np.dot((0.2126, 0.7152, 0.0722), linear) < 0.22 else "#1c2430"
 
 
-def short(name: str) -> str:
+def short_name(name: str) -> str:
     """A name that fits into a figure."""
     return name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…"
 
@@ -93,7 +93,7 @@ def name_ticks(axis: "Axis", scale: Scale, every: int) -> None:
     """A label in the middle of every so many columns or rows."""
     axis.set_ticks(
         [i + 0.5 for i in range(0, len(scale.labels), every)],
-        labels=[short(label) for label in scale.labels[::every]],
+        labels=[short_name(label) for label in scale.labels[::every]],
     )
 
 
@@ -140,7 +140,7 @@ def winner_figure(
         if (mine & unclear).any():
             fill(corners(cells, mine & unclear), paler(style.colour), style.colour)
         if (mine & ~tied).any() or cells.tied[:, p].any():
-            keys.append((Patch(facecolor=style.colour), short(style.title)))
+            keys.append((Patch(facecolor=style.colour), short_name(style.title)))
     equals = cells.tied.sum(axis=1)
     for count in np.unique(equals[tied]):
         for stripe in range(count):
@@ -168,7 +168,7 @@ def winner_figure(
             {"clear": styles[w].colour, "unclear": paler(styles[w].colour)}.get(state, "white")
             for w, state in zip(cells.winner, cells.state, strict=True)
         ]
-        write_in(axes, cells, counted(cells), colours, ~clear, size)
+        write_in(axes, cells, trials_text(cells), colours, ~clear, size)
     axes.set_title(f"{short_title(title)}who has the least regret", parse_math=False)
     legend_below(figure, *zip(*keys, strict=True))
     return figure
@@ -203,7 +203,7 @@ def striped() -> tuple[Any, ...]:
     return Patch(facecolor="#b9c0c8"), Patch(facecolor="#8a94a0")
 
 
-def counted(cells: MapCells) -> list[str]:
+def trials_text(cells: MapCells) -> list[str]:
     """Points and trials of each cell; the points are left out where all cells have one."""
     several = (cells.points > 1).any()
     return [
@@ -291,9 +291,9 @@ def ratio_figure(
     for i in range(1, len(scales[1].labels)):
         axes.axhline(i, color="white", lw=0.6)
     if all(len(one.labels) <= ROOMY for one in scales):
-        texts = [times(ratio) for ratio in found.ratio]
+        texts = [ratio_text(ratio) for ratio in found.ratio]
         write_in(axes, cells, texts, list(faces), unclear, size)
-    said = f"{short(title)}:\nregret over that of {short(reference)}"
+    said = f"{short_name(title)}:\nregret over that of {short_name(reference)}"
     axes.set_title(said.replace("\n", " ") if len(said) < 48 else said, parse_math=False)
     trimmed = mpl.colors.LinearSegmentedColormap.from_list(
         "ratio", colours(np.linspace(0.08, 0.92, 256))
@@ -361,7 +361,7 @@ def line_figure(
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_yticks([], minor=True)
     if scale.values is None:
-        axes.set_xticks(places, [short(label) for label in scale.labels])
+        axes.set_xticks(places, [short_name(label) for label in scale.labels])
         for text in axes.get_xticklabels():
             text.set(parse_math=False, rotation=30 if max(map(len, scale.labels)) > 9 else 0)
     else:
@@ -373,11 +373,11 @@ def line_figure(
             axes.set_xticks([], minor=True)
     axes.set_xlabel(scale.title, parse_math=False)
     axes.set_ylabel(
-        f"regret over that of {short(styles[points.reference].title)}", parse_math=False
+        f"regret over that of {short_name(styles[points.reference].title)}", parse_math=False
     )
     axes.set_title(short_title(title).rstrip(), parse_math=False)
     axes.grid(alpha=0.25)
-    legend_below(figure, lines, [short(style.title) for style in styles])
+    legend_below(figure, lines, [short_name(style.title) for style in styles])
     return figure
 
 

@@ -22,13 +22,13 @@ from heterobandits.output.files import (
 )
 from heterobandits.output.pages import rendered
 from heterobandits.output.plots import style_of
-from heterobandits.sweeps.reading import about
+from heterobandits.sweeps.reading import description_of
 from heterobandits.sweeps.report.cells import (
     MapCells,
     Points,
     Scale,
     cells_of,
-    compared,
+    ratios_in_cells,
     read_points,
     scales_of,
 )
@@ -40,7 +40,7 @@ from heterobandits.sweeps.report.figures import (
     styles_of,
     winner_figure,
 )
-from heterobandits.sweeps.report.text import enumerated, finite, percent, times
+from heterobandits.sweeps.report.text import enumerated, finite, percent_text, ratio_text
 from heterobandits.sweeps.stopping import VERDICTS
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ STOPPED = {
     "limit": "at the limit",
 }
 
-__all__ = ["Report", "report"]
+__all__ = ["Report", "write_report"]
 
 Drawing = tuple[str, str, str, Callable[[], "Figure"]]
 
@@ -94,7 +94,7 @@ class Report:
         }
 
 
-def report(
+def write_report(
     folder: str | Path,
     *,
     x: str | None = None,
@@ -112,7 +112,7 @@ def report(
         Called with remarks for a person.
     """
     folder = path_from(folder, "folder")
-    told = about(folder)
+    told = description_of(folder)
     points = read_points(folder, told)
     scales = scales_of(points.places, told["axes"], x, y)
     for scale in scales:
@@ -131,7 +131,7 @@ def report(
             (title, caption, drawings / name, save_figure(draw, drawings, name, FONTS))
             for title, caption, name, draw in drawn(points, scales, cells, told["title"])
         ]
-        text = listing(points, scales, cells).to_csv(index=False)
+        text = cell_table(points, scales, cells).to_csv(index=False)
         write_aside(table, lambda aside: aside.write_text(text, encoding="utf-8", newline=""))
         shown = [(title, caption, svg) for title, caption, _, svg in figures]
         html = page_of(points, scales, cells, told, data, shown)
@@ -152,7 +152,7 @@ def told_of(
     stopped = points.places["stopped"].astype(str).value_counts()
     return {
         "title": told["title"],
-        "headline": headline(points, scales, cells),
+        "headline": sweep_headline(points, scales, cells),
         "x": scales[0].name if scales else None,
         "y": scales[1].name if len(scales) > 1 else None,
         "reference": points.policies[points.reference],
@@ -163,7 +163,7 @@ def told_of(
             "all": len(cells.state),
             **{state: cells.state.count(state) for state in ("clear", "unclear", "tied")},
         },
-        "policies": standings(points, cells),
+        "policies": standing_lines(points, cells),
         "trials": {
             "least": int(trials.min()),
             "median": float(trials.median()),
@@ -174,7 +174,7 @@ def told_of(
     }
 
 
-def headline(points: Points, scales: Sequence[Scale], cells: MapCells) -> str:
+def sweep_headline(points: Points, scales: Sequence[Scale], cells: MapCells) -> str:
     """The answer in a sentence."""
     titles = [style_of(label).title for label in points.policies]
     if len(titles) == 1:
@@ -206,7 +206,7 @@ def headline(points: Points, scales: Sequence[Scale], cells: MapCells) -> str:
     return f"{said}; {enumerated(rest)}." if rest else f"{said}."
 
 
-def standings(points: Points, cells: MapCells) -> list[dict[str, Any]]:
+def standing_lines(points: Points, cells: MapCells) -> list[dict[str, Any]]:
     """A line for each policy, in the order of the specification."""
     regrets = points.regrets
     whole = np.zeros(len(regrets), dtype=np.int64)
@@ -217,8 +217,8 @@ def standings(points: Points, cells: MapCells) -> list[dict[str, Any]]:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = regrets[:, p] / reference
         worst = None if np.isnan(ratios).all() else int(np.nanargmax(ratios))
-        over = compared(regrets[:, p], reference, whole, 1, points.draws, tail)
-        to_best = compared(regrets[:, p], best, whole, 1, points.draws, tail)
+        over = ratios_in_cells(regrets[:, p], reference, whole, 1, points.draws, tail)
+        to_best = ratios_in_cells(regrets[:, p], best, whole, 1, points.draws, tail)
         counts = {verdict: int(points.have(verdict)[:, p].sum()) for verdict in VERDICTS}
         won = cells.winner == p
         found.append(
@@ -250,7 +250,7 @@ def where(points: Points, i: int) -> dict[str, Any]:
     return {str(name): values[0] for name, values in row.items()}
 
 
-def listing(points: Points, scales: Sequence[Scale], cells: MapCells) -> "pd.DataFrame":
+def cell_table(points: Points, scales: Sequence[Scale], cells: MapCells) -> "pd.DataFrame":
     """A line for each cell with its numbers, for `cells.csv`."""
     import pandas as pd
 
@@ -293,10 +293,12 @@ def page_of(
         main=figures[0] if figures else None,
         figures=figures[1:],
         reference=titles[points.reference],
-        confidence=percent(points.confidence),
-        certainty=percent(told["separate"] or points.confidence),
+        confidence=percent_text(points.confidence),
+        certainty=percent_text(told["separate"] or points.confidence),
         rule=rule(points),
-        policies=[standing(row, points.reference == p) for p, row in enumerate(data["policies"])],
+        policies=[
+            standing_texts(row, points.reference == p) for p, row in enumerate(data["policies"])
+        ],
         titles=titles,
         axes=[scale.title for scale in scales],
         cells=list(cell_rows(points, scales, cells)),
@@ -310,7 +312,7 @@ def page_of(
 
 def rule(points: Points) -> str:
     """How a winner is found, in words."""
-    level = percent(points.confidence)
+    level = percent_text(points.confidence)
     return (
         "The winner of a cell has the least geometric mean of regret over its points; where some regret is 0, the least "
         "mean; points where nobody has regret are left out. It wins clearly if it is ahead at every point of the cell, or if "
@@ -336,10 +338,10 @@ def tiles(data: dict[str, Any], axes: int) -> list[tuple[str, str]]:
     return [*found, (span, "trials of a point")]
 
 
-def standing(row: dict[str, Any], is_reference: bool) -> dict[str, Any]:
+def standing_texts(row: dict[str, Any], is_reference: bool) -> dict[str, Any]:
     """A line of the table of policies, as texts."""
     known = row["worst_point"] is not None
-    worst = "∞" if row["worst_ratio"] is None else times(row["worst_ratio"])
+    worst = "∞" if row["worst_ratio"] is None else ratio_text(row["worst_ratio"])
     place = ", ".join(f"{name} = {value}" for name, value in (row["worst_at"] or {}).items())
     return {
         **row,
@@ -348,8 +350,8 @@ def standing(row: dict[str, Any], is_reference: bool) -> dict[str, Any]:
         "played": f"{row['played']:,}",
         "largest": "∞" if row["largest"] is None else f"{row['largest']:,.0f}",
         "reference": is_reference,
-        "ratio": times(row["ratio"]),
-        "over_best": times(row["over_best"]),
+        "ratio": ratio_text(row["ratio"]),
+        "over_best": ratio_text(row["over_best"]),
         "worst": worst if known else "–",
         "where": f"point {row['worst_point']}{': ' * bool(place)}{place}" if known else "",
     }
@@ -386,10 +388,10 @@ def cell_rows(points: Points, scales: Sequence[Scale], cells: MapCells) -> Itera
             "trials": f"{cells.trials[i]:,}",
             "ratios": [
                 {
-                    "ratio": times(found.ratio[i]),
+                    "ratio": ratio_text(found.ratio[i]),
                     "interval": ""
                     if p == points.reference or math.isnan(found.lower[i])
-                    else f"{times(found.lower[i])} – {times(found.upper[i])}",
+                    else f"{ratio_text(found.lower[i])} – {ratio_text(found.upper[i])}",
                     "mark": {-1: "yes", 1: "no"}.get(int(found.side[i]), ""),
                 }
                 for p, found in enumerate(cells.ratios)
@@ -405,7 +407,7 @@ def drawn(
         return
     styles = styles_of(points.policies)
     reference = styles[points.reference].title
-    level = percent(points.confidence)
+    level = percent_text(points.confidence)
     bins = "".join(
         f" {scale.binned[0].upper()}{scale.binned[1:]}." for scale in scales if scale.binned
     )

@@ -13,13 +13,13 @@ def numbered(values: Any) -> list[str]:
     """Numbers as texts, with as few digits as tell them apart, but three at least."""
     numbers = np.asarray(values)
     for digits in range(3, 18):
-        texts = [number(value, digits) for value in numbers.tolist()]
+        texts = [number_text(value, digits) for value in numbers.tolist()]
         if len(set(texts)) == len(np.unique(numbers)):
             break
     return texts
 
 
-def number(value: float, digits: int) -> str:
+def number_text(value: float, digits: int) -> str:
     """A number, with so many digits if it is not a whole one."""
     if abs(value) < 1e9 and value == int(value):
         return f"{int(value):,}"
@@ -28,7 +28,7 @@ def number(value: float, digits: int) -> str:
     return np.format_float_positional(value, digits, unique=False, fractional=False, trim="-")
 
 
-def readable(name: str) -> str:
+def axis_in_words(name: str) -> str:
     """The name of an axis in words; the dotted name where words would be a riddle."""
     owner, _, key = name.partition(".")
     if key and owner in OWNERS:
@@ -36,7 +36,7 @@ def readable(name: str) -> str:
     return name if key else name.replace("_", " ")
 
 
-def times(ratio: float | None) -> str:
+def ratio_text(ratio: float | None) -> str:
     """A ratio, as text."""
     if ratio is None or math.isnan(ratio):
         return "–"
@@ -51,7 +51,7 @@ def times(ratio: float | None) -> str:
     )
 
 
-def percent(share: float) -> str:
+def percent_text(share: float) -> str:
     """A share in percent."""
     return f"{100 * share:.6g} %"
 

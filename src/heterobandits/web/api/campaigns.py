@@ -29,17 +29,17 @@ router = APIRouter(route_class=Guarded)
 
 
 @router.get("/api/campaigns", response_model=responses_schema.EntriesJson)
-def list_campaigns(asked: Asking) -> Response:
+def list_campaigns_route(asked: Asking) -> Response:
     """All campaigns, the oldest first."""
     states = (asked.log.state(head.campaign) for head in asked.log.store.heads())
-    return JSONResponse({"campaigns": [serialization.entry(state) for state in states]})
+    return JSONResponse({"campaigns": [serialization.json_of_entry(state) for state in states]})
 
 
 @router.post("/api/campaigns", response_model=responses_schema.CampaignJson, status_code=201)
-def create_campaign(asked: Asking, body: requests_schema.CampaignBody) -> Response:
+def create_campaign_route(asked: Asking, body: requests_schema.CampaignBody) -> Response:
     """A new campaign."""
     done = service.create(asked.log, asked.asker, **dict(body))
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.campaign(state), 201)
 
 
@@ -54,7 +54,7 @@ def create_campaign(asked: Asking, body: requests_schema.CampaignBody) -> Respon
         "requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
     },
 )
-async def import_campaign(
+async def import_campaign_route(
     request: HttpRequest,
     asked: Asking,
     keep_links: Annotated[bool, Query(description="Let the links of the file open here")] = False,
@@ -78,18 +78,18 @@ def taken_in(asked: Asked, keep_links: bool, tell: Tell = lambda share: None) ->
             "the body is not UTF-8: a file of events, a line of JSON for each"
         ) from None
     done = service.import_events(asked.log, asked.asker, text, keep_links=keep_links, tell=tell)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.campaign(state), 201 if done.events else 200)
 
 
 @router.get("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
-def read_campaign(asked: Asking) -> Response:
+def read_campaign_route(asked: Asking) -> Response:
     """A campaign: its agents, arms, policy and season, and which rounds wait."""
     return reply(asked.state, serialization.campaign(asked.state))
 
 
 @router.patch("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
-def change_campaign(asked: Asking, body: requests_schema.CampaignChange) -> Response:
+def change_campaign_route(asked: Asking, body: requests_schema.CampaignChange) -> Response:
     """Another name, another policy (with delta and memory), or another season: one at a time."""
     given = body.model_fields_set - {name for name in POLICY if getattr(body, name) is None}
     kind = one_change(given, ("name",), POLICY, ("season",))
@@ -100,17 +100,17 @@ def change_campaign(asked: Asking, body: requests_schema.CampaignChange) -> Resp
         done = service.set_season(*where, body.season)
     else:
         done = service.set_policy(*where, body.policy, body.delta, body.memory)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.campaign(state))
 
 
 @router.post(
     "/api/campaigns/{campaign}/agents", response_model=responses_schema.AgentsJson, status_code=201
 )
-def add_agents(asked: Asking, body: requests_schema.AgentsBody) -> Response:
+def add_agents_route(asked: Asking, body: requests_schema.AgentsBody) -> Response:
     """New agents, from the next round on."""
     done = service.add_agents(asked.log, asked.id, asked.asker, body.agents)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     new = range(len(state.agents))[-len(done.events[0].body["agents"]) :]
     return reply(state, {"agents": [serialization.agent(state, a) for a in new]}, 201)
 
@@ -118,7 +118,7 @@ def add_agents(asked: Asking, body: requests_schema.AgentsBody) -> Response:
 @router.patch(
     "/api/campaigns/{campaign}/agents/{agent:path}", response_model=responses_schema.AgentJson
 )
-def change_agent(asked: Asking, agent: str, body: requests_schema.AgentChange) -> Response:
+def change_agent_route(asked: Asking, agent: str, body: requests_schema.AgentChange) -> Response:
     """Another name, retired or back, or another way to report since now or always: one at a time."""
     number = asked.agent(agent)
     key = id_of("agent", number)
@@ -133,12 +133,12 @@ def change_agent(asked: Asking, agent: str, body: requests_schema.AgentChange) -
         reports = body.model_dump(include=given & set(REPORTS))
         if not reports:
             raise InvalidInput(f"since is {shown(body.since)}: say what is so since then, as well")
-        done = revised(where, key, reports, body.since)
-    state = serialization.after(asked.log, done)
+        done = revise_by_body(where, key, reports, body.since)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.agent(state, number))
 
 
-def revised(
+def revise_by_body(
     where: tuple[Log, str, Request], agent: str, reports: dict[str, Any], since: Any
 ) -> Done:
     """What was written for another way to report; what is wrong is named as the body has it."""
@@ -152,16 +152,16 @@ def revised(
 @router.post(
     "/api/campaigns/{campaign}/arms", response_model=responses_schema.ArmsJson, status_code=201
 )
-def add_arms(asked: Asking, body: requests_schema.ArmsBody) -> Response:
+def add_arms_route(asked: Asking, body: requests_schema.ArmsBody) -> Response:
     """New arms, from the next round on."""
     done = service.add_arms(asked.log, asked.id, asked.asker, body.arms)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     new = range(len(state.arms))[-len(done.events[0].body["arms"]) :]
     return reply(state, {"arms": [serialization.arm(state, n) for n in new]}, 201)
 
 
 @router.patch("/api/campaigns/{campaign}/arms/{arm:path}", response_model=responses_schema.ArmJson)
-def change_arm(asked: Asking, arm: str, body: requests_schema.ArmChange) -> Response:
+def change_arm_route(asked: Asking, arm: str, body: requests_schema.ArmChange) -> Response:
     """Another name, or retired or back: one at a time."""
     number = asked.arm(arm)
     key = id_of("arm", number)
@@ -171,22 +171,22 @@ def change_arm(asked: Asking, arm: str, body: requests_schema.ArmChange) -> Resp
         done = service.rename(*where, "arm", key, body.name)
     else:
         done = (service.retire if body.retired else service.bring_back)(*where, "arm", key)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.arm(state, number))
 
 
 @router.post(
     "/api/campaigns/{campaign}/notes", response_model=responses_schema.NoteJson, status_code=201
 )
-def add_note(asked: Asking, body: requests_schema.NoteBody) -> Response:
+def add_note_route(asked: Asking, body: requests_schema.NoteBody) -> Response:
     """A note for those who read the history."""
     done = service.add_note(asked.log, asked.id, asked.asker, body.text, body.round)
     (event,) = done.events
-    return reply(serialization.after(asked.log, done), serialization.note(event), 201)
+    return reply(serialization.state_after(asked.log, done), serialization.json_of_note(event), 201)
 
 
 @router.get("/api/campaigns/{campaign}/events", response_model=responses_schema.EventsJson)
-async def read_events(
+async def read_events_route(
     request: HttpRequest,
     asked: Asking,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
@@ -208,7 +208,7 @@ async def read_events(
     response_class=StreamingResponse,
     responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
 )
-async def export_campaign(request: HttpRequest, asked: Asking) -> Response:
+async def export_campaign_route(request: HttpRequest, asked: Asking) -> Response:
     """All events, a line of JSON for each: what `import` takes."""
     name = f'attachment; filename="{asked.id}.ndjson"'
     return StreamingResponse(
@@ -221,10 +221,12 @@ async def export_campaign(request: HttpRequest, asked: Asking) -> Response:
 async def exported(request: HttpRequest, log: Log, state: State) -> AsyncIterator[str]:
     """All lines of a campaign as it stood, some at a time: a long season need not be held in memory, and others have their turn."""
     for after in range(0, state.number, EXPORTED):
-        yield await beside(request, lines, log, state, after, min(after + EXPORTED, state.number))
+        yield await beside(
+            request, event_lines, log, state, after, min(after + EXPORTED, state.number)
+        )
 
 
-def lines(log: Log, state: State, after: int, upto: int) -> str:
+def event_lines(log: Log, state: State, after: int, upto: int) -> str:
     """The events after a number, up to another, a line of JSON for each."""
     found = service.history(log, state.campaign, after, upto)
     return "".join(f"{line(event)}\n" for event in found)
@@ -235,7 +237,7 @@ def lines(log: Log, state: State, after: int, upto: int) -> str:
     response_class=Response,
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
-async def read_visits(request: HttpRequest, asked: Asking) -> Response:
+async def read_visits_route(request: HttpRequest, asked: Asking) -> Response:
     """All visits for a spreadsheet."""
     name = f'attachment; filename="{asked.id}.csv"'
     state = asked.state

@@ -10,7 +10,7 @@ from heterobandits.campaigns.service import CALIBRATED
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import Collected, Reports, reports_from
 from heterobandits.errors import InvalidInput
-from heterobandits.planner.plans import counted
+from heterobandits.planner.plans import count_text
 from heterobandits.web.api import responses_schema, serialization
 from heterobandits.web.api.replies import reply
 from heterobandits.web.requests import Asking, Guarded
@@ -26,21 +26,25 @@ router = APIRouter(route_class=Guarded)
 
 
 @router.get("/api/campaigns/{campaign}/arms", response_model=responses_schema.EstimatesJson)
-async def read_arms(request: Request, asked: Asking) -> Response:
+async def read_arms_route(request: Request, asked: Asking) -> Response:
     """What is known of every arm: estimate, interval, ranks, and pulls by agent."""
     state = asked.state
-    return await computed(request, state, lambda: reply(state, serialization.estimates(state)))
+    return await computed(
+        request, state, lambda: reply(state, serialization.json_of_estimates(state))
+    )
 
 
 @router.get("/api/campaigns/{campaign}/answers", response_model=responses_schema.AnswersJson)
-async def read_answers(request: Request, asked: Asking) -> Response:
+async def read_answers_route(request: Request, asked: Asking) -> Response:
     """Which arms are certainly above which, which is the best, and what is not known yet, also in words."""
     state = asked.state
-    return await computed(request, state, lambda: reply(state, serialization.answers(state)))
+    return await computed(
+        request, state, lambda: reply(state, serialization.json_of_answers(state))
+    )
 
 
 @router.get("/api/campaigns/{campaign}/shadow", response_model=responses_schema.ShadowJson)
-async def read_shadow(
+async def read_shadow_route(
     request: Request,
     asked: Asking,
     policy: Annotated[str, Query(max_length=200)],
@@ -48,13 +52,14 @@ async def read_shadow(
 ) -> Response:
     """What another policy would have planned, from what was known at that time."""
     found = await alone(
-        request, lambda tell: serialization.shadow(asked.log, asked.state, policy, delta, tell)
+        request,
+        lambda tell: serialization.json_of_shadow(asked.log, asked.state, policy, delta, tell),
     )
     return reply(asked.state, found)
 
 
 @router.get("/api/campaigns/{campaign}/projection", response_model=responses_schema.ProjectionJson)
-async def read_projection(
+async def read_projection_route(
     request: Request, asked: Asking, rounds: Rounds = None, draws: Draws = 100
 ) -> Response:
     """The rest of the season, or so many rounds, on draws from what is known."""
@@ -67,7 +72,7 @@ async def read_projection(
 
 
 @router.get("/api/campaigns/{campaign}/worth", response_model=responses_schema.WorthJson)
-async def read_worth(
+async def read_worth_route(
     request: Request,
     asked: Asking,
     sensitivity: Annotated[float, Query(allow_inf_nan=False)],
@@ -85,7 +90,7 @@ async def read_worth(
     }
     state = asked.state
     number = None if agent is None else state.agent(agent)
-    reports = reports_of(state, number, given)
+    reports = reports_with(state, number, given)
     add = reports if number is None else None
     revise = None if number is None else (number, reports)
     ahead = rounds_of([state, projection.with_other_team(state, add, revise)], rounds, draws)
@@ -104,7 +109,7 @@ async def read_worth(
     return reply(asked.state, answer)
 
 
-def reports_of(state: State, agent: int | None, given: Mapping[str, Any]) -> Reports:
+def reports_with(state: State, agent: int | None, given: Mapping[str, Any]) -> Reports:
     """How an agent, or nobody known yet, would report with what is given."""
     stated = {name: value for name, value in given.items() if value is not None}
     had = {} if agent is None else state.rows[state.agents[agent].row].reports.body
@@ -132,7 +137,7 @@ def rounds_of(states: Sequence[State], rounds: int | None, draws: int) -> int:
         fitting = next((n for n in range(ahead, 0, -1) if seconds(n) <= LONGEST), 0)
         raise InvalidInput(
             f"rounds is {ahead} and draws {draws}: to compute that takes about {seconds(ahead):,.0f} seconds, and at most {LONGEST:g} "
-            f"while you wait; with so many draws {counted(fitting, 'round')} would do, or use `heterobandits campaign project`"
+            f"while you wait; with so many draws {count_text(fitting, 'round')} would do, or use `heterobandits campaign project`"
             if fitting
             else f"draws is {draws}: even one round takes over {LONGEST:g} seconds while you wait; say fewer, or use "
             "`heterobandits campaign project`"

@@ -12,7 +12,7 @@ router = APIRouter(route_class=Guarded)
 
 
 @router.get("/api/campaigns/{campaign}/links", response_model=responses_schema.LinksJson)
-def list_links(asked: Asking) -> Response:
+def list_links_route(asked: Asking) -> Response:
     """All links of a campaign, also those that are revoked."""
     links = [serialization.link(asked.state, link) for link in asked.state.links.values()]
     return reply(asked.state, {"links": links})
@@ -21,10 +21,10 @@ def list_links(asked: Asking) -> Response:
 @router.post(
     "/api/campaigns/{campaign}/links", response_model=responses_schema.NewLinkJson, status_code=201
 )
-def issue_link(asked: Asking, body: requests_schema.LinkBody) -> Response:
+def issue_link_route(asked: Asking, body: requests_schema.LinkBody) -> Response:
     """A link for somebody. Its token is in this answer and nowhere else, not even in the same answer again."""
     done, token = service.issue_link(asked.log, asked.id, asked.asker, **body.model_dump())
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     known: str | None = None if done.repeated else token
     link = serialization.link(state, state.links[done.events[0].body["link"]])
     url = None if known is None else address(asked.base, known)
@@ -34,12 +34,12 @@ def issue_link(asked: Asking, body: requests_schema.LinkBody) -> Response:
 
 
 @router.delete("/api/campaigns/{campaign}/links/{link}", response_model=responses_schema.LinkJson)
-def revoke_link(asked: Asking, link: str) -> Response:
+def revoke_link_route(asked: Asking, link: str) -> Response:
     """A link no longer opens anything."""
     if link not in asked.state.links:
         raise NotFound(f"there is no link {link[:40]!r}")
     done = service.revoke_link(asked.log, asked.id, asked.asker, link)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.link(state, state.links[link]))
 
 

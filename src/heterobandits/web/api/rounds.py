@@ -16,7 +16,7 @@ from heterobandits.web.api import requests_schema, responses_schema, serializati
 from heterobandits.web.api.replies import reply
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import RefusedVisit
-from heterobandits.web.requests import Asked, Asking, Guarded, found, seen_from
+from heterobandits.web.requests import Asked, Asking, Guarded, find_named, seen_from
 from heterobandits.web.turns import beside, computed
 
 AT_ONCE = 1000  # rounds that are listed at once
@@ -25,7 +25,7 @@ router = APIRouter(route_class=Guarded)
 
 
 @router.get("/api/campaigns/{campaign}/rounds", response_model=responses_schema.RoundsJson)
-def list_rounds(
+def list_rounds_route(
     asked: Asking,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=AT_ONCE)] = AT_ONCE,
@@ -47,7 +47,7 @@ def list_rounds(
         }
     },
 )
-async def plan_round(
+async def plan_round_route(
     request: Request,
     asked: Asking,
     body: requests_schema.RoundBody | None = None,
@@ -58,33 +58,33 @@ async def plan_round(
     state = asked.state
     if preview:
         return await computed(
-            request, state, lambda: reply(state, serialization.preview(state, given))
+            request, state, lambda: reply(state, serialization.json_of_preview(state, given))
         )
-    return await beside(request, planned, asked, given)
+    return await beside(request, plan_response, asked, given)
 
 
-def planned(asked: Asked, given: dict[str, Any]) -> Response:
+def plan_response(asked: Asked, given: dict[str, Any]) -> Response:
     """The next round, recorded."""
     done = service.plan_round(asked.log, asked.id, asked.asker, **given)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.round(asked.log, state, done.events[0].body["round"]), 201)
 
 
 @router.get("/api/campaigns/{campaign}/rounds/{round}", response_model=responses_schema.RoundJson)
-def read_round(asked: Asking, round: int) -> Response:
+def read_round_route(asked: Asking, round: int) -> Response:
     """A round: the plan, its visits with what is known of them, and what waits."""
-    number = found(asked.state.round, round).number
+    number = find_named(asked.state.round, round).number
     return reply(asked.state, serialization.round(asked.log, asked.state, number))
 
 
 @router.post(
     "/api/campaigns/{campaign}/rounds/{round}/close", response_model=responses_schema.RoundJson
 )
-def close_round(asked: Asking, round: int) -> Response:
+def close_round_route(asked: Asking, round: int) -> Response:
     """Nobody waits for a round any more; what comes later is taken all the same."""
-    number = found(asked.state.round, round).number
+    number = find_named(asked.state.round, round).number
     done = service.close_round(asked.log, asked.id, asked.asker, number)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.round(asked.log, state, number))
 
 
@@ -92,16 +92,16 @@ def close_round(asked: Asking, round: int) -> Response:
     "/api/campaigns/{campaign}/rounds/{round}/explanations",
     response_model=responses_schema.ExplanationsJson,
 )
-async def explain_round(request: Request, asked: Asking, round: int) -> Response:
+async def explain_round_route(request: Request, asked: Asking, round: int) -> Response:
     """Why a round sent each agent where it was planned to go, from what was known then."""
-    at = found(asked.state.round, round)
-    return await computed(request, asked.state, lambda: explained(asked, at), at.event)
+    at = find_named(asked.state.round, round)
+    return await computed(request, asked.state, lambda: why_of_round(asked, at), at.event)
 
 
-def explained(asked: Asked, at: PlannedRound) -> Response:
+def why_of_round(asked: Asked, at: PlannedRound) -> Response:
     """Why a round is as it was planned."""
     told = service.explain(asked.log, asked.id, at.number)
-    why = [serialization.why(asked.state, agent, at, one) for agent, one in told.items()]
+    why = [serialization.json_of_why(asked.state, agent, at, one) for agent, one in told.items()]
     return reply(asked.state, {"round": at.number, "explanations": why})
 
 
@@ -109,12 +109,14 @@ def explained(asked: Asked, at: PlannedRound) -> Response:
     "/api/campaigns/{campaign}/rounds/{round}/overrides/{agent:path}",
     response_model=responses_schema.RoundJson,
 )
-def override(asked: Asking, round: int, agent: str, body: requests_schema.OverrideBody) -> Response:
+def override_route(
+    asked: Asking, round: int, agent: str, body: requests_schema.OverrideBody
+) -> Response:
     """Somebody went elsewhere than planned: to these arms, mostly one, or to none."""
     key = id_of("agent", asked.agent(agent))
-    number = found(asked.state.round, round).number
+    number = find_named(asked.state.round, round).number
     done = service.override(asked.log, asked.id, asked.asker, number, key, body.arms)
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     return reply(state, serialization.round(asked.log, state, number))
 
 
@@ -132,7 +134,7 @@ ArmQuery = Annotated[
     response_model=responses_schema.VisitJson,
     responses={201: {"model": responses_schema.VisitJson, "description": "A first report"}},
 )
-def tell_outcome(
+def tell_outcome_route(
     asked: Asking,
     round: int,
     agent: str,
@@ -141,52 +143,54 @@ def tell_outcome(
     if_match: IfMatch = None,
 ) -> Response:
     """What came of a visit: a first report, or with If-Match a correction."""
-    at, key = visit_of(asked, round, agent, arm)
-    outcome = {key: outcome_of(body, asked.state.agents[asked.agent(agent)].name)}
+    at, key = visit_in_path(asked, round, agent, arm)
+    outcome = {key: outcome_from_body(body, asked.state.agents[asked.agent(agent)].name)}
     seen = None if if_match is None else seen_from(if_match)
     where = (asked.log, asked.id, asked.asker, at.number, outcome)
     try:
         if if_match is None:
             done = service.report(*where, role=asked.caller.role)
         else:
-            check_seen(asked, seen)
+            check_event_is_there(asked, seen)
             done = service.correct(*where, seen, role=asked.caller.role)
     except InvalidInput as error:
         raise refused(asked, at, key, error, if_match is not None) from None
-    state = serialization.after(asked.log, done)
+    state = serialization.state_after(asked.log, done)
     first = any(event.kind == "reported" for event in done.events)
-    return reply(state, told(state, at, key), 201 if first else 200)
+    return reply(state, visit_response(state, at, key), 201 if first else 200)
 
 
 @router.delete(
     "/api/campaigns/{campaign}/rounds/{round}/outcomes/{agent:path}",
     response_model=responses_schema.VisitJson,
 )
-def withdraw_outcome(
+def withdraw_outcome_route(
     asked: Asking, round: int, agent: str, arm: ArmQuery = None, if_match: IfMatch = None
 ) -> Response:
     """What was told of a visit is taken back: it waits again."""
-    at, key = visit_of(asked, round, agent, arm)
+    at, key = visit_in_path(asked, round, agent, arm)
     seen = None if if_match is None else seen_from(if_match)
     try:
-        check_seen(asked, seen)
+        check_event_is_there(asked, seen)
         done = service.withdraw(asked.log, asked.id, asked.asker, at.number, [key], seen)
     except InvalidInput as error:
         raise refused(asked, at, key, error, if_match is not None) from None
-    state = serialization.after(asked.log, done)
-    return reply(state, told(state, at, key))
+    state = serialization.state_after(asked.log, done)
+    return reply(state, visit_response(state, at, key))
 
 
-def visit_of(asked: Asked, round: int, agent: str, arm: str | None) -> tuple[PlannedRound, Any]:
+def visit_in_path(
+    asked: Asked, round: int, agent: str, arm: str | None
+) -> tuple[PlannedRound, Any]:
     """The round and the visit that a path names, by ids: a name may change while a request is on its way."""
     number = asked.agent(agent)
     check_agent(asked.caller, number)
-    at = found(asked.state.round, round)
+    at = find_named(asked.state.round, round)
     key = id_of("agent", number)
-    return at, key if arm is None else (key, id_of("arm", found(asked.state.arm, arm)))
+    return at, key if arm is None else (key, id_of("arm", find_named(asked.state.arm, arm)))
 
 
-def outcome_of(body: requests_schema.OutcomeBody, agent: str) -> Any:
+def outcome_from_body(body: requests_schema.OutcomeBody, agent: str) -> Any:
     """An outcome as the campaign takes it; what it would refuse is named by its field."""
     counts = {"successes": body.successes, "tests": body.tests}
     given = [name for name, value in counts.items() if value is not None]
@@ -205,7 +209,7 @@ def outcome_of(body: requests_schema.OutcomeBody, agent: str) -> Any:
     return (body.successes, body.tests)
 
 
-def check_seen(asked: Asked, seen: int | None) -> None:
+def check_event_is_there(asked: Asked, seen: int | None) -> None:
     """Refuse an event that is not there: it is of another history."""
     if seen is not None and seen > asked.state.number:
         raise Stale(f"event {seen} is not there: the last is {asked.state.number}")
@@ -218,7 +222,7 @@ def refused(
     state = asked.log.state(asked.id)
     now = state.round(at.number)
     try:
-        which = service.visit(state, now, key)
+        which = service.visit_meant(state, now, key)
     except InvalidInput:
         return error
     if which not in now.sent:
@@ -229,7 +233,7 @@ def refused(
     return RefusedVisit(error, known) if isinstance(error, (AlreadyTold, Stale)) else error
 
 
-def told(state: State, at: PlannedRound, key: Any) -> responses_schema.VisitJson:
+def visit_response(state: State, at: PlannedRound, key: Any) -> responses_schema.VisitJson:
     """A visit as an answer."""
     now = state.round(at.number)
-    return serialization.visit(state, now, service.visit(state, now, key))
+    return serialization.json_of_visit(state, now, service.visit_meant(state, now, key))

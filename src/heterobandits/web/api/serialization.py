@@ -14,7 +14,7 @@ from heterobandits.campaigns.analysis.shadows import differs
 from heterobandits.campaigns.analysis.shadows import shadow as shadow_of
 from heterobandits.campaigns.audit.history_text import is_far
 from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.reasons import reason_of, to_json
+from heterobandits.campaigns.reasons import number_to_json, reason_of
 from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.state import Link, State, id_of
@@ -23,14 +23,14 @@ from heterobandits.planner.plans import Explanation
 from heterobandits.web.api import responses_schema
 
 
-def after(log: Log, done: Done) -> State:
+def state_after(log: Log, done: Done) -> State:
     """The state just after what was written, also if that was a while ago: so the same key has the same answer."""
     if done.repeated:
         return log.at(done.state.campaign, done.events[-1].number)
     return done.state
 
 
-def named(state: State, kind: str, number: int) -> responses_schema.NamedJson:
+def json_of_named(state: State, kind: str, number: int) -> responses_schema.NamedJson:
     """An agent or arm."""
     if kind == "agent":
         return {"id": id_of("agent", number), "name": state.agents[number].name}
@@ -78,7 +78,7 @@ def campaign(state: State) -> responses_schema.CampaignJson:
     }
 
 
-def entry(state: State) -> responses_schema.EntryJson:
+def json_of_entry(state: State) -> responses_schema.EntryJson:
     """A campaign in the list of all."""
     return {
         "id": state.campaign,
@@ -94,14 +94,16 @@ def entry(state: State) -> responses_schema.EntryJson:
 def circumstances(state: State, body: Mapping[str, Any]) -> responses_schema.CircumstancesJson:
     """The circumstances of a plan, as its event has them."""
     return {
-        "absent": [named(state, "agent", state.agent(key)) for key in body["absent"]],
-        "closed": [named(state, "arm", state.arm(key)) for key in body["closed"]],
+        "absent": [json_of_named(state, "agent", state.agent(key)) for key in body["absent"]],
+        "closed": [json_of_named(state, "arm", state.arm(key)) for key in body["closed"]],
         "forbidden": [pair(state, state.agent(a), state.arm(n)) for a, n in body["forbidden"]],
         "forced": [pair(state, state.agent(a), state.arm(n)) for a, n in body["forced"]],
     }
 
 
-def assignments(state: State, body: Mapping[str, Any]) -> list[responses_schema.AssignmentJson]:
+def json_of_assignments(
+    state: State, body: Mapping[str, Any]
+) -> list[responses_schema.AssignmentJson]:
     """Who goes where by a plan, as its event has it."""
     made: list[responses_schema.AssignmentJson] = []
     for one in body["assignments"]:
@@ -134,7 +136,9 @@ def current(told: VisitReport | None) -> responses_schema.CurrentJson:
     }
 
 
-def visit(state: State, at: PlannedRound, which: tuple[int, int]) -> responses_schema.VisitJson:
+def json_of_visit(
+    state: State, at: PlannedRound, which: tuple[int, int]
+) -> responses_schema.VisitJson:
     """A visit of a round."""
     known, planned = current(at.told.get(which)), tests_planned(state, which[0], at)
     return {
@@ -161,7 +165,7 @@ def round_entry(at: PlannedRound) -> responses_schema.RoundEntryJson:
 def round(log: Log, state: State, number: int) -> responses_schema.RoundJson:
     """A round, with its plan from the log."""
     at = state.round(number)
-    body = service.planned(log, state.campaign, at)
+    body = service.recorded_plan(log, state.campaign, at)
     return {
         "round": at.number,
         "event": at.event,
@@ -169,13 +173,13 @@ def round(log: Log, state: State, number: int) -> responses_schema.RoundJson:
         "closed": at.closed,
         "waits": at.waits,
         "circumstances": circumstances(state, body),
-        "assignments": assignments(state, body),
-        "visits": [visit(state, at, which) for which in at.sent],
+        "assignments": json_of_assignments(state, body),
+        "visits": [json_of_visit(state, at, which) for which in at.sent],
         "warnings": together(state, at),
     }
 
 
-def preview(state: State, given: Mapping[str, Any]) -> responses_schema.PreviewJson:
+def json_of_preview(state: State, given: Mapping[str, Any]) -> responses_schema.PreviewJson:
     """The plan of the next round, and what its circumstances cost."""
     chosen, plan = service.preview(state, **given)
     body = plan_events.body_of(state, chosen, plan)
@@ -183,7 +187,7 @@ def preview(state: State, given: Mapping[str, Any]) -> responses_schema.PreviewJ
     return {
         "round": plan.round,
         "circumstances": circumstances(state, body),
-        "assignments": assignments(state, body),
+        "assignments": json_of_assignments(state, body),
         "prices": {
             "expected": costs.expected,
             "best": costs.best,
@@ -202,7 +206,9 @@ def preview(state: State, given: Mapping[str, Any]) -> responses_schema.PreviewJ
     }
 
 
-def why(state: State, number: int, at: PlannedRound, told: Explanation) -> responses_schema.WhyJson:
+def json_of_why(
+    state: State, number: int, at: PlannedRound, told: Explanation
+) -> responses_schema.WhyJson:
     """Why an agent was sent to an arm; the words have the names of that time."""
     place = at.assignment[number]
     assert place is not None, "only those who were sent are explained"
@@ -228,10 +234,10 @@ def why(state: State, number: int, at: PlannedRound, told: Explanation) -> respo
 
 def number_of(value: float | None) -> responses_schema.Number:
     """A number as JSON can hold it."""
-    return cast(responses_schema.Number, to_json(value))
+    return cast(responses_schema.Number, number_to_json(value))
 
 
-def estimates(state: State) -> responses_schema.EstimatesJson:
+def json_of_estimates(state: State) -> responses_schema.EstimatesJson:
     """What is known of all arms."""
     made: list[responses_schema.EstimateJson] = [
         {
@@ -257,17 +263,17 @@ def estimates(state: State) -> responses_schema.EstimatesJson:
     return {"arms": made}
 
 
-def answers(state: State) -> responses_schema.AnswersJson:
+def json_of_answers(state: State) -> responses_schema.AnswersJson:
     """What can be said of the arms."""
     found = answers_of(state)
     return {
         "confidence": found.confidence,
-        "best": None if found.best is None else named(state, "arm", found.best),
+        "best": None if found.best is None else json_of_named(state, "arm", found.best),
         "above": [
-            {"above": named(state, "arm", one), "below": named(state, "arm", other)}
+            {"above": json_of_named(state, "arm", one), "below": json_of_named(state, "arm", other)}
             for one, other in found.above
         ],
-        "candidates": [named(state, "arm", n) for n in found.candidates],
+        "candidates": [json_of_named(state, "arm", n) for n in found.candidates],
         "visits_needed": found.visits_needed,
         "changed": [
             {
@@ -283,7 +289,7 @@ def answers(state: State) -> responses_schema.AnswersJson:
     }
 
 
-def shadow(
+def json_of_shadow(
     log: Log, state: State, policy: str, delta: float | None, tell: Callable[[float], None]
 ) -> responses_schema.ShadowJson:
     """What another policy would have planned, where that is something else."""
@@ -325,7 +331,7 @@ def events(found: Iterable[Event]) -> list[responses_schema.EventJson]:
     return [cast(responses_schema.EventJson, asdict(event)) for event in found]
 
 
-def note(event: Event) -> responses_schema.NoteJson:
+def json_of_note(event: Event) -> responses_schema.NoteJson:
     """A note as it was written."""
     return {
         "event": event.number,

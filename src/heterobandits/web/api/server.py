@@ -24,7 +24,7 @@ router = APIRouter(route_class=Guarded)
         }
     },
 )
-async def health(request: Request) -> Response:
+async def health_route(request: Request) -> Response:
     """Whether the server can do its work; it is said however many ask for other things."""
     try:
         await apart(places_of(request).health, request, request.app.state.log.store.check)
@@ -36,6 +36,6 @@ async def health(request: Request) -> Response:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-def metrics(request: Request) -> Response:
+def metrics_route(request: Request) -> Response:
     """What the server has done, as Prometheus reads it."""
     return Response(request.app.state.metrics.page(), media_type=MEDIA)

@@ -10,16 +10,16 @@ from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.validation import Collected, policy_from
 from heterobandits.policies.policy import CATALOGUE
-from heterobandits.web.pages.base import Form, Paged, beside_fields, chosen, page
+from heterobandits.web.pages.base import Form, Paged, beside_fields, options_of, page
 from heterobandits.web.pages.outlook import (
     LEAST_DRAWS,
     MOST_SECONDS,
     Outlook,
-    fields_of,
     is_full,
     looked_ahead,
     rounds_offered,
     tried,
+    wish_fields,
     wish_from,
 )
 from heterobandits.web.requests import Asking
@@ -47,7 +47,7 @@ async def read_ahead(request: Request, asked: Asking) -> Response:
         asked,
         status=422 if errors else 200,
         errors=errors,
-        fields=fields_of(state, form),
+        fields=wish_fields(state, form),
         full=is_full(state),
         large=is_large(state),
         outlook=found,
@@ -92,20 +92,22 @@ async def read_compare(request: Request, asked: Asking) -> Response:
     found: ShadowPage | None = None
     with beside_fields() as errors:
         if name:
-            check_policy(state, name)
-            found = await alone(request, lambda tell: compared(asked.log, state, name, tell))
+            check_policy_field(state, name)
+            found = await alone(request, lambda tell: shadow_page(asked.log, state, name, tell))
     return page(
         request,
         "compare.html",
         asked,
         status=422 if errors else 200,
         errors=errors,
-        options=chosen([(one, text_of(state, one)) for one in policies(state)], name),
+        options=options_of(
+            [(one, policy_in_words(state, one)) for one in shadow_policies(state)], name
+        ),
         found=found,
     )
 
 
-def policies(state: State) -> list[str]:
+def shadow_policies(state: State) -> list[str]:
     """Those that a campaign of such a season can be planned with."""
     endless = state.season is None
     return [
@@ -115,19 +117,19 @@ def policies(state: State) -> list[str]:
     ]
 
 
-def text_of(state: State, name: str) -> str:
+def policy_in_words(state: State, name: str) -> str:
     """A policy as it is offered."""
     return f"{name} (of this campaign)" if name == state.policy.name else name
 
 
-def check_policy(state: State, name: str) -> None:
+def check_policy_field(state: State, name: str) -> None:
     """Refuse what is no policy that can be planned with, beside its field."""
     errors = Collected()
     errors.of("policy", lambda _: policy_from(name, season=state.season))
     errors.end()
 
 
-def compared(log: Log, state: State, name: str, tell: Tell) -> ShadowPage:
+def shadow_page(log: Log, state: State, name: str, tell: Tell) -> ShadowPage:
     """Another policy on the log as it stands."""
     found = shadow(log, state.campaign, name, tell=tell)
     other = [one for one in found.rounds if differs(one)]

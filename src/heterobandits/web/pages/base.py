@@ -32,8 +32,8 @@ from heterobandits.web.errors import (
     NotFound,
     handle_problems,
     kind_of,
+    problem_text,
     retry_after,
-    told,
 )
 from heterobandits.web.requests import (
     ROUTE,
@@ -42,12 +42,12 @@ from heterobandits.web.requests import (
     admitted_by,
     base_of,
     check_round,
-    digest_of,
+    digest_of_request,
     reading,
     received,
     slow_down,
 )
-from heterobandits.web.turns import GONE, in_turn
+from heterobandits.web.turns import GONE, take_turns
 
 COOKIE = "hb_{}"  # by campaign, and of the server's owner: one browser may hold several links
 OF_HOST = "__Host-"  # before that over TLS: such a cookie no other host can have set, nor a page without TLS
@@ -140,7 +140,7 @@ class Paged(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What handles a request, once it is known who asks."""
-        handle = in_turn(self, reading(self, keyed, super().get_route_handler()))
+        handle = take_turns(self, reading(self, keyed, super().get_route_handler()))
         route = self.path_format
 
         async def paged(request: Request) -> Response:
@@ -187,7 +187,7 @@ def tokens_of(request: Request, *owners: str) -> list[str]:
 def keyed(request: Request) -> None:
     """Note what makes sending a form twice harmless: the key that it brings; with other fields it is another request, as after a step back."""
     asked: Asked = request.state.asked
-    key, digest = Form(asked.body).text("key"), digest_of(request)
+    key, digest = Form(asked.body).text("key"), digest_of_request(request)
     asker = asked.asker._replace(key=f"{key[:64]}-{digest[:16]}" if key else None, digest=digest)
     request.state.asked = replace(asked, asker=asker)
 
@@ -267,7 +267,7 @@ def menu_of(caller: Caller, state: State) -> list[tuple[str, str]]:
 def error_page(request: Request, error: InvalidInput) -> Response:
     """What is said in place of a page."""
     kind = kind_of(error)
-    title, detail = FOR_PEOPLE.get(type(error)) or (kind.title, told(error))
+    title, detail = FOR_PEOPLE.get(type(error)) or (kind.title, problem_text(error))
     answer = page(request, "error.html", status=kind.status, title=title, detail=detail)
     answer.headers.update(retry_after(error))
     return answer
@@ -338,6 +338,6 @@ def static(name: str) -> str:
     return f"/static/{name}?v={hashlib.sha256(files()[name]).hexdigest()[:12]}"
 
 
-def chosen(options: Sequence[tuple[str, str]], value: str) -> list[tuple[str, str, bool]]:
+def options_of(options: Sequence[tuple[str, str]], value: str) -> list[tuple[str, str, bool]]:
     """The options of a field, each with whether it is chosen."""
     return [(key, text, key == value) for key, text in options]

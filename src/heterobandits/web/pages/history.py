@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.audit.history_text import EventText, Story, about, told
+from heterobandits.campaigns.audit.history_text import EventText, Story, concerns, tell_events
 from heterobandits.campaigns.audit.report import audit
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.files.csv_tables import visits_csv
@@ -22,8 +22,8 @@ from heterobandits.web.pages.base import (
     Form,
     Paged,
     beside_fields,
-    chosen,
     home,
+    options_of,
     page,
     seen_again,
 )
@@ -65,7 +65,7 @@ class Chronicles:
             ):  # it was taken from elsewhere, where it went another way
                 story, known = Story(), []
                 new = service.history(log, state.campaign, 0, state.number)
-            known += told(new, story)
+            known += tell_events(new, story)
             with self._lock:
                 self._kept[state.campaign] = (story, known)
                 while len(self._kept) > 1 and self._count() > MOST_KEPT:
@@ -107,14 +107,17 @@ async def read_history(request: Request, asked: Asking) -> Response:
     with beside_fields() as errors:
         wanted = filter_of(asked.state, form)
         seen = await looked(request, asked, wanted)
-    return history(request, asked, form, wanted, seen, errors)
+    return render_history(request, asked, form, wanted, seen, errors)
 
 
 async def looked(request: Request, asked: Asked, wanted: Filter) -> Shown:
     """What a look at all events finds."""
     state = asked.state
     return await computed(
-        request, state, lambda: shown(asked, wanted, request.app.state.chronicles), state.number
+        request,
+        state,
+        lambda: event_page(asked, wanted, request.app.state.chronicles),
+        state.number,
     )
 
 
@@ -131,12 +134,12 @@ def filter_of(state: State, form: Form) -> Filter:
     return Filter(number, agent, before)
 
 
-def shown(asked: Asked, wanted: Filter, chronicles: Chronicles) -> Shown:
+def event_page(asked: Asked, wanted: Filter, chronicles: Chronicles) -> Shown:
     """The page of events that is asked for."""
     state = asked.state
     agent = None if wanted.agent is None else id_of("agent", wanted.agent)
     everything = chronicles.told(asked.log, state)
-    fitting = [one for one in everything if about(one, wanted.round, agent)]
+    fitting = [one for one in everything if concerns(one, wanted.round, agent)]
     before = state.number + 1 if wanted.before is None else wanted.before
     end = sum(one.event.number < before for one in fitting)
     begin = max(0, end - AT_ONCE)
@@ -148,7 +151,7 @@ def shown(asked: Asked, wanted: Filter, chronicles: Chronicles) -> Shown:
     return Shown(fitting[begin:end][::-1], older, newer)
 
 
-def history(
+def render_history(
     request: Request,
     asked: Asked,
     form: Form,
@@ -171,7 +174,7 @@ def history(
         newer=seen.newer,
         round=form.text("round") if wrong is None else "",
         agent=key,
-        agents=chosen([("", "anybody"), *agents], key),
+        agents=options_of([("", "anybody"), *agents], key),
         errors=errors,
         wrong=wrong or {},
         note=form.text("text") if wrong is not None else "",
@@ -181,7 +184,7 @@ def history(
 
 
 @router.post("/campaigns/{campaign}/notes")
-async def add_note(request: Request, asked: Asking) -> Response:
+async def submit_note(request: Request, asked: Asking) -> Response:
     """A note for those who read the history."""
     form = Form(asked.body)
     with beside_fields() as wrong:
@@ -196,7 +199,7 @@ async def add_note(request: Request, asked: Asking) -> Response:
     if not wrong:
         return seen_again(home(asked.id, "/history"))
     seen = await looked(request, asked, Filter())
-    return history(request, asked, form, Filter(), seen, {}, wrong)
+    return render_history(request, asked, form, Filter(), seen, {}, wrong)
 
 
 @router.get("/campaigns/{campaign}/audit.html")
@@ -213,7 +216,7 @@ async def read_audit(request: Request, asked: Asking) -> Response:
 
 
 @router.get("/campaigns/{campaign}/events.ndjson")
-async def read_events(request: Request, asked: Asking) -> Response:
+async def show_events(request: Request, asked: Asking) -> Response:
     """All events, a line of JSON for each: what `campaign import` takes."""
     return StreamingResponse(
         exported(request, asked.log, asked.state),
@@ -223,7 +226,7 @@ async def read_events(request: Request, asked: Asking) -> Response:
 
 
 @router.get("/campaigns/{campaign}/visits.csv")
-async def read_visits(request: Request, asked: Asking) -> Response:
+async def show_visits(request: Request, asked: Asking) -> Response:
     """All visits for a spreadsheet, which without a mark would guess at the letters."""
     state = asked.state
     text = await computed(request, state, lambda: visits_csv(state), state.number)

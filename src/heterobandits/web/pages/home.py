@@ -6,7 +6,7 @@ import secrets
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from heterobandits.campaigns.audit.recovery import Found, all_found, found
+from heterobandits.campaigns.audit.recovery import Found, all_found, entry_of
 from heterobandits.campaigns.events import OWNER, now
 from heterobandits.campaigns.state import moment
 from heterobandits.campaigns.storage.repository import Log
@@ -50,7 +50,7 @@ async def enter(request: Request, token: str) -> Response:
     if caller is None:
         return await opens_nothing(request)
     log: Log = request.app.state.log
-    name = await run_in_threadpool(named, log, caller)
+    name = await run_in_threadpool(campaign_name, log, caller)
     if not from_here(request):
         number = secrets.token_hex(16)
         # a browser without cookies would go round and round
@@ -60,7 +60,7 @@ async def enter(request: Request, token: str) -> Response:
     else:
         other = await run_in_threadpool(in_force, gate, request, caller)
         if other is not None and other.link != caller.link:
-            its = await run_in_threadpool(named, log, other)
+            its = await run_in_threadpool(campaign_name, log, other)
             answer = page(request, "replace.html", links=((other, its), (caller, name)), to=start(other))  # fmt: skip
             answer.headers["Referrer-Policy"] = "strict-origin"  # which forms need, and no more
             return answer
@@ -134,13 +134,13 @@ def seconds_between(one: str, other: str) -> int:
     return int((moment(other) - moment(one)).total_seconds())
 
 
-def named(log: Log, caller: Caller) -> str | None:
+def campaign_name(log: Log, caller: Caller) -> str | None:
     """The name of the campaign that a link is of."""
     return None if caller.campaign is None else log.state(caller.campaign).name
 
 
 @router.post("/leave")
-async def leave(request: Request) -> Response:
+async def submit_leave(request: Request) -> Response:
     """Forget the links that this browser holds."""
     answer = seen_again("/")
     for name in filter(HELD.fullmatch, request.cookies):
@@ -160,7 +160,7 @@ async def read_static(name: str) -> Response:
 
 
 @router.get("/")
-async def begin(request: Request) -> Response:
+async def show_home(request: Request) -> Response:
     """All campaigns for the server's owner, for others those whose links they hold; who holds none is told to open one."""
     gate: Gate = request.app.state.gate
     names = sorted(held(request), key=OWNER.__ne__)  # the server's owner first
@@ -173,7 +173,7 @@ async def begin(request: Request) -> Response:
     if not callers:
         return page(request, "welcome.html")
     log: Log = request.app.state.log
-    entries = await run_in_threadpool(listed, log, callers)
+    entries = await run_in_threadpool(campaign_cards, log, callers)
     who = Asked(log, owner or callers[0], None, Asker((owner or callers[0]).who), b"", "")
     return page(
         request,
@@ -197,13 +197,13 @@ def callers_of(gate: Gate, request: Request, names: list[str]) -> list[Caller]:
     return [caller for caller in found if caller is not None]
 
 
-def listed(log: Log, callers: list[Caller]) -> list[tuple[Found, str, str]]:
+def campaign_cards(log: Log, callers: list[Caller]) -> list[tuple[Found, str, str]]:
     """The campaigns to be seen, each with its page and since when nothing happened; the last first."""
     own = {caller.campaign: start(caller) for caller in callers if caller.campaign is not None}
     if any(caller.campaign is None for caller in callers):
         seen = list(all_found(log))
     else:
-        seen = [found(log, campaign) for campaign in own]
+        seen = [entry_of(log, campaign) for campaign in own]
     made = [(one, own.get(one.campaign, home(one.campaign)), changed_of(one)) for one in seen]
     return sorted(made, key=lambda entry: entry[2], reverse=True)
 

@@ -9,7 +9,7 @@ from heterobandits.campaigns.analysis.answers import (
     answers,
     confidence,
     estimates,
-    percent,
+    percent_at_least,
     when_it_holds,
 )
 from heterobandits.campaigns.analysis.season_summary import standing
@@ -37,25 +37,25 @@ class ForestLine(NamedTuple):
 @router.get("/campaigns/{campaign}")
 async def read_known(request: Request, asked: Asking) -> Response:
     """What is known, what waits, and what to do next."""
-    return await computed(request, asked.state, lambda: shown(request, asked, "known.html"))
+    return await computed(request, asked.state, lambda: render_known(request, asked, "known.html"))
 
 
 @router.get("/campaigns/{campaign}/wall")
 async def read_wall(request: Request, asked: Asking) -> Response:
     """The same for a screen on the wall, which shows what is new by itself."""
-    return await computed(request, asked.state, lambda: shown(request, asked, "wall.html"))
+    return await computed(request, asked.state, lambda: render_known(request, asked, "wall.html"))
 
 
-def shown(request: Request, asked: Asked, template: str) -> Response:
+def render_known(request: Request, asked: Asked, template: str) -> Response:
     """What is known, as a page."""
     state = asked.state
     return page(
         request,
         template,
         asked,
-        lines=lines_of(state),
+        lines=forest_lines(state),
         ticks=TICKS,
-        confidence=percent(confidence(state)),
+        confidence=percent_at_least(confidence(state)),
         when=when_it_holds(state),
         sentences=answers(state).sentences,
         standing=standing(state),
@@ -64,7 +64,7 @@ def shown(request: Request, asked: Asked, template: str) -> Response:
     )  # fmt: skip
 
 
-def lines_of(state: State) -> list[ForestLine]:
+def forest_lines(state: State) -> list[ForestLine]:
     """All arms, the highest estimate first, those that are retired last."""
     made = []
     for known in sorted(estimates(state), key=lambda one: (one.retired, -one.estimate)):

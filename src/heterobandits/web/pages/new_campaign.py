@@ -15,17 +15,17 @@ from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.files.csv_tables import (
     PASTED,
     inert,
-    number,
+    number_or_text,
     pasted_agents,
     pasted_arms,
 )
-from heterobandits.campaigns.files.templates import example, examples
+from heterobandits.campaigns.files.templates import example, template_files
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import ELSEWHERE, Log
 from heterobandits.campaigns.validation import AGENT_FIELDS, MOST_ERRORS, Wrong
 from heterobandits.errors import InvalidInput
 from heterobandits.limits import DEFAULT_DELTA
-from heterobandits.planner.plans import counted
+from heterobandits.planner.plans import count_text
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.auth import most_body
@@ -34,15 +34,15 @@ from heterobandits.web.pages.base import (
     Form,
     Paged,
     beside_fields,
-    chosen,
     home,
+    options_of,
     page,
     seen_again,
 )
 from heterobandits.web.pages.outlook import Outlook, Wish, looked_ahead, tried, wish_from
 from heterobandits.web.requests import Asked, Asking
 from heterobandits.web.turns import beside
-from heterobandits.web.warmup import following
+from heterobandits.web.warmup import state_after_drafts
 
 FIELDS = {
     "name": "",
@@ -71,7 +71,7 @@ class Checked(NamedTuple):
 
 
 @router.get("/new")
-def begin(request: Request, asked: Asking, template: str = "") -> Response:
+def show_new_campaign(request: Request, asked: Asking, template: str = "") -> Response:
     """The form, empty or filled from a template."""
     return form_page(request, asked, BLANK | (filled(template) if template else {}), template)
 
@@ -80,23 +80,23 @@ def begin(request: Request, asked: Asking, template: str = "") -> Response:
 def make(request: Request, asked: Asking) -> Response:
     """The campaign that the form says; if anything is wrong, the form again with all that was typed."""
     typed = typed_in(asked)
-    made = checked(asked.log, typed)
+    made = campaign_from_texts(asked.log, typed)
     if made.errors:
         # Whoever presses twice finds that the name is taken, by what the first of them has made.
         again = asked.log.repeated(ELSEWHERE, asked.asker)
         if again is None:
-            return form_page(request, asked, typed, told=told(made), status=422)
+            return form_page(request, asked, typed, told=field_notes(made), status=422)
         return seen_again(home(again.state.campaign))
     done = service.create(asked.log, asked.asker, **made.given)
     return seen_again(home(done.state.campaign))
 
 
 @router.post("/new/check")
-def check(asked: Asking) -> Response:
+def check_form(asked: Asking) -> Response:
     """What sending the form would say beside its fields; nothing is written."""
     typed = typed_in(asked)
-    made = checked(asked.log, typed)
-    said = told(made)
+    made = campaign_from_texts(asked.log, typed)
+    said = field_notes(made)
     if made.state is not None:
         said |= guesses(made.state, typed)[1]
         said.pop("", None)  # that trying it would take too long is no fault of a field
@@ -109,7 +109,7 @@ async def try_first(request: Request, asked: Asking, stream: str = "") -> Respon
     typed = await beside(request, typed_in, asked)
     made = await run_in_threadpool(drafted, typed | {"name": "a try"})
     wish, errors = (None, {}) if made.state is None else guesses(made.state, typed)
-    said = told(made) | errors
+    said = field_notes(made) | errors
     if made.state is None or wish is None:
         return form_page(request, asked, typed, told=said, status=422)
     if stream:
@@ -149,11 +149,11 @@ def form_page(
         typed=typed,
         told=told or {},
         wrong=[field for field, one in (told or {}).items() if one["errors"]],
-        templates={name: described(name)[0] for name in examples()},
+        templates={name: description_of_template(name)[0] for name in template_files()},
         begun=template,
         outlook=outlook,
-        made_up=described(template)[1] if template else None,
-        policies=chosen(policies(), typed["policy"]),
+        made_up=description_of_template(template)[1] if template else None,
+        policies=options_of(policy_options(), typed["policy"]),
         more=any(typed[field] != FIELDS[field] for field in ("policy", "delta", "seed")),
         delta=DEFAULT_DELTA,
         most=most_body("POST", "/new"),
@@ -166,7 +166,7 @@ def typed_in(asked: Asked) -> dict[str, str]:
     return {name: fields.get(name, [default])[-1] for name, default in BLANK.items()}
 
 
-def checked(log: Log, typed: Mapping[str, str]) -> Checked:
+def campaign_from_texts(log: Log, typed: Mapping[str, str]) -> Checked:
     """The campaign that these texts say, of which nothing is written; a name that is taken is wrong."""
     made = drafted(typed)
     there = namesake(log, typed["name"])
@@ -180,16 +180,16 @@ def drafted(typed: Mapping[str, str]) -> Checked:
     given: dict[str, Any] = {"name": typed["name"], "policy": typed["policy"].strip() or None}
     errors: dict[str, list[str]] = {}
     for field, read in TABLES.items():
-        given[field], wrong = lines_of(read, typed[field])
+        given[field], wrong = table_lines(read, typed[field])
         if wrong:
             errors[field] = wrong
     for field in ("season", "delta", "seed"):
         text = typed[field].strip() or FIELDS[field]
         given[field] = (
-            number(text.replace(",", ".") if field == "delta" else text) if text else None
+            number_or_text(text.replace(",", ".") if field == "delta" else text) if text else None
         )
     try:
-        state = following(None, [Draft("created", service.created_body(**given))])
+        state = state_after_drafts(None, [Draft("created", service.created_body(**given))])
     except Wrong as wrong_fields:
         for place, message in wrong_fields.errors:
             errors.setdefault(place.partition("[")[0], [message])
@@ -198,7 +198,7 @@ def drafted(typed: Mapping[str, str]) -> Checked:
     return Checked(given, None if errors else state, errors)
 
 
-def lines_of(read: Callable[[str], list[Any]], text: str) -> tuple[list[Any], list[str]]:
+def table_lines(read: Callable[[str], list[Any]], text: str) -> tuple[list[Any], list[str]]:
     """What stands in a table, and what is wrong with its lines."""
     try:
         return read(text.removeprefix("\ufeff")), []
@@ -208,7 +208,7 @@ def lines_of(read: Callable[[str], list[Any]], text: str) -> tuple[list[Any], li
         return [], [str(error)]
 
 
-def told(made: Checked) -> dict[str, Any]:
+def field_notes(made: Checked) -> dict[str, Any]:
     """What is said beside each field: what is wrong with it, and how many a table has."""
     said: dict[str, Any] = {}
     for field in FIELDS:
@@ -219,18 +219,18 @@ def told(made: Checked) -> dict[str, Any]:
         said[field] = {"errors": errors[:MOST_SHOWN] + rest, "said": ""}
     for field in TABLES:
         rows = made.given[field]
-        said[field] |= {"count": len(rows), "said": summary(field, rows) if rows else ""}
+        said[field] |= {"count": len(rows), "said": rows_in_words(field, rows) if rows else ""}
     return said
 
 
-def summary(field: str, rows: list[Any]) -> str:
+def rows_in_words(field: str, rows: list[Any]) -> str:
     """How many there are, with the first and the last as they were understood."""
     names = [row["name"] if isinstance(row, dict) else row for row in rows]
     ends = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-    return f"{counted(len(rows), field.removesuffix('s'))}: {ends}"
+    return f"{count_text(len(rows), field.removesuffix('s'))}: {ends}"
 
 
-def policies() -> list[tuple[str, str]]:
+def policy_options() -> list[tuple[str, str]]:
     """What can be planned with, by name; what is recommended first."""
     ended, endless = (CATALOGUE[name].title for name in (RECOMMENDED_FOR_HORIZON, RECOMMENDED))
     recommended = f"Recommended: {ended}, or {endless} if the season has no end"
@@ -263,8 +263,8 @@ def tabbed(rows: list[list[str]]) -> str:
     return text.getvalue()
 
 
-def described(template: str) -> list[str]:
+def description_of_template(template: str) -> list[str]:
     """What a template says of itself, in the comment above it: what it is about, and that it is made up."""
-    lines = examples()[template].read_text("utf-8").replace("`", '"').splitlines()
+    lines = template_files()[template].read_text("utf-8").replace("`", '"').splitlines()
     above = [line.removeprefix("#").strip() for line in lines[: lines.index("")]]
     return " ".join(line or "\n" for line in above).split(" \n ")

@@ -30,12 +30,12 @@ from heterobandits.campaigns.analysis.projection import (
     silent,
     with_other_team,
 )
-from heterobandits.campaigns.files.csv_tables import number
+from heterobandits.campaigns.files.csv_tables import number_or_text
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import Collected, Reports
 from heterobandits.errors import InvalidInput, sensitivity_from, whole_number
 from heterobandits.output.pages import rendered
-from heterobandits.planner.plans import counted
+from heterobandits.planner.plans import count_text
 from heterobandits.web.api.knowledge import MOST_ROUNDS
 from heterobandits.web.pages.base import PRIVATE, Form
 from heterobandits.web.turns import LONGEST, Left, Tell, alone, places_of
@@ -125,7 +125,7 @@ class Outlook:
     learning: Chart
 
 
-def fields_of(state: State, form: Form) -> dict[str, str]:
+def wish_fields(state: State, form: Form) -> dict[str, str]:
     """The fields of the form as they were filled in, or as they are offered."""
     return {
         "rounds": form.text("rounds", str(rounds_offered(state))),
@@ -160,14 +160,14 @@ def wish_from(state: State, form: Form, *, guessed: bool = False) -> Wish:
 
     With `guessed` also the means, between `low` and `high`. What is wrong is raised by field, all at once.
     """
-    fields, errors = fields_of(state, form), Collected()
-    rounds = errors.of("rounds", rounds_from, fields["rounds"])
+    fields, errors = wish_fields(state, form), Collected()
+    rounds = errors.of("rounds", parse_rounds, fields["rounds"])
     add = None
     if fields["sensitivity"]:
-        add = errors.of("sensitivity", one_more, state, number(fields["sensitivity"]))
+        add = errors.of("sensitivity", one_more, state, number_or_text(fields["sensitivity"]))
     guess = None
     if guessed:
-        ends = (number(form.text(name)) for name in ("low", "high"))
+        ends = (number_or_text(form.text(name)) for name in ("low", "high"))
         guess = errors.all("low", guess_from, *ends)
     errors.end()
     assert rounds is not None, "what is wrong has been named"
@@ -176,9 +176,9 @@ def wish_from(state: State, form: Form, *, guessed: bool = False) -> Wish:
     return Wish(rounds, played, draws_within(state, played, add is not None), add, guess)
 
 
-def rounds_from(text: str, name: str) -> int:
+def parse_rounds(text: str, name: str) -> int:
     """A text as a number of rounds to play."""
-    return whole_number(number(text), name, 1, MOST_ROUNDS)
+    return whole_number(number_or_text(text), name, 1, MOST_ROUNDS)
 
 
 def one_more(state: State, sensitivity: object, name: str) -> Reports:
@@ -193,7 +193,7 @@ def rounds_within(state: State, rounds: int, more: bool, seconds: float) -> int:
     """How many of the rounds can be played in this time with the fewest draws, one at least."""
     if seconds_of(state, 1, LEAST_DRAWS, more) > PATIENT_SECONDS:
         raise InvalidInput(
-            f"with {counted(len(state.rows), 'agent')} and {counted(len(state.arms), 'arm')} a single round takes too long "
+            f"with {count_text(len(state.rows), 'agent')} and {count_text(len(state.arms), 'arm')} a single round takes too long "
             "while you wait: use `heterobandits campaign project`"
         )
     wanted = seconds_of(state, rounds, LEAST_DRAWS, more)
@@ -220,10 +220,16 @@ def outlook(state: State, wish: Wish, tell: Tell = silent) -> Outlook:
     ]
     return Outlook(
         note=note_of(state, wish),
-        sentences=in_words(state, wish, found),
+        sentences=outlook_sentences(state, wish, found),
         facts=[
-            (figure(plain.detections), f"detections expected in {counted(wish.played, 'round')}"),
-            (change(plain.detections, plain.rotation), "compared with going round in turn"),
+            (
+                figure(plain.detections),
+                f"detections expected in {count_text(wish.played, 'round')}",
+            ),
+            (
+                change_in_percent(plain.detections, plain.rotation),
+                "compared with going round in turn",
+            ),
             (
                 share(plain.detections, wish.played * course.best),
                 "of what the best assignment finds",
@@ -252,7 +258,7 @@ def note_of(state: State, wish: Wish) -> str | None:
     )
 
 
-def in_words(state: State, wish: Wish, found: Ahead) -> list[str]:
+def outlook_sentences(state: State, wish: Wish, found: Ahead) -> list[str]:
     """What came of it in plain sentences, the most important one first."""
     plain, course = found.plain, found.course
     ahead = "the next round" if wish.played == 1 else f"the next {wish.played:,} rounds"
@@ -309,7 +315,7 @@ def assumptions(state: State, wish: Wish) -> list[str]:
         else f"whose means are drawn evenly between {wish.guess.low:g} and {wish.guess.high:g}"
     )
     said = [
-        f"Played with {state.policy.name} in {counted(wish.draws, 'world')} {means}.",
+        f"Played with {state.policy.name} in {count_text(wish.draws, 'world')} {means}.",
         "Nobody is absent and nothing is closed, agents detect as they are believed to, and means stand still.",
     ]
     if state.waiting:
@@ -327,7 +333,7 @@ def figure(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def change(value: float, other: float) -> str:
+def change_in_percent(value: float, other: float) -> str:
     """By how much one is above the other.
 
     >>> change(131.0, 100.0), change(50.0, 100.0), change(1.0, 0.0)
@@ -487,10 +493,12 @@ def streamed(request: Request, compute: Callable[[Tell], str]) -> Response:
     When the reader goes away, the next call of `tell` raises, and so ends the computation.
     """
     unbuffered = PRIVATE | {"X-Accel-Buffering": "no"}  # nginx would keep it until it is whole
-    return StreamingResponse(lines(request, compute), 200, unbuffered, "application/x-ndjson")
+    return StreamingResponse(
+        stream_lines(request, compute), 200, unbuffered, "application/x-ndjson"
+    )
 
 
-async def lines(request: Request, compute: Callable[[Tell], str]) -> AsyncIterator[str]:
+async def stream_lines(request: Request, compute: Callable[[Tell], str]) -> AsyncIterator[str]:
     """The lines of such a stream."""
     loop, left = asyncio.get_running_loop(), threading.Event()
     said: asyncio.Queue[Line] = asyncio.Queue()
@@ -531,16 +539,16 @@ async def lines(request: Request, compute: Callable[[Tell], str]) -> AsyncIterat
     working = asyncio.create_task(work())
     try:
         more = {"said": "Others are having something computed: yours is next."} if waits else {}
-        yield line({"share": 0.0, **more})
+        yield stream_line({"share": 0.0, **more})
         found: Line = {"share": 0.0}
         while "share" in found:
             found = await said.get()
-            yield line(found)
+            yield stream_line(found)
         await working
     finally:
         left.set()
 
 
-def line(found: Line) -> str:
+def stream_line(found: Line) -> str:
     """A line of JSON."""
     return json.dumps(found) + "\n"

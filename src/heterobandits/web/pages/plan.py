@@ -23,8 +23,8 @@ from heterobandits.web.pages.base import (
     page,
     seen_again,
 )
-from heterobandits.web.pages.text import outcome_text, waiting_text, why
-from heterobandits.web.requests import Asked, Asking, found
+from heterobandits.web.pages.text import outcome_text, waiting_text, why_sentence
+from heterobandits.web.requests import Asked, Asking, find_named
 from heterobandits.web.turns import beside, computed
 
 AT_ONCE = 50  # rounds in a list
@@ -65,7 +65,7 @@ class Sent(NamedTuple):
     went: list[tuple[int, str, VisitReport | None, str]]
 
 
-def given_from(form: Form) -> PlanForm:
+def form_from_query(form: Form) -> PlanForm:
     """What a form says; a pair that is not complete is not meant."""
     columns = (form.fields.get(name, []) for name in ("kind", "agent", "arm"))
     pairs = [(k, a, n) for k, a, n in zip(*columns, strict=False) if k and a and n]
@@ -75,7 +75,7 @@ def given_from(form: Form) -> PlanForm:
 @router.get("/campaigns/{campaign}/plan")
 async def read_plan(request: Request, asked: Asking) -> Response:
     """The plan of the next round as it would be, with what each circumstance costs; nothing is recorded."""
-    given = given_from(Form(request.url.query.encode()))
+    given = form_from_query(Form(request.url.query.encode()))
     return await computed(request, asked.state, lambda: previewed(request, asked, given))
 
 
@@ -89,7 +89,7 @@ def previewed(
     reasons: dict[int, Explanation] = {}
     with beside_fields() as errors:
         chosen, plan = service.preview(state, **given.circumstances)
-        rows = rows_of(state, plan_events.assignments(state, plan))
+        rows = plan_rows(state, plan_events.body_of_assignments(state, plan))
         costs = prices(state, chosen)
         reasons = plan_events.explanations(state, chosen)
     return page(
@@ -115,7 +115,7 @@ def previewed(
 async def record_plan(request: Request, asked: Asking) -> Response:
     """The next round, planned and recorded, if nothing has changed since it was looked at."""
     form = await beside(request, Form, asked.body)
-    given = given_from(form)
+    given = form_from_query(form)
     try:
         done = await beside(request, recorded, asked, given, form)
     except InvalidInput as error:
@@ -137,13 +137,15 @@ def recorded(asked: Asked, given: PlanForm, form: Form) -> int:
     return int(done.events[0].body["round"])
 
 
-def rows_of(state: State, assignments: Sequence[Any], at: PlannedRound | None = None) -> list[Sent]:
+def plan_rows(
+    state: State, assignments: Sequence[Any], at: PlannedRound | None = None
+) -> list[Sent]:
     """Who goes where by a plan, as its event has it; with a round that was recorded, also what came of it, and who came later."""
     rows = []
     for one in assignments:
         agent = state.agent(one["agent"])
         arm = None if one["arm"] is None else state.arm(one["arm"])
-        rows.append(sent(state, agent, arm, why(one, state.agents[agent].name), at))
+        rows.append(sent(state, agent, arm, why_sentence(one, state.agents[agent].name), at))
     planned = {row.agent for row in rows}
     for agent in sorted(() if at is None else at.moved.keys() - planned):
         rows.append(sent(state, agent, None, LATER, at))
@@ -167,7 +169,7 @@ def sent(state: State, agent: int, arm: int | None, because: str, at: PlannedRou
 
 
 @router.get("/campaigns/{campaign}/rounds")
-def list_rounds(request: Request, asked: Asking) -> Response:
+def show_rounds(request: Request, asked: Asking) -> Response:
     """The rounds, the last first."""
     state = asked.state
     last = Form(request.url.query.encode()).whole("before")
@@ -178,25 +180,25 @@ def list_rounds(request: Request, asked: Asking) -> Response:
 
 
 @router.get("/campaigns/{campaign}/rounds/{round}")
-async def read_round(request: Request, asked: Asking, round: int) -> Response:
+async def show_round(request: Request, asked: Asking, round: int) -> Response:
     """A round as a sheet: who goes where and why, and what came of it; with `why` all there is to say of it."""
-    at = found(asked.state.round, round)
-    events = at.event if explained(request) else 0
+    at = find_named(asked.state.round, round)
+    events = at.event if asks_why(request) else 0
     return await computed(request, asked.state, lambda: sheet(request, asked, at), events)
 
 
 def sheet(request: Request, asked: Asked, at: PlannedRound, error: str | None = None) -> Response:
     """The page of a round."""
     state = asked.state
-    body = service.planned(asked.log, asked.id, at)
+    body = service.recorded_plan(asked.log, asked.id, at)
     return page(
         request,
         "round.html",
         asked,
         200 if error is None else 422,
         round=at,
-        rows=rows_of(state, body["assignments"], at),
-        reasons=service.explain(asked.log, asked.id, at.number) if explained(request) else {},
+        rows=plan_rows(state, body["assignments"], at),
+        reasons=service.explain(asked.log, asked.id, at.number) if asks_why(request) else {},
         given=circumstances_text(state, at) + together(state, at),
         arms=[(id_of("arm", n), one.name) for n, one in enumerate(state.arms)],
         error=error,
@@ -204,7 +206,7 @@ def sheet(request: Request, asked: Asked, at: PlannedRound, error: str | None = 
     )
 
 
-def explained(request: Request) -> bool:
+def asks_why(request: Request) -> bool:
     """Whether all there is to say of a round is asked for."""
     return "why" in Form(request.url.query.encode()).fields
 
@@ -219,9 +221,9 @@ def circumstances_text(state: State, at: PlannedRound) -> list[str]:
 
 
 @router.post("/campaigns/{campaign}/rounds/{round}/override")
-async def override(request: Request, asked: Asking, round: int) -> Response:
+async def submit_override(request: Request, asked: Asking, round: int) -> Response:
     """Somebody went elsewhere than planned, which is recorded as such."""
-    number = found(asked.state.round, round).number
+    number = find_named(asked.state.round, round).number
     form = Form(asked.body)
     try:
         where = (asked.log, asked.id, asked.asker, number, form.text("agent"))
@@ -235,9 +237,9 @@ async def override(request: Request, asked: Asking, round: int) -> Response:
 
 
 @router.post("/campaigns/{campaign}/rounds/{round}/close")
-def close_round(request: Request, asked: Asking, round: int) -> Response:
+def submit_close(request: Request, asked: Asking, round: int) -> Response:
     """Nobody waits for a round any more; what comes later is taken all the same."""
-    at = found(asked.state.round, round)
+    at = find_named(asked.state.round, round)
     number = at.number
     if not at.closed:  # who presses it twice wants it once
         service.close_round(asked.log, asked.id, asked.asker, number)

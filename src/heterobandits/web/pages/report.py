@@ -19,7 +19,7 @@ from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import kind_of
 from heterobandits.web.pages.base import REFUSED, Form, Paged, home, page, seen_again
 from heterobandits.web.pages.text import outcome_text
-from heterobandits.web.requests import Asked, Asking, found
+from heterobandits.web.requests import Asked, Asking, find_named
 from heterobandits.web.turns import MANY, beside, sized
 
 SHOWN = 5  # of the times that a visit was reported or corrected
@@ -70,13 +70,13 @@ class RefusedReport(NamedTuple):
 async def read_report(request: Request, asked: Asking) -> Response:
     """The visits that wait, and those that were reported last; with `round` all visits of that one."""
     which = Form(request.url.query.encode()).whole("round")
-    only = None if which is None else found(asked.state.round, which)
+    only = None if which is None else find_named(asked.state.round, which)
     latest = await beside(request, latest_of, asked, only)
     events = asked.state.number - min((at.event for at, _ in latest), default=asked.state.number)
-    return await sized(request, lambda: shown(request, asked, latest, only), events > MANY)
+    return await sized(request, lambda: render_reports(request, asked, latest, only), events > MANY)
 
 
-def rounds_of(state: State, only: PlannedRound | None) -> Sequence[PlannedRound]:
+def rounds_shown(state: State, only: PlannedRound | None) -> Sequence[PlannedRound]:
     """The rounds whose visits the page has, whether they wait or not: the last ones, or that one."""
     return state.rounds[max(0, len(state.rounds) - ROUNDS) :] if only is None else [only]
 
@@ -86,7 +86,7 @@ def latest_of(asked: Asked, only: PlannedRound | None) -> list[Place]:
     own = asked.caller.agent
     told = [
         (known.event, at, pair)
-        for at in rounds_of(asked.state, only)
+        for at in rounds_shown(asked.state, only)
         for pair, known in at.told.items()
         if own in (None, pair[0]) and pair in at.sent
     ]
@@ -94,7 +94,7 @@ def latest_of(asked: Asked, only: PlannedRound | None) -> list[Place]:
     return [(at, pair) for _, at, pair in latest]
 
 
-def shown(
+def render_reports(
     request: Request,
     asked: Asked,
     latest: list[Place],
@@ -110,10 +110,10 @@ def shown(
         return [(at, pair) for at in rounds for pair in at.missing if own in (None, pair[0])]
 
     def seen(places: list[Place]) -> list[ReportedVisit]:
-        return [visit_of(state, *place, {}) for place in places]
+        return [visit_on_page(state, *place, {}) for place in places]
 
     waits = missing(waiting if only is None else [only] if not only.closed else [])
-    late = missing(at for at in reversed(rounds_of(state, only)) if at.closed)
+    late = missing(at for at in reversed(rounds_shown(state, only)) if at.closed)
     most = MOST_WAITING if only is None else len(waits) + len(late)
 
     past = past_of(asked, latest)
@@ -127,14 +127,16 @@ def shown(
         more=len(waits[most:]) + len(late[most:]),
         others=sorted({at.number for at, _ in waits[most:] + late[most:]}),
         only=only,
-        reported=[visit_of(state, at, pair, past) for at, pair in latest],
+        reported=[visit_on_page(state, at, pair, past) for at, pair in latest],
         refused=refused,
         own=None if own is None else state.agents[own].name,
         rounds=len(state.rounds),
     )
 
 
-def visit_of(state: State, at: PlannedRound, pair: tuple[int, int], past: Past) -> ReportedVisit:
+def visit_on_page(
+    state: State, at: PlannedRound, pair: tuple[int, int], past: Past
+) -> ReportedVisit:
     """A visit as the page has it."""
     agent, arm = pair
     told, tests = at.told.get(pair), tests_planned(state, agent, at)
@@ -183,15 +185,15 @@ def told_text(event: Event) -> str:
 @router.post("/campaigns/{campaign}/rounds/{round}/outcomes/{agent}")
 async def tell(request: Request, asked: Asking, round: int, agent: str) -> Response:
     """What came of a visit: a first report; with what was seen of it before, a correction, or taken back."""
-    return await beside(request, told, request, asked, round, agent)
+    return await beside(request, answer_report, request, asked, round, agent)
 
 
-def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
+def answer_report(request: Request, asked: Asked, round: int, agent: str) -> Response:
     """The page after an outcome was told, or the page again with what is wrong with it."""
     number = asked.agent(agent)
     check_agent(asked.caller, number)
-    at = found(asked.state.round, round)
-    key = (id_of("agent", number), id_of("arm", found(asked.state.arm, form_arm(asked))))
+    at = find_named(asked.state.round, round)
+    key = (id_of("agent", number), id_of("arm", find_named(asked.state.arm, form_arm(asked))))
     try:
         write(asked, at.number, key)
     except InvalidInput as error:
@@ -202,7 +204,7 @@ def told(request: Request, asked: Asked, round: int, agent: str) -> Response:
         place = f"visit-{at.number}-{'-'.join(key)}"
         typed = (form.text("successes"), form.text("tests"))
         refused = RefusedReport(place, str(error), *typed)
-        return shown(request, asked, latest_of(asked, None), None, kind.status, refused)
+        return render_reports(request, asked, latest_of(asked, None), None, kind.status, refused)
     only = Form(asked.body).whole("only")
     return seen_again(home(asked.id, "/report" if only is None else f"/report?round={only}"))
 
@@ -214,7 +216,7 @@ def form_arm(asked: Asked) -> str:
 
 def write(asked: Asked, round: int, key: tuple[str, str]) -> None:
     """Do what a form says; what was done for the same form before has to stand still."""
-    done = written(asked, round, key)
+    done = write_report_form(asked, round, key)
     known = done.state.round(round).told.get((done.state.agent(key[0]), done.state.arm(key[1])))
     stands = None if known is None else known.event
     if done.repeated and stands not in (None, *(one.number for one in done.events)):
@@ -223,7 +225,7 @@ def write(asked: Asked, round: int, key: tuple[str, str]) -> None:
         raise Stale("This was saved before, and has been taken back since: press once more.")
 
 
-def written(asked: Asked, round: int, key: tuple[str, str]) -> Done:
+def write_report_form(asked: Asked, round: int, key: tuple[str, str]) -> Done:
     """What a form says, done."""
     form = Form(asked.body)
     do = choice(form.text("do"), "do", DOES)

@@ -18,7 +18,7 @@ from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.analysis.answers import visits_of
 from heterobandits.campaigns.audit.history_text import reports_text
 from heterobandits.campaigns.events import now, timestamp
-from heterobandits.campaigns.files.csv_tables import number, pasted_arms, trial
+from heterobandits.campaigns.files.csv_tables import number_or_text, pasted_arms, trial
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import ROLES, Link, State, id_of, moment
 from heterobandits.campaigns.storage.repository import Log
@@ -38,7 +38,7 @@ from heterobandits.web.api import responses_schema, serialization
 from heterobandits.web.api.links import address
 from heterobandits.web.errors import NotFound
 from heterobandits.web.pages.base import Form, Paged, beside_fields, home, page, seen_again
-from heterobandits.web.pages.plan import Sent, rows_of
+from heterobandits.web.pages.plan import Sent, plan_rows
 from heterobandits.web.pages.qr import qr, stays_here
 from heterobandits.web.requests import Asked, Asking
 from heterobandits.web.turns import sized
@@ -105,7 +105,7 @@ class Card(NamedTuple):
 
 
 @router.get("/campaigns/{campaign}/team")
-def read_team(
+def show_team(
     request: Request, asked: Asking, agent: str | None = None, links: str | None = None
 ) -> Response:
     """The team, the arms, the links and the settings; or one agent, with all that can be changed of it."""
@@ -176,18 +176,18 @@ def agent_page(request: Request, asked: Asked, number: int, tried: Tried = NOTHI
     )
 
 
-def reports_of(form: Form) -> dict[str, Any]:
+def reports_from_form(form: Form) -> dict[str, Any]:
     """How an agent reports, as a form has it: a number, or how many of how many a trial found; None for what is blank."""
-    made: dict[str, Any] = {"tests": stated(form.text("tests"))}
+    made: dict[str, Any] = {"tests": number_as_typed(form.text("tests"))}
     for one, other in service.CALIBRATED:
         found = trial(form.text(one))
-        made |= {other: found} if isinstance(found, list) else {one: stated(found)}
+        made |= {other: found} if isinstance(found, list) else {one: number_as_typed(found)}
     return made
 
 
-def stated(text: str) -> Any:
+def number_as_typed(text: str) -> Any:
     """A number as people type it, also with a decimal comma; the text if it is none, and None if it is blank."""
-    return number(text.replace(",", ".")) if text else None
+    return number_or_text(text.replace(",", ".")) if text else None
 
 
 def of_form(_: str, field: str) -> str:
@@ -196,7 +196,7 @@ def of_form(_: str, field: str) -> str:
 
 
 @contextmanager
-def said_by(check: Callable[[], object]) -> Iterator[None]:
+def under_form_names(check: Callable[[], object]) -> Iterator[None]:
     """Within, what is refused is said as this check says it, which knows the form: the service names places of its own."""
     try:
         yield
@@ -205,7 +205,7 @@ def said_by(check: Callable[[], object]) -> Iterator[None]:
         raise
 
 
-def beside(errors: Mapping[str, str], field: str) -> dict[str, str]:
+def errors_beside(errors: Mapping[str, str], field: str) -> dict[str, str]:
     """The errors of a form, with what belongs to no field beside this one."""
     return {place or field: message for place, message in errors.items()}
 
@@ -219,36 +219,36 @@ def where_of(asked: Asked) -> Where:
 def add_agent(request: Request, asked: Asking) -> Response:
     """A new agent, from the next round on."""
     form = Form(asked.body)
-    given = {"name": form.text("name"), **reports_of(form)}
+    given = {"name": form.text("name"), **reports_from_form(form)}
 
     def check() -> None:
         agents_from([given], asked.state.agent_names, lambda i: "", of_form)
 
-    with beside_fields() as errors, said_by(check):
+    with beside_fields() as errors, under_form_names(check):
         service.add_agents(*where_of(asked), [given])
         return seen_again(home(asked.id, "/team#agents"))
     return team_page(request, asked, Tried("agent", errors, form))
 
 
 @router.post("/campaigns/{campaign}/agents/{agent}")
-def change_agent(request: Request, asked: Asking, agent: str) -> Response:
+def submit_agent(request: Request, asked: Asking, agent: str) -> Response:
     """Another name, retired or back, or another way to report."""
     which, form = asked.agent(agent), Form(asked.body)
     key = id_of("agent", which)
     do = choice(form.text("do"), "do", ("rename", "retire", "return", "revise"))
     with beside_fields() as errors:
         if do == "revise":
-            revise(asked, key, form)
+            revise_by_form(asked, key, form)
         else:
-            change(asked, "agent", key, do, form)
+            change_entry(asked, "agent", key, do, form)
         return seen_again(home(asked.id, f"/team#{key}"))
-    known = beside(errors, "name") if do == "rename" else errors
+    known = errors_beside(errors, "name") if do == "rename" else errors
     return agent_page(request, asked, which, Tried(do, known, form))
 
 
-def revise(asked: Asked, agent: str, form: Form) -> None:
+def revise_by_form(asked: Asked, agent: str, form: Form) -> None:
     """Another way to report, as a form says it."""
-    reports, since = reports_of(form), form.text("since")
+    reports, since = reports_from_form(form), form.text("since")
     checked = Collected()
     checked.all("since", choice, since, "since", tuple(SINCE))
     checked.all("", agents_from, [{"name": "agent", **reports}], (), lambda i: "", of_form)
@@ -256,7 +256,9 @@ def revise(asked: Asked, agent: str, form: Form) -> None:
     service.revise(*where_of(asked), agent, reports, "always" if since == "always" else "now")
 
 
-def change(asked: Asked, kind: Literal["agent", "arm"], key: str, do: str, form: Form) -> None:
+def change_entry(
+    asked: Asked, kind: Literal["agent", "arm"], key: str, do: str, form: Form
+) -> None:
     """Another name for an agent or arm, or it is retired, or back."""
     if do == "rename":
         service.rename(*where_of(asked), kind, key, form.text("name"))
@@ -265,7 +267,7 @@ def change(asked: Asked, kind: Literal["agent", "arm"], key: str, do: str, form:
 
 
 @router.post("/campaigns/{campaign}/arms")
-def add_arms(request: Request, asked: Asking) -> Response:
+def submit_arms(request: Request, asked: Asking) -> Response:
     """New arms, a line for each, from the next round on."""
     form = Form(asked.body)
     with beside_fields() as errors:
@@ -276,22 +278,22 @@ def add_arms(request: Request, asked: Asking) -> Response:
                 names, asked.state.arm_names, lambda i: f"name {i + 1}", lambda where, _: where
             )
 
-        with said_by(check):
+        with under_form_names(check):
             service.add_arms(*where_of(asked), names)
         return seen_again(home(asked.id, "/team#arms"))
     return team_page(request, asked, Tried("arms", {"arms": "; ".join(errors.values())}, form))
 
 
 @router.post("/campaigns/{campaign}/arms/{arm}")
-def change_arm(request: Request, asked: Asking, arm: str) -> Response:
+def submit_arm(request: Request, asked: Asking, arm: str) -> Response:
     """Another name, or retired or back."""
     form = Form(asked.body)
     key = id_of("arm", asked.arm(arm))
     do = choice(form.text("do"), "do", ("rename", "retire", "return"))
     with beside_fields() as errors:
-        change(asked, "arm", key, do, form)
+        change_entry(asked, "arm", key, do, form)
         return seen_again(home(asked.id, f"/team#{key}"))
-    known = beside(errors, "name") if do == "rename" else errors
+    known = errors_beside(errors, "name") if do == "rename" else errors
     return team_page(request, asked, Tried(key, known, form))
 
 
@@ -306,15 +308,15 @@ def change_settings(request: Request, asked: Asking) -> Response:
         elif do == "season":
             service.set_season(*where_of(asked), form.whole("season"))
         else:
-            set_policy(asked, form)
+            set_policy_by_form(asked, form)
         return seen_again(home(asked.id, "/team#settings"))
-    return team_page(request, asked, Tried(do, beside(errors, do), form))
+    return team_page(request, asked, Tried(do, errors_beside(errors, do), form))
 
 
-def set_policy(asked: Asked, form: Form) -> None:
+def set_policy_by_form(asked: Asked, form: Form) -> None:
     """Another policy, as a form says it; what is blank stays as it is."""
     name, season = form.text("policy") or asked.state.policy.name, asked.state.season
-    delta, memory = stated(form.text("delta")), stated(form.text("memory"))
+    delta, memory = number_as_typed(form.text("delta")), number_as_typed(form.text("memory"))
     checked = Collected()
     if delta is not None:
         checked.all("delta", delta_from, delta)
@@ -325,7 +327,7 @@ def set_policy(asked: Asked, form: Form) -> None:
 
 
 @router.post("/campaigns/{campaign}/links")
-def issue_link(request: Request, asked: Asking) -> Response:
+def submit_link(request: Request, asked: Asking) -> Response:
     """A link for somebody, whose address is on this page and nowhere else."""
     form = Form(asked.body)
     with beside_fields() as errors:
@@ -340,11 +342,11 @@ def issue_link(request: Request, asked: Asking) -> Response:
         done, token = service.issue_link(
             *where_of(asked), role=role or "", name=name or "", agent=agent, expires=expires
         )
-        state = serialization.after(asked.log, done)
+        state = serialization.state_after(asked.log, done)
         link = state.links[done.events[0].body["link"]]
         url = None if done.repeated else address(asked.base, token)
         return link_page(request, asked, serialization.link(state, link), url)
-    return team_page(request, asked, Tried("link", beside(errors, "agent"), form))
+    return team_page(request, asked, Tried("link", errors_beside(errors, "agent"), form))
 
 
 def link_page(
@@ -472,8 +474,8 @@ def cards_page(
     state = asked.state
     rows: dict[int, Sent] = {}
     if at is not None:
-        body = service.planned(asked.log, asked.id, at)
-        rows = {row.agent: row for row in rows_of(state, body["assignments"], at)}
+        body = service.recorded_plan(asked.log, asked.id, at)
+        rows = {row.agent: row for row in plan_rows(state, body["assignments"], at)}
     expires = in_days(days)
     made = cards_of(asked, going, expires, at, rows)
     earlier = earlier_links(state, going, {card.link for card in made})

@@ -8,7 +8,7 @@ from heterobandits.campaigns.reasons import reason_of
 from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.service import counts_body
 from heterobandits.campaigns.state import State
-from heterobandits.planner.plans import Code, counted, in_figures
+from heterobandits.planner.plans import Code, count_text, in_figures
 
 WHY: dict[Code, str] = {
     "absent": "Away this round.",
@@ -27,7 +27,7 @@ WHY: dict[Code, str] = {
 }
 
 
-def why(assignment: Mapping[str, Any], agent: str) -> str:
+def why_sentence(assignment: Mapping[str, Any], agent: str) -> str:
     """In a sentence why a plan, as its event has it, sends an agent where it goes."""
     reason = reason_of(assignment)
     return WHY[reason.code].format(
@@ -60,5 +60,5 @@ def waiting_text(state: State, round: PlannedRound) -> str:
     """For whom a round waits."""
     who = [state.agents[agent].name for agent, _ in round.missing]
     most = 6
-    more = [f"{counted(len(who) - most, 'other')}"] if len(who) > most else []
+    more = [f"{count_text(len(who) - most, 'other')}"] if len(who) > most else []
     return ", ".join(who[:most] + more)
