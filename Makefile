@@ -2,41 +2,39 @@ PYTHON ?= python3
 BIN := .venv/bin
 # tests that stand together run together, and what they share is made once
 WORKERS := -n 2 --dist worksteal
-# what takes minutes and asks servers, browsers and whole reproductions
-LONG := $(addprefix --ignore=tests/,test_holding.py test_api_fuzz.py test_api_roles.py test_serve.py test_client.py \
-	test_browser.py test_site.py test_site_ahead.py test_site_making.py test_site_managing.py test_site_proving.py \
-	test_cluster.py test_kernel_cache.py test_report.py test_reproduce_cli.py test_sweep_report.py)
-# a user's first steps: what the gate has on the oldest dependencies, and on every Python but the oldest, which has all
-FIRST := $(addprefix tests/,test_cli.py test_planner.py test_planning.py test_history.py test_team_changes.py test_circumstances.py \
-	test_explaining.py test_saving.py test_results.py test_files.py test_plots.py test_store.py test_sweeps.py \
-	test_campaign_service.py test_campaign_store.py test_databases.py test_site_rounds.py)
+WHEEL := .venv-wheel/bin/python
 
-.PHONY: demo test everything lint installed covered interpreted lowest clean
+.PHONY: demo test everything nightly lint installed smoke covered interpreted lowest clean
 
-demo: .venv/installed  ## reproduce the paper: every figure, table and claim, in 85 seconds
+demo: .venv/installed  ## reproduce the paper: every figure, table and claim
 	$(BIN)/heterobandits reproduce --output demo
 	@echo "Open demo/report.html."
 
-test: .venv/installed-test  ## run the tests, but for the longest
-	$(BIN)/python -m pytest $(WORKERS) $(LONG)
+test: .venv/installed-test  ## the tests that take moments, of every kind
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not nightly"
 
-everything: .venv/installed-test  ## run all tests
-	$(BIN)/python -m pytest $(WORKERS)
+everything: .venv/installed-test  ## all tests that the gate runs
+	$(BIN)/python -m pytest $(WORKERS) -m "not nightly"
 
-installed:  ## the tests of the built wheel, on $(PYTHON)
+nightly: .venv/installed-test interpreted  ## what takes too long for the gate
+	$(BIN)/python -m pytest $(WORKERS) -m nightly
+
+installed:
 	rm -rf dist
 	$(PYTHON) -m venv --clear .venv-wheel
-	.venv-wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-	.venv-wheel/bin/python -m pip install --quiet "$$(ls dist/*.whl)[test]"
-	.venv-wheel/bin/python -m pytest $(WORKERS) -q $(MEASURED) $(if $(LESS),$(FIRST),tests --pyargs heterobandits)
+	$(WHEEL) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(WHEEL) -m pip install --quiet "$$(ls dist/*.whl)[test]"
 
-covered: MEASURED = --cov=heterobandits --cov-report=
-covered: installed  ## the same, and enough of the lines outside the compiled core are run
-	.venv-wheel/bin/python -m coverage report --include='*/site-packages/*' --omit='*/core/*' --fail-under=98
+covered: installed  ## the gate's tests of the built wheel on $(PYTHON); enough of the lines outside the compiled core are run
+	COVERAGE_CORE=sysmon $(WHEEL) -m pytest $(WORKERS) -q -m "not nightly" --cov=heterobandits --cov-report= tests --pyargs heterobandits
+	$(WHEEL) -m coverage report --include='*/site-packages/*' --omit='*/core/*' --fail-under=98
+
+smoke: installed  ## a user's first steps with the built wheel on $(PYTHON)
+	$(WHEEL) -m pytest $(WORKERS) -q -m "smoke and not slow and not nightly" tests
 
 interpreted: .venv/installed-test  ## the core without the compiler
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(WORKERS) -q --cov=heterobandits.core --cov-report=term \
-		tests/test_assignment.py tests/test_randomness.py tests/test_team.py tests/test_indices.py
+		$(addprefix tests/,core/test_assignment.py core/test_randomness.py core/test_indices.py model/test_team.py)
 
 lint: .venv/installed-test  ## lint, format, types and the import rules
 	$(BIN)/ruff check
@@ -44,8 +42,8 @@ lint: .venv/installed-test  ## lint, format, types and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-lowest: .venv-lowest/installed  ## the tests of a user's first steps, on the oldest dependencies allowed
-	.venv-lowest/bin/python -m pytest $(WORKERS) -q $(FIRST) tests/test_sweep_report.py tests/test_cluster.py tests/test_client.py
+lowest: .venv-lowest/installed  ## a user's first steps on the oldest dependencies allowed
+	.venv-lowest/bin/python -m pytest $(WORKERS) -q -m "smoke and not slow and not nightly" tests
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

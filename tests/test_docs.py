@@ -21,6 +21,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_python_examples_run(code: str, tmp_path: Path) -> None:
     done = subprocess.run(
@@ -37,6 +38,7 @@ def shell_examples() -> list[str]:
     return [line for line in lines if line.startswith("heterobandits ")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", shell_examples())
 def test_shell_examples_run(line: str, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -32,6 +32,8 @@ from heterobandits.campaigns.validation import Wrong
 from heterobandits.errors import appearance
 from heterobandits.web.auth import Gate
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture
 def log(tmp_path):

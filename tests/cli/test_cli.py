@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 import heterobandits
 from heterobandits import CATALOGUE, Problem, simulate
 
+pytestmark = pytest.mark.smoke
+
 COMMAND = [sys.executable, "-m", "heterobandits"]
 MEANS = "0.05,0.1,0.12,0.15,0.25,0.3"
 SENSITIVITIES = "0.8,0.8,0.8,0.95,0.95"
@@ -192,6 +194,7 @@ def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert "32.7" in text
 
 
+@pytest.mark.slow
 def test_bench_measures_every_policy(capsys: pytest.CaptureFixture[str]) -> None:
     how = ("--seconds", "0.001", "--threads", "1", "--format", "json")
     code, out, _ = run_in_process(capsys, "bench", *how)
@@ -347,6 +350,7 @@ def test_a_terminal_shows_progress_on_stderr_only() -> None:
     assert re.search(rb"\d+%", seen)
 
 
+@pytest.mark.slow
 def test_ctrl_c_gives_what_is_complete(called) -> None:
     # 300,000 trials of 300 rounds take minutes with ucb; a block of them well under a second.
     command = ("simulate", "--problem", "covid", "--policy", "ucb", "--threads", "1", "--trials")
@@ -414,6 +418,7 @@ def in_folder(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [*WAYS, "bounds", "bench", "compare"])
 def test_a_full_disk_behind_stdout_is_one_line(command: str, tmp_path: Path) -> None:
     arguments, environment, folder = in_folder(tmp_path, command)
@@ -436,6 +441,7 @@ def test_a_closed_stdout_is_one_line(command: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", WAYS)
 def test_a_pipe_cut_after_a_line_ends_quietly(command: str, tmp_path: Path) -> None:
     arguments, environment, folder = in_folder(tmp_path, command)
@@ -452,6 +458,7 @@ NARROW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "encoding"),
     [*((name, "C") for name in WAYS), *((name, "cp1252") for name in WAYS[:4])],
@@ -470,6 +477,7 @@ def test_letters_that_cannot_be_printed_are_escaped(
         assert r"\u03b4" in text  # the δ of every width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["simulate", "reproduce"])
 def test_a_folder_whose_name_is_no_text_is_a_folder(command: str, tmp_path: Path) -> None:
     arguments, environment, folder = in_folder(tmp_path, command)

@@ -517,6 +517,7 @@ class TestDamage:
 class TestMistakes:
     """One line each, and nothing is changed."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
@@ -818,6 +819,7 @@ class TestChart:
 class TestTwoAtOnce:
     """Two people at two terminals."""
 
+    @pytest.mark.slow
     def test_reports_of_two_processes_are_all_taken(self, park, told):
         for _ in range(3):
             park("plan")
@@ -846,6 +848,7 @@ class TestTwoAtOnce:
         said = capsys.readouterr().out
         assert said.endswith(": corrected to 0 of 1, before it was 1 of 1\n")
 
+    @pytest.mark.slow
     def test_one_of_two_first_reports_of_a_visit_is_refused(self, park, told):
         park("plan")
         command = [sys.executable, "-m", "heterobandits", "campaign", "report", "park.db", "--round", "1"]  # fmt: skip

@@ -65,6 +65,7 @@ class TestReproduce:
         assert [e["name"] for e in told["experiments"]] == [row[0] for row in rows]
         assert rows[0][1:6] == ["2,000", "trials", "of", "300", "rounds"]
 
+    @pytest.mark.slow
     def test_json_is_the_contract(self, called, tmp_path):
         folder = tmp_path / "out"
         code, out, err = called(
@@ -122,6 +123,7 @@ class TestReproduce:
         assert code == 0
         assert json.loads(out)["quick"] is True
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["results[/b]", "a [bold]b", "Süd :warning: %s {0}"])
     def test_a_folder_may_have_any_name(self, called, tmp_path, name):
         folder = tmp_path / name
@@ -164,6 +166,7 @@ class TestReproduce:
         assert done.stdout == ""
         assert one_line(done.stderr).startswith("heterobandits: cannot write to ")
 
+    @pytest.mark.slow
     def test_strict(self, called, tmp_path):
         common = ("reproduce", "--only", "hotel", "--trials", "30", "--output", tmp_path)
         code, out, _ = called(*common, "--strict", "--format", "json")
@@ -184,6 +187,7 @@ class TestReproduce:
             "hotel-baselines",
         ]
 
+    @pytest.mark.slow
     def test_tables(self, called, tmp_path):
         """As a person sees them; and the cells of the robustness table can contradict too."""
         common = ("reproduce", "--only", "robustness", "--trials", "60", "--output", tmp_path)
@@ -207,6 +211,7 @@ class TestReproduce:
         ]
         assert wrong == [("min-width", "covid-mix")]
 
+    @pytest.mark.slow
     def test_a_damaged_run_is_run_again(self, called, tmp_path):
         common = ("reproduce", "--only", "two-by-two", "--trials", "5", "--output", tmp_path)
         assert called(*common)[0] == 0
@@ -239,6 +244,7 @@ class TestReproduce:
 class TestInterrupt:
     """Ctrl-C loses nothing that was finished."""
 
+    @pytest.mark.slow
     def test_resume_goes_on_from_what_was_kept(self, tmp_path):
         # settings of 100,000 rounds, of which every one takes a while
         chosen = SYNTHETIC[:12]
@@ -296,6 +302,7 @@ class TestProgress:
         assert process.wait() == 0
         return out, seen.decode()
 
+    @pytest.mark.slow
     def test_it_names_what_is_running(self, tmp_path):
         chosen = SYNTHETIC[:2]
         out, seen = self.on_a_terminal(
@@ -306,6 +313,7 @@ class TestProgress:
         assert any(experiment.title in seen for experiment in chosen)
         assert "%" in seen
 
+    @pytest.mark.slow
     def test_a_damaged_run_is_noted(self, tmp_path):
         (tmp_path / "runs").mkdir()
         (tmp_path / "runs" / f"{'a' * 32}.parquet").write_text("PAR1")
@@ -314,6 +322,7 @@ class TestProgress:
         )
         assert "cannot be used, and what it had is run again" in " ".join(seen.split())
 
+    @pytest.mark.slow
     def test_quiet_shows_nothing(self, tmp_path):
         out, seen = self.on_a_terminal(
             "reproduce", "--only", UNDRAWN.name, "--trials", "5", "--quiet", "--output", tmp_path

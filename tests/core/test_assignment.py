@@ -143,6 +143,7 @@ def test_the_second_row_deals_what_the_first_one_picked(made):
         assert tied or out[order, lane].tolist() == best_first
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     s=st.lists(st.floats(0.01, 1), min_size=1, max_size=4),

@@ -64,6 +64,7 @@ def test_the_policies_people_should_use_are_filtered():
 class TestDecisions:
     """Of whole runs."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
     def test_are_those_of_the_exact_rule(self, name, problem):
         assert same_decisions(problem, name, 150, 20)
@@ -77,6 +78,7 @@ class TestDecisions:
             problem = Problem(means, 0.05 + 0.95 * rng.random(agents))
             assert same_decisions(problem, name, 120, 12, seed), problem
 
+    @pytest.mark.nightly
     def test_of_a_long_run(self, name):
         """Windows are laid anew again and again; outcomes are taken in by the thousand."""
         assert same_decisions(PROBLEMS["as many agents as arms"], name, 9000, 4)
@@ -87,6 +89,7 @@ class TestDecisions:
 class TestNumbers:
     """Round by round."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", [n for n in FILTERED if n != "thompson-sorted"])
     @pytest.mark.parametrize("problem", ["two kinds", "false alarms", "rarely anything", "1 x 2"])
     def test_are_no_further_off_than_they_say(self, name, problem):

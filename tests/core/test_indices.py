@@ -275,6 +275,7 @@ def test_swapping_counts_among_equal_agents_changes_no_bit(table, data):
         assert rows[0].tobytes() == library_rows(name, s, c, y, 3.7).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*LEARNERS, *LIKELIHOOD])
 @settings(max_examples=30)
 @given(table=tables(), data=st.data())
@@ -285,6 +286,7 @@ def test_relabelling_the_arms_relabels_the_indices(name, table, data):
     assert moved.tobytes() == library_rows(name, s, c, y, 3.7)[:, new].tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*LEARNERS, *LIKELIHOOD])
 @settings(max_examples=30)
 @given(table=tables(), data=st.data())
@@ -312,6 +314,7 @@ def test_a_long_row_is_that_of_its_cells_one_by_one(name, lanes):
         assert library_rows(name, s, *cut, 3.7).tobytes() == together[..., [lane]].tobytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(table=tables(), t=st.one_of(st.integers(2, 300), st.integers(2, 10**6)))
 def test_kl_ucb_is_the_references(table, t):

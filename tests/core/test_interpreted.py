@@ -182,6 +182,7 @@ def both():
     return everything(), json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_one_was_compiled_and_the_other_not(both):
     compiled, interpreted = both
     assert compiled["compiled"]

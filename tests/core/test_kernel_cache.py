@@ -73,6 +73,7 @@ print(json.dumps([cached, sum_, sum(total.stats.cache_hits.values())]))
         """Whether compiled code was there, what it gave, and how often it came from the cache."""
         return run_python(self.CODE, PYTHONPATH=str(folder.parent))
 
+    @pytest.mark.slow
     def test_an_edited_rule_and_a_damaged_cache_are_compiled_anew(self, small):
         assert self.run(small) == [False, 12.0, 0]
         assert self.run(small) == [True, 12.0, 1]
@@ -88,6 +89,7 @@ print(json.dumps([cached, sum_, sum(total.stats.cache_hits.values())]))
             path.write_bytes(path.read_bytes()[:50])
         assert self.run(small) == [False, 18.0, 0]
 
+    @pytest.mark.slow
     def test_compiled_code_alone_may_be_damaged(self, small):
         """The index is whole, so that something seems to be there."""
         assert self.run(small) == [False, 12.0, 0]
@@ -175,6 +177,7 @@ def alone(cold, tmp_path_factory):
 class TestCounts:
     """Compilations are counted."""
 
+    @pytest.mark.slow
     def test_a_kernel_is_compiled_once_for_all_problems_and_policies(self, cold):
         _, played = cold
         assert not played["cached"]
@@ -185,6 +188,7 @@ class TestCounts:
             assert made[name] == [1, 0, 1]
         assert {name for name, counts in made.items() if counts != [1, 0, 1]} == set()
 
+    @pytest.mark.slow
     def test_the_next_process_compiles_nothing(self, cold):
         cache, played = cold
         again = play(cache, *ALIKE[::-1])
@@ -197,6 +201,7 @@ class TestCounts:
             assert again["made"][name] == [1, 1, 0]
         assert {name for name, counts in again["made"].items() if counts != [1, 1, 0]} == set()
 
+    @pytest.mark.slow
     def test_a_run_compiles_only_what_it_plays(self, alone):
         _, played = alone
         rules = {name for name in played["made"] if name.startswith(("rule of ", "band of "))}
@@ -212,6 +217,7 @@ class TestFamilies:
         regrets = cold[1]["regrets"]
         assert len({json.dumps(regrets[name]) for name in ALIKE}) == len(ALIKE)
 
+    @pytest.mark.nightly
     @pytest.mark.parametrize("order", [1, -1])
     def test_one_from_the_cache_is_itself_whatever_is_compiled_beside_it(
         self, cold, alone, tmp_path, order
@@ -223,6 +229,7 @@ class TestFamilies:
         assert play(cache, *ALIKE[::order])["regrets"] == wanted
         assert play(cache, *ALIKE[::-order])["regrets"] == wanted
 
+    @pytest.mark.nightly
     def test_those_compiled_in_different_processes_meet_in_one(self, cold, alone, tmp_path):
         """Numba numbers what it compiles in a process: here several come by the same number."""
         wanted = cold[1]["regrets"]

@@ -185,6 +185,7 @@ class TestLikelihood:
         bend = one(lanes.at(likelihood.fill_curvatures, [mu]))
         assert bend == pytest.approx(known.bend(mu), rel=2 * near)
 
+    @pytest.mark.slow
     @settings(max_examples=500)
     @given(history=histories())
     @example(history=([(0.5, 0.5)], [10], [5]))  # as many as false alarms alone: flat at 0

@@ -450,6 +450,7 @@ class TestIndex:
     # Closer than this to 1/s_1, relatively, the search does not look: 1/s_1 is the answer.
     AT_LIMIT = 1.1 * likelihood.CLOSE
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", RATIOS)
     @settings(max_examples=200)
     @given(table=tables(), t=st.one_of(st.integers(1, 300), st.integers(1, 10**6)), delta=DELTAS)

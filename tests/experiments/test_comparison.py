@@ -482,6 +482,7 @@ class TestLeaderboard:
 class TestWriting:
     """What is put into the folder, from results made by hand."""
 
+    @pytest.mark.slow
     def test_figures_table_and_page(self, tmp_path):
         rounds, names = (10, 100, 300), (*PAPER, "kl-ucb")
         means = np.outer([8.0, 10, 12, 16, 20, 4], [1, 2, 4])
@@ -638,6 +639,7 @@ class TestOwnPolicies:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_everything_is_written(self, tmp_path):
         how = {"policies": ["mixture-width"], "groups": ["domains"], "quick": True, "trials": 2}
         folder = tmp_path
@@ -658,6 +660,7 @@ class TestCommand:
         assert float(lines[0]["regret"]) == pytest.approx(made.rows[0].regret)
         assert {p.suffix for p in (folder / "figures").iterdir()} == {".svg", ".png", ".pdf"}
 
+    @pytest.mark.slow
     def test_resuming_runs_nothing_again_and_says_the_same(self, tiny, capsys):
         folder, how, made = tiny
         before = {p: p.stat().st_mtime_ns for p in (folder / "runs").iterdir()}

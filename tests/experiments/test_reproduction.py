@@ -46,6 +46,7 @@ def folders(tmp_path_factory):
 class TestReproduce:
     """Everything in a folder, with one call."""
 
+    @pytest.mark.slow
     def test_all_files_are_there(self, folders):
         wanted = {"report.html", "numbers.parquet", "provenance.json"}
         drawn = ["covid", "covid-theory", *CASES]

@@ -160,6 +160,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["min-width", "random"])
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("delta", [0.05, 0.5])

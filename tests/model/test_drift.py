@@ -160,6 +160,7 @@ class TestMeans:
 
 
 class TestSimulation:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", DRIFTS)
     @pytest.mark.parametrize("name", CATALOGUE)
     def test_every_trial_is_the_references(self, name, kind):

@@ -18,6 +18,8 @@ from heterobandits.output.files import write_aside
 from heterobandits.simulation.results import _total
 from measured import NAMES, PROBLEM, bits, run
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture(scope="module")
 def results():

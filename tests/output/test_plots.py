@@ -12,6 +12,8 @@ from heterobandits import CATALOGUE, Policy
 from heterobandits.output.plots import OTHER_COLOURS, style_of
 from measured import NAMES, run
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture(scope="module")
 def results():

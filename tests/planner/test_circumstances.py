@@ -172,6 +172,7 @@ class TestLaw:
         assert again.assignment == plan.assignment
         assert again.index == plan.index
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("entry", [*PLANNED, *OWN], ids=labelled)
     @settings(max_examples=40)
     @given(asked(5), st.data())

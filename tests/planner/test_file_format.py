@@ -30,6 +30,8 @@ from planning import (
     sizes,
 )
 
+pytestmark = pytest.mark.smoke
+
 FORMAT_1 = {
     "heterobandits_planner": 1,
     "policy": {"name": "min-width", "delta": 0.05, "horizon": "anytime"},

@@ -174,6 +174,7 @@ class TestLate:
                 use(number, {"x": 1})
         assert planner.to_json() == before
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("entry", PLANNED)
     def test_what_is_known_does_not_depend_on_when_it_came(self, entry):
         late, prompt = (Planner([0.3, 0.9], 4, entry, seed=6) for _ in "ab")

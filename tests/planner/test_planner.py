@@ -14,6 +14,8 @@ from heterobandits.inference import intervals
 from heterobandits.simulation.engine import Learning, PolicyWorld
 from planning import OWN, PLANNED, fixed, labelled, play, ready, with_tables
 
+pytestmark = pytest.mark.smoke
+
 MOST = 2**31 - 1
 
 
@@ -148,6 +150,7 @@ PROBLEMS = {
 
 
 class TestSimulator:
+    @pytest.mark.slow
     @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS.keys())
     @pytest.mark.parametrize(
         "entry", [*PLANNED, *OWN, policy("min-width", delta=0.3, horizon=200)], ids=labelled

@@ -128,6 +128,7 @@ class TestSimulation:
         one, other = (simulate(p, name, 60, 40, seed=3, keep="all").kept for p in (plain, none))
         assert np.array_equal(one, other)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("problem", PROBLEMS)
     @pytest.mark.parametrize("name", CATALOGUE)
     def test_every_trial_is_the_references(self, name, problem):

@@ -111,6 +111,7 @@ class TestSimulation:
         first, second = (simulate(p, name, 60, 40, seed=3, keep="all").kept for p in (plain, one))
         assert np.array_equal(first, second)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", CATALOGUE)
     @pytest.mark.parametrize("phi", [None, [0.1, 0.0, 0.2]])
     def test_every_trial_is_the_references(self, name, phi):

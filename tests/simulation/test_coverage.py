@@ -74,6 +74,7 @@ PROBLEMS = {
 
 
 class TestCoverage:
+    @pytest.mark.slow
     @pytest.mark.parametrize("policy", ["min-width", "posterior-sorted", "random"])
     @pytest.mark.parametrize("name", PROBLEMS)
     @pytest.mark.parametrize("delta", [0.05, 0.5])
@@ -111,6 +112,7 @@ class TestCoverage:
         seen = coverage(honest, 100, 300, seed, policy=sent(best, 1), watched=["ranking"])
         assert seen.failed["ranking"] <= 0.05 + 6 * math.sqrt(0.05 * 0.95 / 300)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("problem", "policy"),
         [
@@ -128,6 +130,7 @@ class TestCoverage:
         )
         assert exact_shares(seen) == recounted(problem, paths, delta)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("means", [[0.4, 0.4, 0.3], [0.3, 0.4, 0.5]])
     def test_wrong_statements_are_counted_one_by_one(self, seed, means):
         """Measured, a third of the trials have one at least: none in 40 has a probability of 2e-7."""

@@ -194,6 +194,7 @@ class TestNumbers:
         assert abs(fresh.mean() - 1.4) <= 5 * stats.sem(fresh)
         assert looked.mean() - 1.4 > 5 * stats.sem(looked)  # and so they would be
 
+    @pytest.mark.slow
     def test_a_cells_interval_over_draws_covers(self, seed):
         """Twenty draws with the same ratio: of 120 cells at least 0.95 do, less what chance takes in one of a million."""
         random = np.random.default_rng([seed, 29])

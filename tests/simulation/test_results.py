@@ -19,6 +19,8 @@ from heterobandits import InvalidInput, Policy, Problem, Results, simulate
 from heterobandits.simulation.results import joined_spans
 from measured import NAMES, PROBLEM, bits, run
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture(scope="module")
 def results():

@@ -96,6 +96,7 @@ class TestExactLaws:
         )
         assert_same_bits(whole, other)
 
+    @pytest.mark.slow
     @settings(max_examples=8)
     @given(cuts=st.sets(st.integers(1, 149), max_size=5), data=st.data())
     def test_shards_merge_to_the_same_bits(self, covid, whole, cuts, data):
@@ -204,6 +205,7 @@ class TestReplay:
         Problem([0.0, 1.0, 1.0], [1.0, 0.5]),
     )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("problem", PROBLEMS)
     @pytest.mark.parametrize("name", ALL)
     def test_every_trial_is_the_references(self, name, problem):
@@ -311,6 +313,7 @@ ROBUSTNESS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ROBUSTNESS)
 def test_the_papers_robustness_table(seed, covid, case):
     """Each mean lies within two of the paper's standard errors and 5.2 of ours, plus its rounding.
@@ -437,6 +440,7 @@ def run_python(code, *args, **kwargs):
     )
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_trials_or_rounds():
     """2,000 trials of 20,000 rounds: even a byte for each would be 40 MB, a float 320 MB.
 
@@ -534,6 +538,7 @@ class TestProgressAndInterrupts:
         with pytest.raises(ZeroDivisionError):
             simulate(covid, "min-width", ENDLESS, 64, progress=fail)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("delay", [0.0, 0.05, 0.11, 0.23])
     def test_ctrl_c_ends_a_long_run(self, delay):
         """Long before its end, which is minutes away, it says that it has stopped.
@@ -674,6 +679,7 @@ ENDLESS = 400_000_000
 class TestExecutors:
     """Whoever plays the shards, the results are the same bits."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("threads", [1, 3, None])
     @pytest.mark.parametrize("block", [7, None])
     def test_threads_of_the_users_own(self, covid, whole, threads, block):
@@ -689,6 +695,7 @@ class TestExecutors:
         other = simulate(covid, ALL, 35, 150, 3, keep="all", checkpoints=7, executor=AtOnce())
         assert_same_bits(whole, other)
 
+    @pytest.mark.slow
     def test_processes(self, covid, whole, processes):
         entries = [policy(name) for name in ALL]
         other = simulate(
@@ -913,6 +920,7 @@ def test_ucb_refuses_too_many_assignments():
         simulate(huge, "ucb", 3, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ucb", "cucb", "no-sharing", "oracle"])
 def test_a_catalogue_policy_made_by_hand_is_that_policy_or_refused(name):
     """Policy("ucb") names the rule alone: what the catalogue knows of it must not be lost.

@@ -110,6 +110,7 @@ def only(folder, **chosen):
 PLANE = {"x.one": [1, 2, 1, 2], "x.two": [0.5, 0.5, 0.75, 0.75]}
 
 
+@pytest.mark.slow
 def test_a_cell_of_one_point_goes_by_its_verdict(tmp_path):
     regrets = [[1, 2, 3], [2, 1, 3], [2, 2, 3], [3, 2, 1]]
     written(tmp_path, PLANE, regrets, verdicts={(1, 1): "unclear"}, trials=[10, 20, 30, 40])
@@ -301,6 +302,7 @@ def slowly(regrets, cell, confidence):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", [0.0, 0.03])
 def test_many_cells_are_summed_up_as_one_by_one(tmp_path, zeros):
     random = np.random.default_rng(5)
@@ -318,6 +320,7 @@ def test_many_cells_are_summed_up_as_one_by_one(tmp_path, zeros):
     assert found["points"].tolist() == np.bincount(cell).tolist()
 
 
+@pytest.mark.slow
 def test_the_axes_with_the_most_values_span_the_plane(tmp_path):
     places = {
         "domain": ["covid", "hotel", "hotel", "covid"] * 2,
@@ -523,6 +526,7 @@ def test_many_cells_are_folded_away(tmp_path):
     assert "All 156 cells" in page.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes", [0, 1, 2])
 def test_hostile_names(tmp_path, axes):
     places = dict(list({HOSTILE: [HOSTILE, "b", "b", HOSTILE], "x": [1, 2, 1, 2]}.items())[:axes])
@@ -541,6 +545,7 @@ def test_hostile_names(tmp_path, axes):
         assert HOSTILE in pd.read_csv(made.cells)[HOSTILE].tolist()
 
 
+@pytest.mark.slow
 def test_policies_of_ones_own_have_colours_of_their_own(tmp_path):
     regrets = 2 - np.eye(8)
     x, y = np.divmod(np.arange(8), 4)
@@ -614,6 +619,7 @@ def test_the_command_prints_a_table(tmp_path, called):
     assert err == "heterobandits: 1 point failed, and is not in the report\n"
 
 
+@pytest.mark.slow
 def test_the_command_prints_json(tmp_path, called):
     written(tmp_path, PLANE, [[1, 2]] * 4, failed=1)
     chosen = ("--x", "x.two", "--y", "arms")

@@ -25,6 +25,8 @@ from heterobandits.sweeps.reading import description_of, read_sweep
 from heterobandits.sweeps.spec import Spec
 from heterobandits.sweeps.sweep import sweep
 
+pytestmark = pytest.mark.smoke
+
 SPEC = """
 title = "a small one"
 seed = 3
@@ -368,6 +370,7 @@ class TestRunning:
         assert all(one.axes["false_positive_rates"] == 0.45 for one in made.failed)
         assert len(set(read_sweep(tmp_path)["point"])) + len(made.failed) == 24
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("change", ["first", "constant", "helper"])
     def test_a_policy_whose_code_changed_is_run_again(self, tmp_path, change):
         """Whatever of it changed: its record, a constant it reads, or a function it calls in another file."""
@@ -501,6 +504,7 @@ class TestCommand:
         assert tables(tmp_path) == whole
         assert {p.suffix for p in (tmp_path / "shards").iterdir()} == {".parquet"}
 
+    @pytest.mark.slow
     def test_processes_give_the_same_bytes(self, called, swept, tmp_path):
         if find_spec("distributed") is None and os.environ.get("CI") != "true":
             pytest.skip("Dask is not installed: pip install 'heterobandits[dask]'")
@@ -573,6 +577,7 @@ class TestCommand:
         assert err.count("\n") == 1
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.slow
     def test_an_example_into_a_folder_of_its_name(self, called, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "drift").mkdir()
@@ -602,6 +607,7 @@ class TestCommand:
         assert "agents = 30" in err
         assert "at most as many agents as arms" in err
 
+    @pytest.mark.slow
     def test_a_dry_run_says_what_it_comes_to(self, called, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         code, out, err = called("sweep", "closing-question", "--dry-run", "--threads", "4")

@@ -17,7 +17,10 @@ from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.store import Store
 from serving import NORTH, OWNER, SERVE, Server
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the driver's own pipes
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.browser,
+]  # of the driver's own pipes
 
 
 def free_port():
@@ -79,6 +82,7 @@ def made_link(owner, role, name, agent=None):
     return owner.page.get_by_label("Address").input_value()
 
 
+@pytest.mark.slow
 def test_the_whole_story(browser, site, tmp_path):  # noqa: F811
     with person(browser, DESKTOP, accept_downloads=True) as owner:
         # starts: a template, a line that is wrong and mended, a look at guessed numbers
@@ -235,6 +239,7 @@ def test_the_whole_story(browser, site, tmp_path):  # noqa: F811
         assert owner.hosts == {f"127.0.0.1:{site.port}"}  # no request to another host
 
 
+@pytest.mark.slow
 def test_what_waits_in_a_browser_is_sent_once_and_by_whom_it_is_of(browser, site):  # noqa: F811
     headers = {"Authorization": f"Bearer {OWNER}"}
     with httpx.Client(base_url=f"{site.url}/api", headers=headers) as api:
@@ -335,6 +340,7 @@ PARTS = (
 ALONE = ("/", "/new", "/new?template=tests", "/nowhere")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", [PHONE, DESKTOP], ids=["phone", "desktop"])
 def test_axe_finds_nothing(browser, demo, kind, scheme):  # noqa: F811
@@ -355,6 +361,7 @@ def test_axe_finds_nothing(browser, demo, kind, scheme):  # noqa: F811
         assert found == {}
 
 
+@pytest.mark.slow
 def test_a_first_visit_takes_little(browser, demo):  # noqa: F811
     _, (owner, femi, wall) = demo
     for link, part in ((owner, "/"), (femi, "/report"), (wall, "/wall")):
@@ -367,6 +374,7 @@ def test_a_first_visit_takes_little(browser, demo):  # noqa: F811
             assert sum(sizes) < 100_000
 
 
+@pytest.mark.slow
 def test_by_the_keyboard_alone(browser, site):  # noqa: F811
     with person(browser, DESKTOP) as who:
         opened(who, f"{site.url}/enter/{OWNER}", "/")
@@ -443,6 +451,7 @@ def opened_plainly(who, link):
     who.page.wait_for_url(re.compile("/$"))
 
 
+@pytest.mark.slow
 def test_another_site_makes_nobody_somebody_else(browser, site):  # noqa: F811
     with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {OWNER}"}) as ask:
         campaign = ask.post("/api/campaigns", json=NORTH).json()["id"]
@@ -506,6 +515,7 @@ def other_site():
             server.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scripts", [True, False])
 def test_nor_does_it_without_tls(browser, site, scripts):  # noqa: F811
     """At a host name without TLS a browser does not say which site has sent it."""

@@ -19,6 +19,8 @@ from heterobandits.web.app import THREADS
 from heterobandits.web.auth import API
 from serving import NORTH, OWNER, served
 
+pytestmark = [pytest.mark.smoke, pytest.mark.server]
+
 ARMS = [arm["name"] for arm in NORTH["arms"]]
 
 
@@ -114,6 +116,7 @@ class TestStory:
                 phone.campaign(north)
             assert shut.value.status == 401
 
+    @pytest.mark.slow
     def test_who_reports_does_not_wait_for_long_computations(self, server, park, north):
         def project(number):
             with Campaigns(server.url, OWNER) as other:

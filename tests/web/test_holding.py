@@ -10,6 +10,8 @@ import pytest
 
 from loading import Crowd, Server, lost
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request, tmp_path):
@@ -38,6 +40,7 @@ def told(crowd):
 class TestHolding:
     """What was acknowledged is there, whatever happened."""
 
+    @pytest.mark.nightly
     def test_under_load_there_are_only_honest_conflicts(self, server, crowd):
         crowd.run(planners=2, reporters=6, seconds=3)
         assert crowd.unexpected == []
@@ -46,6 +49,7 @@ class TestHolding:
         assert server.stop() == 0
         assert lost(crowd, server.database) == []
 
+    @pytest.mark.slow
     def test_killed_at_any_moment_it_goes_on(self, server, crowd):
         for seconds in (0.3, 0.9):
             before = told(crowd)
@@ -65,6 +69,7 @@ class TestPostgres:
     def database(self, postgres):
         return postgres.fresh()
 
+    @pytest.mark.nightly
     def test_restarted_in_the_middle_nothing_is_lost(self, server, crowd, postgres):
         crowd.run(planners=2, reporters=6, seconds=1, end=postgres.restart)
         before = told(crowd)
@@ -81,6 +86,7 @@ class TestDisk:
     def database(self, tmp_path):
         return str(tmp_path / "load.db")
 
+    @pytest.mark.slow
     def test_it_says_so_and_goes_on_when_there_is_room_again(self, server, crowd):
         crowd.run(planners=1, reporters=3, seconds=0.5)
         assert crowd.unexpected == []

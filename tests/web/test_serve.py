@@ -16,7 +16,7 @@ from numba import config
 from heterobandits.web.connections import Bounded, Limits
 from serving import NORTH, OWNER, SERVE, Server, served
 
-pytestmark = pytest.mark.usefixtures("ends")
+pytestmark = [pytest.mark.usefixtures("ends"), pytest.mark.smoke, pytest.mark.server]
 
 LARGE = 10_000_000  # bytes
 HEADERS = {"Authorization": f"Bearer {OWNER}"}
@@ -122,6 +122,7 @@ def called_serve(capfd):
 class TestEnd:
     """It finishes what it has begun."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
     def test_requests_are_answered_before_it_ends(self, tmp_path, number, code):
         server = Server(tmp_path / "x.db")
@@ -143,6 +144,7 @@ class TestEnd:
         assert answers[0].json()["rounds"] == 300
         assert "Traceback" not in err
 
+    @pytest.mark.slow
     def test_what_was_acknowledged_is_there_after_a_kill(self, tmp_path):
         server = Server(tmp_path / "x.db")
         made = httpx.post(f"{server.url}/api/campaigns", json=NORTH, headers=HEADERS).json()
@@ -196,6 +198,7 @@ class TestWorkers:
             given.pop("method", "GET"), server.url + path, headers=HEADERS, **given
         )
 
+    @pytest.mark.slow
     def test_all_of_them_know_what_one_has_written(self, workers):
         made = self.ask(workers, "/api/campaigns", method="POST", json=NORTH).json()
         place = f"/api/campaigns/{made['id']}"
@@ -215,6 +218,7 @@ class TestWorkers:
         eventually(lambda: "another one takes its place" in "".join(workers.noted))
         assert self.ask(workers).status_code == 200
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
     def test_they_end_together(self, tmp_path, number, code):
         server = Server(tmp_path / "x.db", "--workers", "2")
@@ -235,6 +239,7 @@ class TestWorkers:
 class TestOutput:
     """No token is in what the server prints."""
 
+    @pytest.mark.slow
     def test_whatever_is_asked_and_other_addresses_than_loopback_are_warned_of(self, tmp_path):
         server = Server(tmp_path / "x.db", "--host", "0.0.0.0")
         with httpx.Client(base_url=server.url, headers=HEADERS) as ask:
@@ -527,6 +532,7 @@ class TestConnections:
 class TestCompiling:
     """Kernels are loaded at the start: no request waits for a compiler."""
 
+    @pytest.mark.slow
     def test_the_first_requests_compile_nothing(self, tmp_path):
         server = Server(tmp_path / "x.db", code=COUNTING)
         with httpx.Client(base_url=server.url, headers=HEADERS, timeout=60) as ask:

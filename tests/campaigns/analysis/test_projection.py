@@ -91,6 +91,7 @@ class TestDraws:
 class TestAgainstPlans:
     """Every draw is what planning round by round would give with the same words."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "options",
         [

@@ -30,7 +30,7 @@ from heterobandits.errors import InvalidInput, UnsupportedVersion
 from logs import notes, of_first_version, run_sql
 from paths import TESTS
 
-pytestmark = pytest.mark.usefixtures("ends")
+pytestmark = [pytest.mark.usefixtures("ends"), pytest.mark.smoke]
 
 FIRST = TESTS / "fixtures" / "first-schema.sqlite"
 LATER = """

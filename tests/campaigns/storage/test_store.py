@@ -37,7 +37,7 @@ from heterobandits.errors import InvalidInput
 from logs import notes, run_sql
 from postgres import ESCAPED, PASSWORD
 
-pytestmark = pytest.mark.usefixtures("ends")
+pytestmark = [pytest.mark.usefixtures("ends"), pytest.mark.smoke]
 
 BODIES = [
     {},
@@ -464,6 +464,7 @@ class TestWriters:
         assert not wrong
         assert [head.number for head in store.heads()] == [5] * 24
 
+    @pytest.mark.slow
     def test_processes_share_one_database(self, database):
         # none has made the database yet: they do that at once, too
         writers = [started(database, "c", f"w{i}", EACH) for i in range(3)]
@@ -484,6 +485,7 @@ class TestWriters:
             (a.number, b.number, b.hash) for a, b in zip(log[::2], log[1::2], strict=True)
         }
 
+    @pytest.mark.slow
     def test_whoever_is_killed_has_lost_nothing_it_was_told_of(self, database):
         said = []
         for attempt in range(2):
@@ -738,6 +740,7 @@ class TestServer:
             store.append(notes(2))
         assert direct.read("c") == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restart", "crash"])
     def test_a_server_that_restarts_loses_nothing(self, postgres, how):
         acknowledged, failed, unsure = [], [], []

@@ -29,7 +29,7 @@ if find_spec("distributed") is None:
     pytest.skip("distributed is not installed", allow_module_level=True)
 psutil = importlib.import_module("psutil")  # distributed brings it
 
-pytestmark = pytest.mark.usefixtures("ends")
+pytestmark = [pytest.mark.usefixtures("ends"), pytest.mark.smoke]
 
 PROBLEM = Problem([0.1, 0.5, 0.3], [0.2, 0.9])
 ROUNDS = 40
@@ -331,6 +331,7 @@ def test_stop_gives_back_what_is_here_and_cancels_the_rest(connected, served):
     soon(lambda: not tasks_there(served.address()))
 
 
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_loses_nothing(processes, connected):
     processes.scheduler()
     first = processes.worker()
@@ -357,6 +358,7 @@ def test_a_worker_that_is_killed_loses_nothing(processes, connected):
     assert all(plain(outcomes) == played_here(batch) for batch, outcomes in found)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("place", ["the same port", "another port"])
 def test_a_scheduler_that_is_gone_loses_nothing(processes, connected, place, monkeypatch):
     """It is killed, and another begins at its port; or it says nothing any more, and another is elsewhere."""
@@ -398,6 +400,7 @@ def test_patience_ends(processes, connected):
     assert cluster.stop() == []
 
 
+@pytest.mark.slow
 def test_without_workers_it_waits(processes, connected):
     processes.scheduler("--dashboard-address", "127.0.0.1:0")
     notes = []
@@ -436,6 +439,7 @@ def test_workers_of_another_version_are_refused(processes, connected):
         connect(processes.address())
 
 
+@pytest.mark.nightly
 def test_a_piece_that_kills_its_workers_fails_and_no_other(connected):
     cluster = connected(local_workers=2)
     batch = [piece(own()), piece(own(deadly)), piece(own(), seed=1)]
@@ -494,6 +498,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 def test_an_interrupt_of_the_group_leaves_the_workers_to_stop_which_leaves_nothing(tmp_path):
     script = tmp_path / "long.py"
     script.write_text(LONG)
@@ -572,6 +577,7 @@ def certificate(tmp_path_factory):
     return folder / "tls.pem", folder / "tls.pem", folder / "tls.key"
 
 
+@pytest.mark.slow
 def test_a_sweep_on_a_scheduler_that_asks_for_certificates(processes, certificate, monkeypatch):
     safe = [
         word

@@ -77,6 +77,7 @@ def test_every_job_is_finished_with_its_rows():
         assert numbers(rows) == numbers(play_batch(job.pieces, control))
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_by_whichever_thread_comes_first():
     """In a process that has compiled nothing: of two threads that begin with the same policy, one would fail."""
     code = (
@@ -150,6 +151,7 @@ def test_an_error_of_the_caller_keeps_what_was_played(tmp_path):
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 def test_small_pieces_come_in_batches(monkeypatch):
     sizes = []
     submit = Threads.submit

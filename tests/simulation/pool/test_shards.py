@@ -20,6 +20,8 @@ from heterobandits.simulation.pool import shards
 from heterobandits.simulation.pool.pieces import LEAST_TRIALS, PieceResult, Point
 from heterobandits.simulation.pool.shards import ShardStore
 
+pytestmark = pytest.mark.smoke
+
 LARGE = st.integers(-(2**240), 2**240)
 ROWS = st.lists(
     st.builds(

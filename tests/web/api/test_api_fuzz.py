@@ -75,6 +75,7 @@ def described(world):
     return schemathesis.openapi.from_asgi("/api/openapi.json", world.app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "route"), ROUTES)
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_every_answer_is_as_described(world, described, method, route, mode):

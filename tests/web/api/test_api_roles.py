@@ -249,6 +249,7 @@ class TestEveryRoute:
                 assert answer.status_code in (404, 405), (method, route)
         assert world.log.store.heads() == before
 
+    @pytest.mark.slow
     def test_what_a_role_may(self, world, tmp_path):
         """In a world of its own for each: nothing is refused that is allowed."""
         for role in ("server", *ROLES):
@@ -533,6 +534,7 @@ class TestSlowing:
         assert network("::ffff:10.0.0.1") == network("10.0.0.1") != network("::ffff:10.0.0.2")
         assert network(None) == network("no address") == "unknown"
 
+    @pytest.mark.slow
     def test_on_a_real_server_good_tokens_are_not_slowed(self, tmp_path):
         with served(tmp_path / "x.db") as server:
 

@@ -232,6 +232,7 @@ class TestEveryPage:
             assert visitor.post(path, data={"text": "hello"}, headers=headers).status_code == 303
         own.log.store.close()
 
+    @pytest.mark.slow
     def test_what_a_role_may(self, tmp_path):
         """In a world of its own for each: nothing is refused that is allowed."""
         for role in ("server", *ROLES):

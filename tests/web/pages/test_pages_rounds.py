@@ -21,6 +21,8 @@ from heterobandits.web.pages.text import WHY
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
 
+pytestmark = pytest.mark.smoke
+
 ME = Request("Vera")
 
 
