@@ -717,6 +717,15 @@ class TestCards:
         assert "tick whom cards are for" in answer.text
         assert not site.state.links
 
+    def test_a_team_of_so_many_at_once_and_no_more(self, make):
+        agents = [{"name": f"agent {i}", "sensitivity": 0.5} for i in range(201)]
+        site = make(agents=agents, arms=[{"name": f"arm {i}"} for i in range(201)])
+        seen = site.refused("/cards", days="1")
+        assert "201 agents: at most 200 at once" in seen.source
+        assert not site.state.links
+        site.shown("/cards", agents=[f"agent-{i}" for i in range(1, 201)])
+        assert len(site.state.links) == 200
+
     def test_who_is_ticked_and_how_long(self, site):
         before = time.time()
         site.shown("/cards", agents=["agent-3", "agent-1"], days="7")

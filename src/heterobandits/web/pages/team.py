@@ -45,6 +45,7 @@ from heterobandits.web.turns import sized
 
 DAYS = 90  # that cards hold, if the season has no end
 MOST_DAYS = 3650
+MOST_CARDS = 200  # that are made at once: a second or more of drawing
 MOST_LINKS = 30  # in a table, unless all are wanted
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 ROLES_IN_WORDS = {
@@ -456,15 +457,18 @@ def round_from(form: Form, state: State) -> PlannedRound | None:
 def going_from(form: Form, state: State, at: PlannedRound | None) -> list[int]:
     """For whom cards are: those that are ticked, else all who are not retired, or still go somewhere in the round."""
     ticked = form.texts("agents")
-    if ticked:
-        return sorted({state.agent(key) for key in ticked})
-    if form.text("ticks"):  # somebody saw them, and ticked nobody
+    if not ticked and form.text("ticks"):  # somebody saw them, and ticked nobody
         raise InvalidInput("tick whom cards are for")
-    return [
+    going = sorted({state.agent(key) for key in ticked}) or [
         a
         for a, agent in enumerate(state.agents)
         if not agent.retired or (at is not None and at.arms_of(a))
     ]
+    if len(going) > MOST_CARDS:
+        raise InvalidInput(
+            f"cards for {len(going):,} agents: at most {MOST_CARDS} at once; tick some, and then the others"
+        )
+    return going
 
 
 def cards_page(
