@@ -18,20 +18,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ROOMS = {  # and the tests that must see what is wrong there
-    "inference.bounds": ("inference/test_bounds", "inference/test_limits"),
+    "inference.bounds": ("inference/test_bounds", "inference/test_lower_bound"),
     "inference.intervals": (
-        "inference/test_intervals", "simulation/test_coverage", "planner/test_explaining",
+        "inference/test_intervals", "simulation/test_coverage", "planner/test_explanation",
     ),
     "planner.matching": (
-        "planner/test_circumstances", "planner/test_planning", "planner/test_explaining", "planner/test_file_format",
+        "planner/test_circumstances", "planner/test_planning", "planner/test_explanation", "planner/test_file_format",
+    ),
+    "planner.explanation": (
+        "planner/test_circumstances", "planner/test_planning", "planner/test_explanation", "planner/test_file_format",
     ),
     "planner.planner": (
         "planner/test_planner", "planner/test_history", "planner/test_team_changes", "planner/test_file_format",
-        "planner/test_explaining",
+        "planner/test_explanation",
     ),
     "simulation.results": ("simulation/test_results", "output/test_files", "output/test_plots"),
     "experiments.claims": ("experiments/test_claims",),
     "experiments.comparison": ("experiments/test_comparison",),
+    "campaigns.service": ("campaigns/test_service",),
+    "campaigns.reducer": ("campaigns/test_reducer", "campaigns/test_service"),
 }  # fmt: skip
 TOOLS = ("mutmut>=3.8", "pytest<9")  # which reads a field of pytest that newer versions have not
 SETTINGS = """

@@ -8,9 +8,10 @@ import pytest
 
 from heterobandits import InvalidInput, Planner, Policy, policy
 from heterobandits.model.team import Team
+from heterobandits.planner.explanation import explain_plan
 from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.matching import Circumstances
-from heterobandits.planner.planning import Address, explain_plan, plan
+from heterobandits.planner.planning import Address, plan
 from heterobandits.planner.plans import SENTENCES, Code, Reason
 from planning import OWN, PLANNED, labelled, play
 

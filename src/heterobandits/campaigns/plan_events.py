@@ -14,6 +14,7 @@ from heterobandits.core.compiled import SOURCE_DIGEST
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.model.team import Team
 from heterobandits.planner import planning
+from heterobandits.planner.explanation import explain_plan
 from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.plans import Explanation, Plan
 from heterobandits.policies.policy import Policy
@@ -44,7 +45,7 @@ def plan_might_tie(
 def explanations(state: State, given: RoundGiven) -> dict[int, Explanation]:
     """Why the plan of the next round sends each agent where it goes, by number of the agent."""
     plan = plan_of(state, given)
-    found = iter(planning.explain_plan(*arguments(state), plan, left_out(state)))
+    found = iter(explain_plan(*arguments(state), plan, left_out(state)))
     by_row = {row: next(found) for row, arm in enumerate(plan.assignment) if arm is not None}
     return {state.rows[row].agent: why for row, why in by_row.items()}
 

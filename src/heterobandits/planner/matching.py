@@ -15,16 +15,14 @@ Agents are as listed, in tables, rows and answers.
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW, assign, table
+from heterobandits.core.assignment import BY_CHANCE, BY_SECOND_ROW, assign, table
 from heterobandits.errors import InvalidInput, listed, located, located_pair
 from heterobandits.model.team import Team
 
@@ -368,128 +366,3 @@ def without_loss(s: list[int], values: Row, allowed: Flags) -> Flags:
     for i, arms in enumerate(may):
         tight[i, [j for j in arms if u[i] + w[j] == s[i] * v[j]]] = True
     return tight
-
-
-def next_in_turn(
-    table: Floats,
-    dealt: int,
-    team: Team,
-    circumstances: Circumstances,
-    assignment: dict[int, int],
-    agent: int,
-) -> int | None:
-    """The best arm for this agent, of those still free at its turn, if its own were not to be had."""
-    index, mine = table[agent], assignment[agent]
-    if dealt == BY_CHANCE:  # turn by turn the arms go in the order of their index
-        before = {n for n in assignment.values() if index[n] > index[mine]}
-    else:
-        order = team.order.tolist()
-        before = {assignment[a] for a in order[: order.index(agent)] if a in assignment}
-    free = set(range(len(index))) - circumstances.closed - before - {mine}
-    return max(sorted(free), key=lambda n: index[n], default=None)
-
-
-def next_with_pairs(
-    rows: Floats,
-    dealt: int,
-    team: Team,
-    luck: Luck,
-    circumstances: Circumstances,
-    assignment: dict[int, int],
-    agent: int,
-) -> tuple[int | None, float | None]:
-    """Where the agent would go next with these pairs, and the index of its arm that does it.
-
-    The agent keeps its arm as long as the arm's index stays in an interval: below, the arm is not visited or
-    goes to somebody with less weight or a later turn, above to somebody with more or an earlier one. Its ends
-    are among the `thresholds`, between which nothing changes; which of them it is says the match itself, with
-    an index between two. The lower end comes first. Without any, the runner-up is where the agent would go
-    if it were forbidden to go where it goes.
-    """
-    arm = assignment[agent]
-    exact: list[list[Exact]] = [list(row) for row in rows.tolist()]
-    row = exact[agent if each_its_own(rows, dealt) else 0]
-    here = row[arm]
-
-    def goes(x: Exact) -> int:
-        row[arm] = x
-        try:
-            return paired_match(exact, dealt, team, luck, circumstances)[agent]
-        finally:
-            row[arm] = here
-
-    ends = match_thresholds(exact, dealt, team, luck, circumstances, assignment, agent)
-    below = sorted((x for x in ends if -math.inf < x <= here), reverse=True)
-    above = sorted(x for x in ends if here <= x < math.inf)
-    for some, last in ((below, -math.inf), (above, math.inf)):
-        beyond = [between(x, y) for x, y in pairwise([*some, last])]
-        first = bisect_left(beyond, True, key=lambda x: goes(x) != arm)
-        if first < len(some):
-            return goes(beyond[first]), float(some[first])
-    never = circumstances._replace(forbidden=circumstances.forbidden | {(agent, arm)})
-    try:
-        return paired_match(rows, dealt, team, luck, never).get(agent), None
-    except InvalidInput:  # nothing else is left
-        return None, None
-
-
-def match_thresholds(
-    rows: Sequence[Row],
-    dealt: int,
-    team: Team,
-    luck: Luck,
-    circumstances: Circumstances,
-    assignment: dict[int, int],
-    agent: int,
-) -> set[Exact]:
-    """The indices of the agent's arm at which its match can change.
-
-    They are the other indices that it is compared with and, where the arms are dealt by the index, those at
-    which a dealing that gives the arm to an heir is as good. As functions of the index both are lines,
-    with the weights of the agent and the heir for slopes.
-    """
-    arm = assignment[agent]
-    own = each_its_own(rows, dealt)
-    row = rows[agent if own else 0]
-    found = {x for n, x in enumerate(row) if n != arm and n not in circumstances.closed}
-    if dealt != BY_INDEX or own:
-        return found
-    weight = weights(team, dealt)
-    exact = [Fraction(0 if math.isinf(x) else x) for x in row]
-
-    def constant(dealing: dict[int, int]) -> tuple[int, Fraction]:
-        """What all the other arms are worth: how much of it is infinite, and the rest."""
-        others = [(weight[a], n) for a, n in dealing.items() if n != arm]
-        infinite = sum(s * int(math.copysign(1, row[n])) for s, n in others if math.isinf(row[n]))
-        return infinite, sum((s * exact[n] for s, n in others), Fraction())
-
-    allowed = allowed_pairs(len(team), len(row), circumstances)
-    going = [a for a in agents_in_turn(dealt, team, luck) if a in assignment]
-    infinite, rest = constant(assignment)
-    for heir in going:
-        if weight[heir] == weight[agent] or not allowed[heir, arm]:
-            continue
-        left = allowed.copy()
-        left[heir], left[:, arm] = False, False
-        left[heir, arm] = True
-        partner: dict[int, int] = {}
-        arms = sorted(assignment.values())
-        inside = np.zeros_like(left)
-        inside[:, arms] = left[:, arms]
-        if not all(place_one(a, inside, partner) for a in going):
-            continue
-        other = constant(deal(going, arms, left, weight, row, luck.arms))
-        if other[0] == infinite:
-            found.add((other[1] - rest) / (weight[agent] - weight[heir]))
-    return found
-
-
-def between(x: Exact, y: Exact) -> Exact:
-    """A number between two, of which either may be infinite."""
-    if math.isinf(x) and math.isinf(y):
-        return Fraction(0)
-    if math.isinf(x):
-        x, y = y, x
-    if math.isinf(y):
-        return Fraction(x) + (1 if y > x else -1)
-    return (Fraction(x) + Fraction(y)) / 2

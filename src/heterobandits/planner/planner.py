@@ -34,6 +34,7 @@ from heterobandits.inference.intervals import (
 from heterobandits.limits import MOST_ADDRESS, MOST_REPORTED
 from heterobandits.model.team import Team
 from heterobandits.planner import file_format, planning
+from heterobandits.planner.explanation import explain_plan
 from heterobandits.planner.history import Round, differences
 from heterobandits.planner.knowledge import Counts, Knowledge, recalled
 from heterobandits.planner.matching import Circumstances
@@ -458,7 +459,7 @@ class Planner:
         """
         number = self._round_of(a_plan(plan)).number
         self._check_team(plan)
-        return planning.explain_plan(*self._given(number), plan, self._mixed(number))
+        return explain_plan(*self._given(number), plan, self._mixed(number))
 
     def join(
         self,

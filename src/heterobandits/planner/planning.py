@@ -1,32 +1,28 @@
-"""The plan of a round, and its explanation, as functions of what is known. Nothing is kept here.
+"""The plan of a round as a function of what is known. Nothing is kept here.
 
 Index rows and the assignment come from the very kernels the simulator runs, on a block of one
 trial. Agents are as listed.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
-from heterobandits.inference.intervals import MOST_RANKED, Posteriors, order_of, posterior_intervals
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, without_arms
+from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.matching import (
     Circumstances,
     Floats,
     Luck,
     favouring,
     match,
-    next_in_turn,
-    next_with_pairs,
 )
-from heterobandits.planner.plans import Code, Explanation, Plan, Reason
+from heterobandits.planner.plans import Code, Plan, Reason
 from heterobandits.policies.policy import Policy
 
 
@@ -111,64 +107,6 @@ def might_tie(
     rows = index_rows(team, policy, knowledge, address)
     favoured = favouring(policy.dealt, team, luck, assignment)
     return policy.learns and match(rows, policy.dealt, team, favoured, circumstances) == assignment
-
-
-def explain_plan(
-    team: Team,
-    arms: tuple[str, ...],
-    policy: Policy,
-    knowledge: Knowledge,
-    address: Address,
-    plan: Plan,
-    changed: Collection[int] = (),
-) -> tuple[Explanation, ...]:
-    """Why each agent is sent where it is, by a plan that was made with the same arguments.
-
-    Of arms that have changed the plan knows nothing: they are marked, and nothing that is certain rests on them.
-    """
-    check_arguments(team, arms, policy, knowledge)
-    luck = luck_of(team, len(arms), policy, address)
-    rows = index_rows(team, policy, knowledge, address)
-    if plan.index != in_tuples(team, policy, rows):
-        raise InvalidInput(
-            f"the plan for round {plan.round} was made with other outcomes than count now, or for another length of the "
-            "season: explain a plan before outcomes of earlier rounds are told, corrected or forgotten"
-        )
-    estimate = Posteriors.of(team, *knowledge.tables).mean
-    tables = (team, *without_arms(knowledge.tables, changed), policy.delta)
-    known = posterior_intervals(*tables)
-    order = order_of(*tables) if len(arms) <= MOST_RANKED else None
-    recalled, _ = knowledge.tables
-    seen = recalled.sum(axis=0)
-    turns = BY_CHANCE if policy.first == "random" else BY_INDEX
-    greedy = match(estimate[None], turns, team, luck, plan.circumstances)
-    explanations = []
-    for agent, arm in enumerate(plan.assignment):
-        if arm is None:
-            continue
-        other, flip = runner_up(team, policy, rows, luck, plan, agent, arm)
-        exploits = greedy.get(agent) == arm and seen[arm] > 0
-        explanations.append(
-            Explanation(
-                agent=team.names[agent],
-                reason=plan.reasons[agent],
-                arm=arms[arm],
-                estimate=float(estimate[arm]),
-                lower=float(known.lower[arm]),
-                upper=float(known.upper[arm]),
-                best_rank=1 if order is None else int(order.best[arm]),
-                worst_rank=len(arms) if order is None else int(order.worst[arm]),
-                index=plan.index[agent][arm],
-                pulls=round(float(seen[arm])),
-                own_pulls=round(float(recalled[agent, arm])),
-                mode="exploit" if exploits else "explore",
-                runner_up=None if other is None else arms[other],
-                runner_up_index=None if other is None else plan.index[agent][other],
-                flip_index=flip,
-                changed=arm in changed,
-            )
-        )
-    return tuple(explanations)
 
 
 def plannable(policy: Policy) -> Policy:
@@ -261,31 +199,3 @@ def reason_for(
     else:
         code = "best allowed" if circumstances.paired else "highest left"
     return Reason(code, here, float(rows[1, arm]) if by_estimate else None, visited)
-
-
-def runner_up(
-    team: Team, policy: Policy, rows: Floats, luck: Luck, plan: Plan, agent: int, arm: int
-) -> tuple[int | None, float | None]:
-    """The arm that would get this agent next, and what the index of its arm would have to be."""
-    circumstances = plan.circumstances
-    sent = {a: n for a, n in enumerate(plan.assignment) if n is not None}
-    if (agent, arm) in circumstances.forced:
-        return None, None
-    if circumstances.paired:
-        return next_with_pairs(rows, policy.dealt, team, luck, circumstances, sent, agent)
-    if policy.sorted_by == "estimate":
-        return next_in_set(team, policy, rows, luck, plan, agent, arm)
-    table = np.array(plan.index)
-    other = next_in_turn(table, policy.dealt, team, circumstances, sent, agent)
-    return other, None if other is None else float(table[agent, other])
-
-
-def next_in_set(
-    team: Team, policy: Policy, rows: Floats, luck: Luck, plan: Plan, agent: int, arm: int
-) -> tuple[int | None, float | None]:
-    """The same where the index decides which arms are visited: an arm drops out below the next highest."""
-    circumstances, index = plan.circumstances, plan.index[agent]
-    without = circumstances._replace(closed=circumstances.closed | {arm})
-    other = match(rows, policy.dealt, team, luck, without).get(agent)
-    outside = set(range(len(index))) - circumstances.closed - set(plan.assignment)
-    return other, max((index[n] for n in outside), default=None)

@@ -15,7 +15,8 @@ from heterobandits import Explanation, Planner, policy
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
 from heterobandits.core.randomness import uniform
 from heterobandits.model.team import Team
-from heterobandits.planner.matching import Circumstances, Luck, match, next_with_pairs
+from heterobandits.planner.explanation import next_with_pairs
+from heterobandits.planner.matching import Circumstances, Luck, match
 from planning import (
     OWN,
     PLANNED,
