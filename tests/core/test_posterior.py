@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import reference
-from heterobandits.core import elementary, indices, likelihood, posterior, randomness
+from heterobandits.core import elementary, families, likelihood, posterior, randomness
 from heterobandits.core.compiled import compiled
 from heterobandits.core.likelihood import Outcomes
 from heterobandits.core.seen import see
@@ -108,7 +108,7 @@ class Lanes:
     def of_many(cls, s, c, y):
         """Pulls and successes [agent, lane], counted as the rules count them."""
         team = s if isinstance(s, Team) else Team(s)
-        return cls(indices.outcomes(team.arrays, np.asarray(c), np.asarray(y)))
+        return cls(families.outcomes(team.arrays, np.asarray(c), np.asarray(y)))
 
     def rows(self, count):
         """Some rows, not a number anywhere."""

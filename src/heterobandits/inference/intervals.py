@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.core import indices
+from heterobandits.core import families, indices
 from heterobandits.core.calibrated import (
     LEAST_MEAN,
     fill_constants,
@@ -118,7 +118,7 @@ class Posteriors:
     def of(cls, team: Team, pulls: Table, successes: Table) -> "Posteriors":
         """From tables with a row for each agent and a column for each mean."""
         lanes = pulls.shape[1]
-        seen = indices.outcomes(team.arrays, pulls, successes)
+        seen = families.outcomes(team.arrays, pulls, successes)
         peak, greatest = highest(seen)
         log_evidence, mean = np.empty((2, lanes))
         fill_posterior(peak, greatest, seen, work(0, lanes), log_evidence, mean)
