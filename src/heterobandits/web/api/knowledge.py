@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from heterobandits.campaigns import responses_schema, serialization
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.service import CALIBRATED
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import Collected, Reports, reports_from
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.plans import count_text
-from heterobandits.web.api import responses_schema, serialization
 from heterobandits.web.api.replies import reply
 from heterobandits.web.requests import Asking, Guarded
 from heterobandits.web.turns import LONGEST, alone, computed

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.reducer import AlreadyTold
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import Stale
@@ -12,7 +12,7 @@ from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.validation import NOT_DONE, Collected, Wrong, outcome_from
 from heterobandits.errors import InvalidInput
 from heterobandits.limits import MOST
-from heterobandits.web.api import requests_schema, responses_schema, serialization
+from heterobandits.web.api import requests_schema
 from heterobandits.web.api.replies import reply
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import RefusedVisit

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, cast
 
-from heterobandits.campaigns import plan_events, service
+from heterobandits.campaigns import plan_events, responses_schema, service
 from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.analysis.answers import answers as answers_of
 from heterobandits.campaigns.analysis.answers import estimates as estimates_of
@@ -20,7 +20,6 @@ from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.state import Link, State, id_of
 from heterobandits.campaigns.storage.repository import Done, Log
 from heterobandits.planner.plans import Explanation
-from heterobandits.web.api import responses_schema
 
 
 def state_after(log: Log, done: Done) -> State:
