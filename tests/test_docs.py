@@ -117,7 +117,7 @@ def test_problem_files_are_shown_with_every_field() -> None:
     ],
 )  # fmt: skip
 def test_answers_are_shown_with_every_field(shape: str) -> None:
-    from heterobandits.web.api import responses_schema
+    from heterobandits.campaigns import responses_schema
 
     page = (ROOT / "docs" / "http-api.md").read_text("utf-8")
     (row,) = re.findall(rf"^\| `{shape}` \| (.*) \|$", page, re.M)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
-from heterobandits.web.api import responses_schema
+from heterobandits.campaigns import responses_schema
 
 TRIES = 5
 FIRST_PAUSE = 0.2  # seconds, doubled after each try

@@ -184,9 +184,19 @@ class Profiles:
     log_evidence: Floats
 
     @classmethod
-    def of(cls, team: Team, pulls: Table, successes: Table, delta: float) -> "Profiles":
-        """From tables with a row for each agent and a column for each mean; half of delta is the calibration's."""
-        posteriors = Posteriors.of(team, pulls, successes)
+    def of(
+        cls,
+        team: Team,
+        pulls: Table,
+        successes: Table,
+        delta: float,
+        posteriors: Posteriors | None = None,
+    ) -> "Profiles":
+        """From tables with a row for each agent and a column for each mean; half of delta is the calibration's.
+
+        Their posteriors may be known already.
+        """
+        posteriors = posteriors or Posteriors.of(team, pulls, successes)
         tables = (np.ascontiguousarray(table[:, None]) for table in (pulls, successes))
         seen = see(team.boxed(0.5 * delta), *tables)
         constants = np.empty(pulls.shape[1])
@@ -358,20 +368,24 @@ def mean_intervals(
 
 def posterior_intervals(team: Team, c: Table, y: Table, delta: float) -> Intervals:
     """Those of posterior-ratio, from tables that are right; they may have faded   docs/model.md (18)"""
-    known, share = exactly_known(team, c, y, delta)
-    return Intervals(known.mean, *known.ends(mean_threshold(c.shape[1], share)))
+    return certain_intervals(*exactly_known(team, c, y, delta))
+
+
+def certain_intervals(known: Posteriors | Profiles, share: float) -> Intervals:
+    """The same from what is known of the means, with the share of delta for them."""
+    return Intervals(known.mean, *known.ends(mean_threshold(len(known.mean), share)))
 
 
 def exactly_known(
-    team: Team, c: Table, y: Table, delta: float
+    team: Team, c: Table, y: Table, delta: float, posteriors: Posteriors | None = None
 ) -> tuple[Posteriors | Profiles, float]:
-    """What the exact likelihood says of many means, and the share of delta with which it may fail.
+    """What the exact likelihood says of many means, whose posteriors may be known already, and the share of delta for it.
 
     Where agents are only calibrated, the other half of delta is the calibration's.
     """
     if team.is_calibrated:
-        return Profiles.of(team, c, y, delta), 0.5 * delta
-    return Posteriors.of(team, c, y), delta
+        return Profiles.of(team, c, y, delta, posteriors), 0.5 * delta
+    return posteriors or Posteriors.of(team, c, y), delta
 
 
 def ranking(
@@ -402,7 +416,12 @@ def order_of(team: Team, c: Table, y: Table, delta: float) -> Ranking:
         raise InvalidInput(
             f"there are {arms:,} arms: a table of every arm against every other has up to {MOST_RANKED:,}"
         )
-    known, share = exactly_known(team, c, y, delta)
+    return certain_order(*exactly_known(team, c, y, delta))
+
+
+def certain_order(known: Posteriors | Profiles, share: float) -> Ranking:
+    """The same from what is known of the means, with the share of delta for it."""
+    arms = len(known.mean)
     i, j = (~np.eye(arms, dtype=bool)).nonzero()
     evidence = np.full((arms, arms), -np.inf)
     evidence[i, j] = known.evidence(i, j)

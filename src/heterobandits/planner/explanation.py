@@ -13,9 +13,9 @@ import numpy as np
 
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
 from heterobandits.errors import InvalidInput
-from heterobandits.inference.intervals import MOST_RANKED, Posteriors, order_of, posterior_intervals
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, without_arms
+from heterobandits.planner.certainty import Certainty
+from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.matching import (
     Circumstances,
     Exact,
@@ -44,10 +44,12 @@ def explain_plan(
     address: Address,
     plan: Plan,
     changed: Collection[int] = (),
+    known: Certainty | None = None,
 ) -> tuple[Explanation, ...]:
     """Why each agent is sent where it is, by a plan that was made with the same arguments.
 
-    Of arms that have changed the plan knows nothing: they are marked, and nothing that is certain rests on them.
+    Of arms that have changed the plan knows nothing: they are marked, and nothing that is certain rests on them. What is
+    `known` of the arms, without these, may have been worked out already.
     """
     check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
@@ -57,10 +59,8 @@ def explain_plan(
             f"the plan for round {plan.round} was made with other outcomes than count now, or for another length of the "
             "season: explain a plan before outcomes of earlier rounds are told, corrected or forgotten"
         )
-    estimate = Posteriors.of(team, *knowledge.tables).mean
-    tables = (team, *without_arms(knowledge.tables, changed), policy.delta)
-    known = posterior_intervals(*tables)
-    order = order_of(*tables) if len(arms) <= MOST_RANKED else None
+    known = known or Certainty(team, knowledge.tables, policy.delta, tuple(changed))
+    estimate, (_, lower, upper), order = known.posteriors.mean, known.intervals, known.order
     recalled, _ = knowledge.tables
     seen = recalled.sum(axis=0)
     turns = BY_CHANCE if policy.first == "random" else BY_INDEX
@@ -77,8 +77,8 @@ def explain_plan(
                 reason=plan.reasons[agent],
                 arm=arms[arm],
                 estimate=float(estimate[arm]),
-                lower=float(known.lower[arm]),
-                upper=float(known.upper[arm]),
+                lower=float(lower[arm]),
+                upper=float(upper[arm]),
                 best_rank=1 if order is None else int(order.best[arm]),
                 worst_rank=len(arms) if order is None else int(order.worst[arm]),
                 index=plan.index[agent][arm],

@@ -13,12 +13,12 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from heterobandits.campaigns.reducer import AlreadyTold, LinkEnded
+from heterobandits.campaigns.responses_schema import CurrentJson, FieldErrorJson
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.storage.repository import KeyReused
 from heterobandits.campaigns.storage.store import Conflict, StoreUnavailable, UnknownCampaign
 from heterobandits.campaigns.validation import MOST_ERRORS, Wrong
 from heterobandits.errors import InvalidInput, shown
-from heterobandits.web.api.responses_schema import CurrentJson, FieldErrorJson
 
 MEDIA = "application/problem+json"
 NOT_GUESSED = ("X-Content-Type-Options", "nosniff")  # with every answer

@@ -20,14 +20,14 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns import responses_schema, service
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.storage.repository import Request as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
 from heterobandits.campaigns.validation import Reports
 from heterobandits.web import budgets, requests
 from heterobandits.web import turns as module
-from heterobandits.web.api import campaigns, responses_schema
+from heterobandits.web.api import campaigns
 from heterobandits.web.auth import (
     ALL,
     ALLOWED,

@@ -15,16 +15,8 @@ import numpy.typing as npt
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
 from heterobandits.inference.change_points import greatest_change, team_threshold
-from heterobandits.inference.intervals import (
-    MOST_RANKED,
-    Posteriors,
-    Ranking,
-    exactly_known,
-    order_of,
-    order_threshold,
-    posterior_intervals,
-)
-from heterobandits.planner import knowledge
+from heterobandits.inference.intervals import MOST_RANKED, exactly_known, order_threshold
+from heterobandits.planner.certainty import Certainty
 from heterobandits.planner.plans import change_text, count_text
 from heterobandits.policies.policy import NEEDS
 
@@ -37,7 +29,7 @@ SAME_FIND = (
     "than is said"
 )
 # Of states, which do not change: many people look at the same one.
-RANKED: WeakKeyDictionary[State, Ranking] = WeakKeyDictionary()
+CERTAIN: WeakKeyDictionary[State, Certainty] = WeakKeyDictionary()
 CHANGED: "WeakKeyDictionary[State, list[Changed]]" = WeakKeyDictionary()
 ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
@@ -121,9 +113,8 @@ class Answers:
 
 def estimates(state: State) -> list[ArmEstimate]:
     """What is known of every arm, in the order of the arms."""
-    means = Posteriors.of(state.team, *state.knowledge.tables).mean
-    known = posterior_intervals(state.team, *compared_tables(state), state.policy.delta)
-    order, left = ranking_of(state), left_out(state)
+    certain = certainty(state)
+    means, known, order = certain.posteriors.mean, certain.intervals, certain.order
     arms = len(state.arms)
     first = np.ones(arms, int) if order is None else order.best
     last = np.full(arms, arms) if order is None else order.worst
@@ -144,24 +135,18 @@ def estimates(state: State) -> list[ArmEstimate]:
             successes=int(state.successes[:, n].sum()),
             visits=visits[n],
             by_agent={int(a): int(by_agent[a, n]) for a in by_agent[:, n].nonzero()[0]},
-            changed=n in left,
+            changed=n in certain.left_out,
         )
         for n, arm in enumerate(state.arms)
     ]
 
 
-def ranking_of(state: State) -> Ranking | None:
-    """What is certain of the order of all arms; None if they are too many for a table of pairs."""
-    if len(state.arms) > MOST_RANKED:
-        return None
-    if state not in RANKED:  # a table of pairs takes seconds if there are hundreds of arms
-        RANKED[state] = order_of(state.team, *compared_tables(state), state.policy.delta)
-    return RANKED[state]
-
-
-def compared_tables(state: State) -> tuple[knowledge.Table, knowledge.Table]:
-    """The tables that intervals and the order are of: what is left out counts as never seen."""
-    return knowledge.without_arms(state.knowledge.tables, left_out(state))
+def certainty(state: State) -> Certainty:
+    """What is known of all arms, by the tables that the policy looks at; of those that are left out nothing is certain."""
+    if state not in CERTAIN:
+        tables, left = state.knowledge.tables, tuple(left_out(state))
+        CERTAIN[state] = Certainty(state.team, tables, state.policy.delta, left)
+    return CERTAIN[state]
 
 
 def left_out(state: State) -> list[int]:
@@ -213,7 +198,7 @@ def work_out_answers(state: State) -> Answers:
     """The same, worked out."""
     left = left_out(state)
     here = [n for n, arm in enumerate(state.arms) if not arm.retired and n not in left]
-    order = ranking_of(state)
+    order = certainty(state).order
     candidates, pairs = here, []
     if order is not None:
         above = order.above[np.ix_(here, here)]
@@ -280,7 +265,7 @@ def visits_needed(state: State, contested: Sequence[int]) -> int | None:
     """
     team, delta = state.team, state.policy.delta
     pulls, successes = (t[:, list(contested)].astype(np.float64) for t in state.knowledge.tables)
-    mean = Posteriors.of(team, pulls, successes).mean
+    mean = certainty(state).posteriors.mean[list(contested)]
     going = [agent.row for agent in state.agents if not agent.retired]
     tests = np.zeros((len(team), 1))
     tests[going, 0] = np.array(team.tests)[going] / len(going)

@@ -7,14 +7,14 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
 from starlette.responses import JSONResponse, StreamingResponse
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.events import line
 from heterobandits.campaigns.files.csv_tables import visits_csv
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.storage.repository import Done, Log, Request
 from heterobandits.campaigns.validation import Wrong
 from heterobandits.errors import InvalidInput, shown
-from heterobandits.web.api import requests_schema, responses_schema, serialization
+from heterobandits.web.api import requests_schema
 from heterobandits.web.api.replies import one_change, reply
 from heterobandits.web.requests import Asked, Asking, Guarded, headers
 from heterobandits.web.turns import MUCH, Tell, alone, beside, computed

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter, Response
 
-from heterobandits.campaigns import service
-from heterobandits.web.api import requests_schema, responses_schema, serialization
+from heterobandits.campaigns import responses_schema, serialization, service
+from heterobandits.web.api import requests_schema
 from heterobandits.web.api.replies import reply
 from heterobandits.web.errors import NotFound
 from heterobandits.web.requests import Asking, Guarded

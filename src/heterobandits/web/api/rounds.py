@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.reducer import AlreadyTold
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import Stale
@@ -12,7 +12,7 @@ from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.validation import NOT_DONE, Collected, Wrong, outcome_from
 from heterobandits.errors import InvalidInput
 from heterobandits.limits import MOST
-from heterobandits.web.api import requests_schema, responses_schema, serialization
+from heterobandits.web.api import requests_schema
 from heterobandits.web.api.replies import reply
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import RefusedVisit
@@ -57,10 +57,13 @@ async def plan_round_route(
     given = dict(body or requests_schema.RoundBody())
     state = asked.state
     if preview:
-        return await computed(
-            request, state, lambda: reply(state, serialization.json_of_preview(state, given))
-        )
+        return await computed(request, state, lambda: preview_response(state, given))
     return await beside(request, plan_response, asked, given)
+
+
+def preview_response(state: State, given: dict[str, Any]) -> Response:
+    """The next round as it would be."""
+    return reply(state, serialization.json_of_preview(service.preview(state, **given)))
 
 
 def plan_response(asked: Asked, given: dict[str, Any]) -> Response:

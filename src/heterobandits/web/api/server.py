@@ -3,9 +3,9 @@
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse, PlainTextResponse
 
+from heterobandits.campaigns import responses_schema
 from heterobandits.campaigns.storage.store import StoreUnavailable
 from heterobandits.provenance import version
-from heterobandits.web.api import responses_schema
 from heterobandits.web.metrics import MEDIA
 from heterobandits.web.requests import Guarded
 from heterobandits.web.turns import apart, places_of

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.analysis.answers import visits_of
 from heterobandits.campaigns.audit.history_text import reports_text
@@ -34,7 +34,6 @@ from heterobandits.campaigns.validation import (
 )
 from heterobandits.errors import InvalidInput, choice, delta_from, shown, whole_number
 from heterobandits.policies.policy import CATALOGUE, forgetting
-from heterobandits.web.api import responses_schema, serialization
 from heterobandits.web.api.links import address
 from heterobandits.web.errors import NotFound
 from heterobandits.web.pages.base import Form, Paged, beside_fields, home, page, seen_again
@@ -478,8 +477,8 @@ def cards_page(
     state = asked.state
     rows: dict[int, Sent] = {}
     if at is not None:
-        body = service.recorded_plan(asked.log, asked.id, at)
-        rows = {row.agent: row for row in plan_rows(state, body["assignments"], at)}
+        planned = service.recorded_plan(asked.log, state, at)
+        rows = {row.agent: row for row in plan_rows(state, planned, at)}
     expires = in_days(days)
     made = cards_of(asked, going, expires, at, rows)
     earlier = earlier_links(state, going, {card.link for card in made})

@@ -1,0 +1,52 @@
+"""What the two tables say of all arms: posteriors, intervals and the order. Each is worked out once, when it is first asked for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from heterobandits.inference.intervals import (
+    MOST_RANKED,
+    Intervals,
+    Posteriors,
+    Profiles,
+    Ranking,
+    certain_intervals,
+    certain_order,
+    exactly_known,
+)
+from heterobandits.model.team import Team
+from heterobandits.planner.knowledge import Table, without_arms
+
+
+@dataclass(frozen=True, eq=False)
+class Certainty:
+    """What is known of all arms from these tables.
+
+    Of the arms that are `left_out`, which have changed, the posteriors go by all that was seen, and nothing is certain.
+    """
+
+    team: Team
+    tables: tuple[Table, Table]
+    delta: float
+    left_out: tuple[int, ...] = ()
+
+    @cached_property
+    def posteriors(self) -> Posteriors:
+        """Of all means, with the agents as they are believed to be."""
+        return Posteriors.of(self.team, *self.tables)
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """For all means at once; the estimates are 0.5 where an arm is left out."""
+        return certain_intervals(*self._compared)
+
+    @cached_property
+    def order(self) -> Ranking | None:
+        """What is certain of the order of all arms; None if they are too many for a table of pairs."""
+        many = self.tables[0].shape[1] > MOST_RANKED
+        return None if many else certain_order(*self._compared)
+
+    @cached_property
+    def _compared(self) -> tuple[Posteriors | Profiles, float]:
+        if self.left_out:
+            return exactly_known(self.team, *without_arms(self.tables, self.left_out), self.delta)
+        return exactly_known(self.team, *self.tables, self.delta, self.posteriors)
