@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from heterobandits import InvalidInput, Planner
+from heterobandits import InvalidInput, Planner, policy
 from heterobandits.inference import change_points as module
 from heterobandits.inference.change_points import (
     RAREST,
@@ -135,13 +135,32 @@ class TestLooks:
             assert [found.before, found.since] == [float(known.mean[0]) for known in means]
 
     def test_are_the_same_whatever_is_known(self):
-        for visits in range(200):
+        """After each of the first thousand visits, and then whenever there are a thousandth more."""
+        for visits in (*range(20), *range(990, 1100)):
             assert visits_looked_back_at(visits) == [
-                n for n in visits_looked_back_at(200) if n < visits
+                n for n in visits_looked_back_at(2_000) if n < visits
             ]
-        assert visits_looked_back_at(200)[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]
         steps = np.array(visits_looked_back_at(100_000))
-        assert (steps[1:] <= np.maximum(steps[:-1] + 1, 1.2 * steps[:-1])).all()
+        assert steps[:1_000].tolist() == list(range(1, 1_001))
+        assert (steps[1:] <= np.ceil(1.001 * steps[:-1])).all()
+
+    @pytest.mark.parametrize(("tests", "begin", "bad"), [(12, 116, 3), (40, 58, 1), (40, 116, 2)])
+    def test_an_alarm_stays_however_short_the_change_was(self, tests, begin, bad):
+        """0.7, then a few visits of 0.1, then 0.7 again: what raised an alarm at any visit is there to the end."""
+        random = np.random.default_rng(3)
+        means = np.r_[np.full(begin, 0.7), np.full(bad, 0.1), np.full(60, 0.7)]
+        pulls, successes = tables([(0, int(k), tests) for k in random.binomial(tests, 0.9 * means)])
+        needed = alarm_threshold(3, 0.05)
+        assert (
+            greatest_change(Team(S), pulls[:, :begin], successes[:, :begin], 0.05).evidence < needed
+        )
+        raised = [
+            greatest_change(Team(S), pulls[:, :n], successes[:, :n], 0.05).evidence >= needed
+            for n in range(begin + bad, len(means) + 2)
+        ]
+        assert True in raised[:4]
+        assert all(raised[raised.index(True) :])
+        assert change(Team(S), pulls, successes, 0.05).evidence < needed
 
     def test_a_place_that_changes_back_has_changed_and_its_means_are_of_all_that_is_known(self):
         visits = [(0, 7, 10)] * 30 + [(0, 1, 10)] * 5 + [(0, 7, 10)] * 100
@@ -250,7 +269,7 @@ class TestPlanner:
         assert 55 <= found.after[2] <= 66
         assert found.before[2] > 0.7
         assert found.since[2] < 0.2
-        sentence = f"south has changed, most likely after round {found.after[2]}: "
+        sentence = f"south has changed, most likely after round {found.after[2]}: on the average "
         assert sentence in str(found)
         assert sentence in str(planner)
         assert planner.forgotten == ()
@@ -291,7 +310,31 @@ class TestPlanner:
         assert not planner.changes().changed.any()
         remembered = self.changed()
         np.testing.assert_array_equal(planner.history[: last - 1], remembered.history[: last - 1])
-        assert planner.intervals().lower[2] <= 0.05 < remembered.intervals().lower[2]
+        assert planner.intervals().upper[2] < 1.0
+
+    @pytest.mark.parametrize("method", ["posterior-ratio", "mixture-width", "min-width"])
+    def test_nothing_is_certain_of_an_arm_that_has_changed(self, method):
+        planner = self.changed(rounds=90)
+        assert planner.changes().changed.tolist() == [False, False, True]
+        known, order = planner.intervals(method), planner.ranking()
+        assert (known.lower[2], known.upper[2]) == (0.0, 1.0)
+        assert known.estimate[2] > 0.3  # of all that was seen
+        assert (known.upper[:2] < 1.0).all()
+        assert (order.best[2], order.worst[2]) == (1, 3)
+        assert not order.above[2].any()
+        assert not order.above[:, 2].any()
+
+    def test_an_arm_that_changed_and_was_not_visited_within_the_window_is_as_if_never_seen(self):
+        window = policy("posterior-sorted-window", memory=5)
+        planner = Planner([0.9], ["north", "south"], window, tests=[20])
+        for n in range(1, 31):
+            away = "south" if n <= 20 else "north"
+            plan = planner.ask(closed=[away])
+            planner.tell(plan, [(16 if n <= 10 else 1 if n <= 20 else 4, 20)])
+        assert planner.changes().changed.tolist() == [True, False]
+        known = planner.intervals()
+        assert (known.estimate[0], known.lower[0], known.upper[0]) == (0.5, 0.0, 1.0)
+        assert not any(why.changed for why in planner.explain(planner.ask(closed=["north"])))
 
     def test_a_saved_planner_has_not_remembered(self):
         planner = self.changed("forget")

@@ -100,10 +100,10 @@ class TestIntervals:
         assert (estimate.tolist(), lower.tolist(), upper.tolist()) == ([0.5] * 2, [0] * 2, [1] * 2)
 
     def test_they_shrink_with_pulls(self):
-        planner = Planner([0.9, 0.7], 2)
+        planner = Planner([0.8, 0.4], 2)
         widths = []
         for r in range(6):
-            planner.tell(planner.ask(), [(4 * 4**r, 10 * 4**r)] * 2)
+            planner.tell(planner.ask(), [(4 * 4**r, 10 * 4**r), (2 * 4**r, 10 * 4**r)])
             known = planner.intervals()
             widths.append(known.upper - known.lower)
         for wider, narrower in itertools.pairwise(widths):

@@ -287,13 +287,14 @@ class AboveJson(TypedDict):
 
 
 class ChangeJson(TypedDict):
-    """An arm that has changed, most likely after this round: its means before and since."""
+    """An arm that has changed, most likely after this round: its average means before and since, and whether it has again since."""
 
     arm: str
     arm_id: str
     after: int
     before: float
     since: float
+    again: bool
 
 
 class AnswersJson(TypedDict):

@@ -280,6 +280,7 @@ def json_of_answers(state: State) -> responses_schema.AnswersJson:
                 "after": one.after,
                 "before": one.before,
                 "since": one.since,
+                "again": one.again,
             }
             for one in found.changed
         ],

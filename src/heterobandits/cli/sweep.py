@@ -326,8 +326,8 @@ def print_sweep_standings(made: "Swept") -> None:
     rows, trials = count_standings(made)
     table = Table(
         title=made.spec.title or None,
-        caption=f"points where a policy has certainly the least regret, where that is unclear, where another has "
-        f"certainly less, and where several have the same; regret over {made.spec.reference}'s, geometric mean; at how many points "
+        caption=f"points where a policy has clearly the least regret, where that is unclear, where another has "
+        f"clearly less, and where several have the same; regret over {made.spec.reference}'s, geometric mean; at how many points "
         "the verdict is sure, whatever seldom fails; share of trials that failed, with over ten times the median's regret",
     )
     table.add_column("policy", no_wrap=True)

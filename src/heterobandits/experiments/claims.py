@@ -81,6 +81,16 @@ def negative(mean: float, se: float, trials: int) -> Verdict:
     return sign(mean - away, mean + away)
 
 
+def rarer_than(probability: float, share: float, trials: int) -> Verdict:
+    """Whether what happened in this share of the trials has less than this probability, by the exact binomial tails."""
+    from scipy.special import bdtr, bdtrc
+
+    times, least = round(share * trials), (1.0 - LEVEL) / 2
+    if bdtr(times, trials, probability) < least:
+        return "pass"
+    return "fail" if times and bdtrc(times - 1, trials, probability) < least else "unclear"
+
+
 def least_trials(evidence: Evidence, names: Iterable[str]) -> int:
     """The least number of trials of some experiments."""
     return min(evidence.results[name].trials for name in names)
@@ -480,8 +490,7 @@ def covered(name: str) -> Callable[[Evidence], Finding]:
         }
         text = ", ".join(f"{domain} {share:.4f}" for domain, (share, _) in shares.items())
         verdict = joint(
-            negative(share - evidence.delta, math.sqrt(max(share, 1 / trials) / trials), trials)
-            for share, trials in shares.values()
+            rarer_than(evidence.delta, share, trials) for share, trials in shares.values()
         )
         needed = ", ".join(f"{t.coverage.needed[name]:.2f}" for t in evidence.theory.values())
         return (
@@ -501,9 +510,7 @@ def regret_bounded(evidence: Evidence) -> Finding:
         parts.append(f"{domain} {study.worst_regret:.0f} of {study.regret_bound:,.0f}")
         if most > study.regret_bound:
             tested = True
-            share = study.over_regret_bound
-            error = math.sqrt(max(share, 1 / study.trials) / study.trials)
-            verdicts.append(negative(share - evidence.delta, error, study.trials))
+            verdicts.append(rarer_than(evidence.delta, study.over_regret_bound, study.trials))
         else:
             parts[-1] += f", where whatever is done loses {most:.0f} at most"
             verdicts.append("unclear")

@@ -5,7 +5,7 @@ evidence is how much likelier all of it is with two, on the average over the vis
 all pairs of means, than with the one mean that explains it best. It needs what intervals need.
 
 An arm that has changed has changed for good, even where it changes back and one mean explains most of what was seen again: so
-the evidence is looked at as it was after some of the visits, always the same ones, too.
+the evidence is looked at as it was after each of the earlier visits, too; beyond a thousand, after some of them.
 """
 
 import hashlib
@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from heterobandits.inference.intervals import (
     Counts,
@@ -27,14 +26,13 @@ from heterobandits.inference.intervals import (
 )
 from heterobandits.model.team import Team
 
-Flags = npt.NDArray[np.bool_]
-
-Found = tuple[bool, float, int, float, float]  # of one arm, in the order of `Alarms`
-
 Known = TypeVar("Known")
 
 RAREST = 1e-4  # an arm that changes less often than once in so many visits is as good as one that does not
-STEPS = 10  # visits are looked back at after each of so many, and from there on whenever there are that part more
+EVERY_VISITS = 1_000  # after each of so many it is looked back, and from there on whenever there are a thousandth more
+KEPT_STEPS = (
+    10  # what was found after each of so many visits stays at hand, and after each tenth more
+)
 MOST_LANES = 2**15  # means that are worked out at a time
 
 
@@ -93,37 +91,6 @@ CHANGES: AtHand[Change] = AtHand(10_000)
 LOOKS: AtHand[Suspicion] = AtHand(100_000)  # some 30 of an arm that was visited 100 times
 
 
-class Alarms(NamedTuple):
-    """For each arm whether it has changed, and since when.
-
-    Attributes
-    ----------
-    changed
-        Whether the evidence has reached ln(arms / delta), or ln(2 arms / delta) where agents are only calibrated: if no arm ever
-        changes, this is ever so with probability delta at most.
-    evidence
-        The logarithm of the evidence, the greatest after any of the visits of `looks`.
-    after
-        The last round with a visit before the change, if there was one; 0 if that was before the first.
-    before, since
-        The posterior means of what was seen up to that round, and since.
-    """
-
-    changed: Flags
-    evidence: Floats
-    after: npt.NDArray[np.int64]
-    before: Floats
-    since: Floats
-
-    @classmethod
-    def of_all(cls, found: Sequence[Found]) -> "Alarms":
-        """Those of all arms, from those of each."""
-        changed, evidence, after, before, since = zip(*found, strict=True)
-        columns = (np.array(column, float) for column in (evidence, before, since))
-        evidence_, before_, since_ = columns
-        return cls(np.array(changed, bool), evidence_, np.array(after, np.int64), before_, since_)
-
-
 def change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
     """What is known of a change of one arm, from tables of its visits: agents by visits, what is known already first.
 
@@ -135,11 +102,11 @@ def change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change
 
 
 def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
-    """The change with the greatest evidence after any of the visits of `looks` or now, from what is known of them now.
+    """The change with the greatest evidence after any of the `visits_looked_back_at` or now, from what is known of them now.
 
-    So what is seen later takes back no alarm that there was after one of these visits; an outcome that is corrected does. The
-    means are of all that is known. It stays at hand: an outcome changes one arm, and what was seen of it before is not looked
-    at again.
+    What is seen later takes back no alarm that there was after one of these visits; an outcome that is corrected may. The
+    means are of all that is known. The change stays at hand: an outcome changes one arm, and the evidence before it is not worked
+    out again.
     """
     told = hashlib.blake2b(pulls.tobytes(), digest_size=16)
     told.update(successes.tobytes())
@@ -154,29 +121,39 @@ def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) 
 def visits_looked_back_at(visits: int) -> list[int]:
     """After which of so many visits, but for the last, it is looked whether an arm has changed: always the same ones.
 
-    >>> looks(30)
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 21, 24, 27]
+    >>> visits_looked_back_at(5), visits_looked_back_at(2_006)[-3:]
+    ([1, 2, 3, 4], [2000, 2002, 2005])
     """
+    return _steps(visits, EVERY_VISITS)
+
+
+def _steps(visits: int, every: int) -> list[int]:
+    """Each of the first so many visits, and from there on one whenever there is that part more."""
     found, after = [], 1
     while after < visits:
         found.append(after)
-        after += -(-after // STEPS)
+        after += -(-after // every)
     return found
 
 
 def _greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
-    """The same, worked out; what was found after the latest of the looks of which nothing has changed may be at hand."""
+    """The same, worked out from the last visit after which what was found is at hand."""
     visits = pulls.shape[1] - 1
-    keys = list(_keys(team, pulls, successes, delta))
-    greatest, first = None, len(keys)
-    while first and (greatest := LOOKS.find(keys[first - 1])) is None:
-        first -= 1
-    after = [*visits_looked_back_at(visits)[first:], visits]
-    (*earlier, now), before, since = _looked(team, pulls, successes, after, delta)
-    for key, look in zip(keys[first:], earlier, strict=True):
+    keys = _keys(team, pulls, successes, delta)
+    done, greatest = 0, None
+    for after, key in reversed(keys.items()):
+        if (greatest := LOOKS.find(key)) is not None:
+            done = after
+            break
+    ahead = [after for after in visits_looked_back_at(visits) if after > done]
+    (*earlier, now), before, since = _looked(team, pulls, successes, [*ahead, visits], delta)
+    for after, look in zip(ahead, earlier, strict=True):
         greatest = _greater(greatest, look)
-        LOOKS.keep(key, greatest)
+        if after in keys:
+            LOOKS.keep(keys[after], greatest)
     greatest = _greater(greatest, now)
+    if visits in keys:
+        LOOKS.keep(keys[visits], greatest)
     return Change(*greatest, float(before[greatest.visits]), float(since[greatest.visits]))
 
 
@@ -185,14 +162,18 @@ def _greater(one: Suspicion | None, later: Suspicion) -> Suspicion:
     return later if one is None or later.evidence > one.evidence else one
 
 
-def _keys(team: Team, pulls: Counts, successes: Counts, delta: float) -> Iterator[object]:
-    """Of each of the looks all that it follows from."""
+def _keys(team: Team, pulls: Counts, successes: Counts, delta: float) -> dict[int, object]:
+    """By the visits after which what was found stays at hand, the last three among them: all that it follows from."""
     by_visit = np.ascontiguousarray(np.stack((pulls, successes)).T)
-    told, done = hashlib.blake2b(digest_size=16), 0
-    for after in visits_looked_back_at(pulls.shape[1] - 1):
+    visits = pulls.shape[1] - 1
+    last = range(max(1, visits - 2), visits + 1)
+    looked = set(visits_looked_back_at(visits + 1))
+    told, done, keys = hashlib.blake2b(digest_size=16), 0, dict[int, object]()
+    for after in sorted({*_steps(visits, KEPT_STEPS), *last} & looked):
         told.update(by_visit[done : after + 1].tobytes())
         done = after + 1
-        yield team, delta, told.copy().digest()
+        keys[after] = (team, delta, told.copy().digest())
+    return keys
 
 
 def _looked(

@@ -23,9 +23,9 @@ from heterobandits.errors import (
     whole_number,
 )
 from heterobandits.inference.agent_sensitivity import agent_intervals
-from heterobandits.inference.change_points import Alarms, Found, greatest_change, team_threshold
 from heterobandits.inference.intervals import (
     METHODS,
+    Intervals,
     Method,
     mean_intervals,
     order_of,
@@ -34,9 +34,10 @@ from heterobandits.inference.intervals import (
 from heterobandits.limits import MOST_ADDRESS, MOST_REPORTED
 from heterobandits.model.team import Team
 from heterobandits.planner import file_format, planning
+from heterobandits.planner.changes import ArmVisits, ChangeDetector, RoundVisits, visits_by_arm
 from heterobandits.planner.explanation import explain_plan
 from heterobandits.planner.history import Round, differences
-from heterobandits.planner.knowledge import Counts, Knowledge, recalled
+from heterobandits.planner.knowledge import Counts, Knowledge, Table, recalled, without_arms
 from heterobandits.planner.matching import Circumstances
 from heterobandits.planner.plans import (
     Explanation,
@@ -310,42 +311,47 @@ class Planner:
         All of them hold with the policy's probability 1 - delta: with "posterior-ratio" and
         "mixture-width" in all rounds at once; with "min-width", the paper's, up to the policy's
         horizon or, if it has none, in any one round. If the policy forgets, they are of what it recalls, and hold in any one
-        round, if no mean changed meanwhile; if an arm was forgotten, since then.
+        round, if no mean changed meanwhile; if an arm was forgotten, since then. An arm that has changed, as `changes` has it, has
+        no one mean: its interval is all from 0 to 1.
         """
-        horizon = None
         choice(method, "method", METHODS)
-        if self.policy.forgets:
-            if method != "posterior-ratio":
-                raise InvalidInput(
-                    f"{method}'s intervals need all that was seen, and {self.policy.name} forgets: use posterior-ratio's"
-                )
-            recalls = self._known(self.rounds + 1).tables
-            known = posterior_intervals(self._team, *recalls, self.policy.delta)
-            return NamedIntervals.of(known, self.arm_names)
+        delta, horizon = self.policy.delta, None
+        if self.policy.forgets and method != "posterior-ratio":
+            raise InvalidInput(
+                f"{method}'s intervals need all that was seen, and {self.policy.name} forgets: use posterior-ratio's"
+            )
         if method == "min-width":
             anytime = self.policy.horizon == "anytime"
             horizon = max(1, self.rounds) if anytime else int(self.policy.horizon)
-        tables = (self.pulls, self.successes, self._team)
-        known = mean_intervals(*tables, method=method, delta=self.policy.delta, horizon=horizon)
+
+        def from_tables(pulls: Table, successes: Table) -> Intervals:
+            if method == "posterior-ratio":
+                return posterior_intervals(self._team, pulls, successes, delta)
+            tables = (pulls, successes, self._team)
+            return mean_intervals(*tables, method=method, delta=delta, horizon=horizon)
+
+        known, mixed = from_tables(*self._tables()), self._mixed(self.rounds + 1)
+        if mixed:
+            compared = from_tables(*without_arms(self._tables(), mixed))
+            known = compared._replace(estimate=known.estimate)
         return NamedIntervals.of(known, self.arm_names)
 
     def ranking(self) -> NamedRanking:
         """Which arms are certainly above which, in all rounds at once, with the policy's 1 - delta.
 
-        If the policy forgets, in any one round, as with `intervals`.
+        If the policy forgets, in any one round, as with `intervals`. Of an arm that has changed nothing is certain.
         """
-        tables = self._known(self.rounds + 1).tables
-        return NamedRanking.of(order_of(self._team, *tables, self.policy.delta), self.arm_names)
+        compared = without_arms(self._tables(), self._mixed(self.rounds + 1))
+        return NamedRanking.of(order_of(self._team, *compared, self.policy.delta), self.arm_names)
 
     def changes(self) -> NamedAlarms:
         """Which arms have changed, and since when   docs/model.md (19), (20)
 
         If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks, if outcomes
         of an arm are told in the order of its visits. An alarm stays when the arm changes back, and goes when it is
-        forgotten or an outcome is corrected; one that was hardly raised may go by the next of the visits of (20).
+        forgotten or an outcome is corrected.
         """
-        known = Alarms.of_all([self._change_of(arm) for arm in range(len(self._arms))])
-        return NamedAlarms.of(known, self.arm_names)
+        return NamedAlarms.of(self._detector.changes(self._visits(self.rounds + 1)), self.arm_names)
 
     def lasts(self, rounds: int) -> None:
         """Say how many rounds the season has in all, for a policy that goes by it; it may become longer or shorter."""
@@ -594,6 +600,10 @@ class Planner:
         address = planning.Address(self.seed, self.trial, number)
         return self._team, self._arms, self.policy, self._known(number), address
 
+    def _tables(self) -> tuple[Table, Table]:
+        """What the policy looks at now."""
+        return self._known(self.rounds + 1).tables
+
     def _known(self, number: int) -> Knowledge:
         """What was known before this round."""
         kept = number > self.rounds and not self.policy.forgets
@@ -611,61 +621,34 @@ class Planner:
         window, fade = self.policy.window, self.policy.fade
         return replace(known, recalled=recalled(start, rounds, window=window, fade=fade))
 
-    def _visits_of(self, arm: int, before: int) -> tuple[list[int], Counts, Counts]:
-        """The rounds of the visits to an arm since it was forgotten, before this round, and their tables: agents by visits.
+    def _visits(self, before: int, arms: Iterable[int] | None = None) -> dict[int, ArmVisits]:
+        """The visits to these arms, or to all, since they were forgotten, before this round."""
+        earlier = self._history[: before - 1 - self._start.rounds]
+        rounds = (
+            RoundVisits(r.number, [n for n in r.assignment if n is not None], r.visits)
+            for r in earlier
+        )
+        gone = {arm: last for arm, last in self._forgotten if last < before}
+        some = range(len(self._arms)) if arms is None else arms
+        return visits_by_arm(rounds, some, self._start, gone)
 
-        First comes what was known at the start, whether or not there is any. Visits without an outcome yet are of zeros.
-        """
-        forgotten = [last for n, last in self._forgotten if n == arm and last < before]
-        gone = max(forgotten, default=0)
-        start = self._start.without([arm] if forgotten else [])
-        numbers = [max(gone, self._start.rounds)]
-        columns = [(start.pulls[:, arm], start.successes[:, arm])]
-        for record in self._history:
-            if arm in record.assignment and gone < record.number < before:
-                column = np.zeros((2, len(self._team)), np.int32)
-                for visit in record.visits:
-                    if visit.arm == arm:
-                        column[:, visit.agent] = visit.tests, visit.successes
-                numbers.append(record.number)
-                columns.append((column[0], column[1]))
-        pulls, successes = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
-        return numbers, pulls, successes
-
-    def _change_of(self, arm: int, number: int | None = None) -> Found:
-        """What is known of a change of an arm: whether it has, the evidence, since which round, the means before and since.
-
-        Now, or before the round of this number.
-        """
-        before = self.rounds + 1 if number is None else number
-        numbers, pulls, successes = self._visits_of(arm, before)
-        found = greatest_change(self._team, pulls, successes, self.policy.delta)
-        needed = team_threshold(self._team, len(self._arms), self.policy.delta)
-        changed = found.evidence >= needed
-        return changed, found.evidence, numbers[found.visits], found.before, found.since
+    @property
+    def _detector(self) -> ChangeDetector:
+        return ChangeDetector(self._team, len(self._arms), self.policy.delta)
 
     def _mixed(self, number: int) -> list[int]:
-        """The arms that had changed before a round, most likely since the first visit to them that the policy recalled."""
+        """The arms that had changed before a round, since the first visit to them that the policy recalled."""
         begun = number - 1 - self.policy.window if self.policy.window else -1
-        needed = team_threshold(self._team, len(self._arms), self.policy.delta)
-        mixed = []
-        for arm in range(len(self._arms)):
-            changed, _, after, *_ = self._change_of(arm, number)
-            if changed and after <= begun:  # and perhaps once more since
-                numbers, *tables = self._visits_of(arm, number)
-                pulls, successes = (table[:, np.array(numbers) > begun] for table in tables)
-                found = greatest_change(self._team, pulls, successes, self.policy.delta)
-                changed = found.evidence >= needed
-            if changed:
-                mixed.append(arm)
-        return mixed
+        visits, detector = self._visits(number), self._detector
+        return detector.mixed_arms(detector.changes(visits), visits, begun)
 
     def _heed(self, record: Round) -> None:
         """Forget the arms of a round that have changed, if that is wanted."""
         if self._on_change == "forget":
-            for arm in record.assignment:
-                if arm is not None and self._change_of(arm)[0]:
-                    self.forget(arm)
+            visits = self._visits(self.rounds + 1, (n for n in record.assignment if n is not None))
+            for one in self._detector.changes(visits):
+                if one.changed:
+                    self.forget(one.arm)
 
     def _forget_all(self, forgotten: Any) -> None:
         """Forget what a saved planner had forgotten."""

@@ -4,12 +4,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from heterobandits.inference.agent_sensitivity import AgentSensitivities
-from heterobandits.inference.change_points import Alarms
 from heterobandits.inference.intervals import Intervals, Ranking
-from heterobandits.planner.matching import Circumstances
+from heterobandits.planner.changes import ArmChange
+from heterobandits.planner.matching import Circumstances, Flags, Floats
 
 MOST_LINES = 20  # of a table that is printed
 
@@ -256,27 +259,47 @@ class NamedAgents(AgentSensitivities):
         return "\n".join([text_table(head, rows), *notes])
 
 
-class NamedAlarms(Alarms):
-    """Alarms that know whose they are: `arm_names`."""
+class NamedAlarms(NamedTuple):
+    """For each arm whether it has changed, and since when.
 
+    Attributes
+    ----------
+    changed
+        Whether the evidence has reached ln(arms / delta), or ln(2 arms / delta) where agents are only calibrated: if no arm ever
+        changes, this is ever so with probability delta at most.
+    evidence
+        The logarithm of the evidence, the greatest after any of the visits of (20).
+    after
+        The last round with a visit before the change, if there was one; 0 if that was before the first.
+    before, since
+        The posterior means of what was seen up to that round, and since.
+    again
+        Whether what was seen since then is not of one mean either.
+    arm_names
+        Of all arms.
+    """
+
+    changed: Flags
+    evidence: Floats
+    after: npt.NDArray[np.int64]
+    before: Floats
+    since: Floats
+    again: Flags
     arm_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, known: Alarms, arm_names: tuple[str, ...]) -> Self:
-        """The same, with names."""
-        made = cls(*known)
-        made.arm_names = arm_names
-        return made
+    def of(cls, found: Sequence[ArmChange], arm_names: tuple[str, ...]) -> Self:
+        """The alarms of all arms, from what is known of each."""
+        _, changed, evidence, after, before, since, again = map(np.array, zip(*found, strict=True))
+        return cls(changed, evidence, after, before, since, again, arm_names)
 
     @property
     def warnings(self) -> list[str]:
         """A sentence for each arm that has changed."""
-        columns = (self.arm_names, self.changed, self.after, self.before, self.since)
-        return [
-            change_text(arm, after, before, since)
-            for arm, changed, after, before, since in zip(*columns, strict=True)
-            if changed
-        ]
+        found = (
+            ArmChange(*one) for one in zip(range(len(self.arm_names)), *self[:-1], strict=True)
+        )
+        return [change_text(self.arm_names[one.arm], one) for one in found if one.changed]
 
     def __str__(self) -> str:
         """A table, and a line for each arm that has changed."""
@@ -323,9 +346,10 @@ class NamedRanking(Ranking):
         return f"<Ranking: {', '.join(each)}>"
 
 
-def change_text(arm: str, after: int, before: float, since: float) -> str:
-    """That an arm has changed, in words without a full stop."""
-    return f"{arm} has changed, most likely after round {after}: {before:.3f} before, {since:.3f} since"
+def change_text(arm: str, one: ArmChange, sure: str = "") -> str:
+    """That an arm has changed, in words without a full stop; `sure` says how sure that is, and of nothing else."""
+    when, since = (" and again since", "") if one.again else ("", f", {one.since:.3f} since")
+    return f"{arm} has changed{sure}, most likely after round {one.after}{when}: on the average {one.before:.3f} before{since}"
 
 
 def count_text(number: int, what: str) -> str:

@@ -185,7 +185,8 @@ class TestChanges:
         (changed,) = known.changed
         assert (changed.arm, changed.after) == (0, 25)
         assert (changed.before, changed.since) == (pytest.approx(26 / 27), pytest.approx(1 / 17))
-        assert known.sentences[0].startswith("place 0 has changed, most likely after round 25")
+        said = "place 0 has changed (with 95 % confidence), most likely after round 25: on the average "
+        assert known.sentences[0] == f"{said}0.963 before, 0.059 since."
         assert "with 95 % confidence" in known.sentences[0]
 
     def test_visits_of_several_agents_in_a_round_count_together(self):
@@ -305,6 +306,29 @@ class TestLeftOut:
             body = {"round": n, "agent": "agent-1", "arm": "arm-1", "successes": 8, "tests": 10}
             park = after(park, ("corrected", body))
         assert answers(park).changed == []
+
+    def test_it_is_not_visited_within_the_window(self):
+        """It changed after round 10 and is closed from round 21 on: a window of 5 rounds holds no visit to it."""
+        park = begun([{"sensitivity": 1.0, "tests": 10}], ["a", "b"])
+        for n in range(1, 31):
+            found = 8 if n <= 10 else 1
+            park = reported(planned(park, closed=["b" if n <= 20 else "a"]), n, {0: (found, 10)})
+        park = replace(park, policy=policy_from("posterior-sorted-window", DELTA, None, 5))
+        (one, _) = estimates(park)
+        assert (one.changed, one.lower, one.upper) == (False, 0.0, 1.0)
+        assert [one.arm for one in answers(park).changed] == [0]
+
+    def test_a_third_mean_is_told_as_another_change(self):
+        park = begun([{"sensitivity": 1.0, "tests": 20}], ["a"])
+        for n in range(1, 61):
+            found = 18 if n <= 20 or n > 40 else 2
+            park = reported(planned(park), n, {0: (found, 20)})
+        (one,) = answers(park).changed
+        assert one.again
+        assert answers(park).sentences[0] == (
+            f"a has changed (with 95 % confidence), most likely after round {one.after} and again since: on the average "
+            f"{one.before:.3f} before."
+        )
 
     def test_the_only_one_that_is_left_is_not_the_best(self):
         """Of what is left out nothing is known: b may be better or worse than a is now."""

@@ -14,9 +14,16 @@ import numpy.typing as npt
 
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
-from heterobandits.inference.change_points import greatest_change, team_threshold
 from heterobandits.inference.intervals import MOST_RANKED, exactly_known, order_threshold
 from heterobandits.planner.certainty import Certainty
+from heterobandits.planner.changes import (
+    ArmChange,
+    ArmVisits,
+    ChangeDetector,
+    RoundVisits,
+    visits_by_arm,
+)
+from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.plans import change_text, count_text
 from heterobandits.policies.policy import NEEDS
 
@@ -30,7 +37,7 @@ SAME_FIND = (
 )
 # Of states, which do not change: many people look at the same one.
 CERTAIN: WeakKeyDictionary[State, Certainty] = WeakKeyDictionary()
-CHANGED: "WeakKeyDictionary[State, list[Changed]]" = WeakKeyDictionary()
+CHANGED: WeakKeyDictionary[State, list[ArmChange]] = WeakKeyDictionary()
 ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
@@ -68,16 +75,6 @@ class ArmEstimate:
 
 
 @dataclass(frozen=True)
-class Changed:
-    """An arm that has changed: the last round before that, most likely, and the posterior means before and since."""
-
-    arm: int
-    after: int
-    before: float
-    since: float
-
-
-@dataclass(frozen=True)
 class Answers:
     """What is certain of the arms that are not retired, and what is not known yet.
 
@@ -107,7 +104,7 @@ class Answers:
     above: list[tuple[int, int]]
     candidates: list[int]
     visits_needed: int | None
-    changed: list[Changed]
+    changed: list[ArmChange]
     sentences: list[str]
 
 
@@ -150,20 +147,11 @@ def certainty(state: State) -> Certainty:
 
 
 def left_out(state: State) -> list[int]:
-    """The arms that have changed, most likely, since the first visit to them that the policy recalls.
-
-    What a policy with a window has seen since it began may be of one mean again, unless its visits say otherwise; others recall
-    something of every visit.
-    """
+    """The arms that have changed since the first visit to them that the policy recalls."""
     begun = len(state.rounds) - state.policy.window if state.policy.window else -1
-    left = [one.arm for one in changed(state) if one.after > begun]
-    again = [one.arm for one in changed(state) if one.after <= begun]
-    needed = team_threshold(state.team, len(state.arms), state.policy.delta)
-    for arm, (numbers, *tables) in tables_of_visits(state, again).items() if again else ():
-        pulls, successes = (table[:, np.array(numbers) > begun] for table in tables)
-        if greatest_change(state.team, pulls, successes, state.policy.delta).evidence >= needed:
-            left.append(arm)
-    return sorted(left)
+    changes = changed_arms(state)
+    visits = visits_of_arms(state, [one.arm for one in changes if one.after <= begun])
+    return detector_of(state).mixed_arms(changes, visits, begun)
 
 
 def mixed_text(state: State) -> str:
@@ -212,7 +200,7 @@ def work_out_answers(state: State) -> Answers:
     needed = None
     if len(candidates) > 1 and order is not None and not state.policy.forgets:
         needed = None if arms_unseen(state, candidates) else visits_needed(state, candidates)
-    alarms = [one for one in changed(state) if not state.arms[one.arm].retired]
+    alarms = [one for one in changed_arms(state) if not state.arms[one.arm].retired]
     known = Answers(confidence(state), best, pairs, candidates, needed, alarms, [])
     known.sentences.extend(answer_sentences(state, known))
     return known
@@ -292,52 +280,34 @@ def visits_needed(state: State, contested: Sequence[int]) -> int | None:
     return enough
 
 
-def changed(state: State) -> list[Changed]:
-    """The arms that have changed, each from its visits in the order of the rounds."""
+def detector_of(state: State) -> ChangeDetector:
+    """What says whether an arm of the campaign has changed."""
+    return ChangeDetector(state.team, len(state.arms), state.policy.delta)
+
+
+def changed_arms(state: State) -> list[ArmChange]:
+    """The arms that have changed."""
     if state not in CHANGED:
         seen = [n for n in range(len(state.arms)) if state.pulls[:, n].any()]
-        needed = team_threshold(state.team, len(state.arms), state.policy.delta)
-        made = []
-        for arm, (numbers, pulls, successes) in tables_of_visits(state, seen).items():
-            found = greatest_change(state.team, pulls, successes, state.policy.delta)
-            if found.evidence >= needed:
-                made.append(Changed(arm, numbers[found.visits], found.before, found.since))
-        CHANGED[state] = made
+        found = detector_of(state).changes(visits_of_arms(state, seen))
+        CHANGED[state] = [one for one in found if one.changed]
     return CHANGED[state]
 
 
-def tables_of_visits(
-    state: State, arms: Sequence[int]
-) -> dict[int, tuple[list[int], Counts, Counts]]:
-    """By arm the rounds in which it was visited, after a 0 for the beginning, and their tables: rows of the team by rounds.
-
-    A visit without an outcome is of zeros.
-    """
-    numbers: dict[int, list[int]] = {arm: [0] for arm in arms}
-    cells: dict[int, list[tuple[int, int, int, int]]] = {arm: [] for arm in arms}
-    for round in state.rounds:
-        for arm in {arm for _, arm in round.sent} & numbers.keys():
-            numbers[arm].append(round.number)
-        for visit in state.visits(round):
-            if visit.arm in cells:
-                column = len(numbers[visit.arm]) - 1
-                cells[visit.arm].append((visit.agent, column, visit.tests, visit.successes))
-    made = {}
-    for arm in arms:
-        tables = np.zeros((2, len(state.rows), len(numbers[arm])), np.int32)
-        rows, columns, tests, found = np.array(cells[arm], np.int32).reshape(-1, 4).T
-        for table, counts in zip(tables, (tests, found), strict=True):
-            np.add.at(table, (rows, columns), counts)
-        made[arm] = (numbers[arm], tables[0], tables[1])
-    return made
+def visits_of_arms(state: State, arms: Sequence[int]) -> dict[int, ArmVisits]:
+    """The visits to each of these arms."""
+    rounds = (
+        RoundVisits(round.number, [arm for _, arm in round.sent], state.visits(round))
+        for round in (state.rounds if arms else ())
+    )
+    return visits_by_arm(rounds, arms, Knowledge.of(len(state.rows), len(state.arms)), {})
 
 
 def answer_sentences(state: State, known: Answers) -> list[str]:
     """Sentences that say it, the most important first."""
     sure = f"with {percent_at_least(known.confidence)} % confidence"
     sentences = [
-        f"{change_text(state.arms[one.arm].name, one.after, one.before, one.since)} ({sure})."
-        for one in known.changed
+        f"{change_text(state.arms[one.arm].name, one, f' ({sure})')}." for one in known.changed
     ]
     left = [n for n in left_out(state) if not state.arms[n].retired]
     if left:
@@ -469,7 +439,7 @@ def when_it_holds(state: State) -> str:
 def percent_at_least(confidence: float) -> str:
     """A probability in percent, never more than it is.
 
-    >>> percent(0.95), percent(1 - 0.05 * (1 + 2 / 3)), percent(0.9999)
+    >>> percent_at_least(0.95), percent_at_least(1 - 0.05 * (1 + 2 / 3)), percent_at_least(0.9999)
     ('95', '91.6', '99.99')
     """
     digits = 1 if confidence < 0.999 else 4

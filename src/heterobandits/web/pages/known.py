@@ -1,5 +1,6 @@
 """What is known: all arms with their intervals, in words too; also for a wall."""
 
+import math
 from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -29,6 +30,7 @@ class ForestLine(NamedTuple):
     """An arm in the chart of all."""
 
     known: ArmEstimate
+    interval: str
     rank: str
     is_certain: bool
     text: str
@@ -69,12 +71,23 @@ def forest_lines(state: State) -> list[ForestLine]:
     made = []
     for known in sorted(estimates(state), key=lambda one: (one.retired, -one.estimate)):
         rank = rank_text(known.best_rank, known.worst_rank)
+        low, high = outward(known.lower, known.upper)
         text = (
-            f"{known.name}: estimated at {known.estimate:.2f}, between {known.lower:.2f} and "
-            f"{known.upper:.2f}, rank {rank}, {known.successes} of {known.pulls} tests"
+            f"{known.name}: estimated at {known.estimate:.2f}, between {low} and {high}, rank {rank}, "
+            f"{known.successes} of {known.pulls} tests"
         )
-        made.append(ForestLine(known, rank, known.best_rank == known.worst_rank, text))
+        certain = known.best_rank == known.worst_rank
+        made.append(ForestLine(known, f"{low} to {high}", rank, certain, text))
     return made
+
+
+def outward(low: float, high: float) -> tuple[str, str]:
+    """The ends of an interval with two digits, rounded so that all of it lies between them.
+
+    >>> outward(0.4199, 0.6101), outward(0.0, 0.07)
+    (('0.41', '0.62'), ('0.00', '0.07'))
+    """
+    return f"{math.floor(100 * low + 1e-9) / 100:.2f}", f"{math.ceil(100 * high - 1e-9) / 100:.2f}"
 
 
 def visits_by_agent(state: State) -> list[tuple[str, list[int]]] | None:

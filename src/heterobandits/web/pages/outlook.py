@@ -346,8 +346,12 @@ def change_in_percent(value: float, other: float) -> str:
 
 
 def share(value: float, whole: float) -> str:
-    """How much of it, in percent."""
-    return f"{100.0 * value / whole:.0f} %" if whole > 0.0 else "–"
+    """How much of it, in percent, never more than it is.
+
+    >>> share(99.6, 100.0), share(1.0, 0.0)
+    ('99 %', '–')
+    """
+    return f"{math.floor(100.0 * value / whole + 1e-9)} %" if whole > 0.0 else "–"
 
 
 def steps_of(begun: int, found: Ahead) -> list[tuple[Step, int, float]]:
