@@ -102,7 +102,7 @@ class Alarms(NamedTuple):
         Whether the evidence has reached ln(arms / delta), or ln(2 arms / delta) where agents are only calibrated: if no arm ever
         changes, this is ever so with probability delta at most.
     evidence
-        The logarithm of the evidence, the greatest after any of the visits of `looks`.
+        The logarithm of the evidence, the greatest after any of the visits of `visits_looked_back_at`.
     after
         The last round with a visit before the change, if there was one; 0 if that was before the first.
     before, since
@@ -135,7 +135,7 @@ def change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change
 
 
 def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
-    """The change with the greatest evidence after any of the visits of `looks` or now, from what is known of them now.
+    """The change with the greatest evidence after any of the visits of `visits_looked_back_at` or now, from what is known of them now.
 
     So what is seen later takes back no alarm that there was after one of these visits; an outcome that is corrected does. The
     means are of all that is known. It stays at hand: an outcome changes one arm, and what was seen of it before is not looked
@@ -154,7 +154,7 @@ def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) 
 def visits_looked_back_at(visits: int) -> list[int]:
     """After which of so many visits, but for the last, it is looked whether an arm has changed: always the same ones.
 
-    >>> looks(30)
+    >>> visits_looked_back_at(30)
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 21, 24, 27]
     """
     found, after = [], 1

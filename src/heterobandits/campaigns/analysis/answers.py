@@ -484,7 +484,7 @@ def when_it_holds(state: State) -> str:
 def percent_at_least(confidence: float) -> str:
     """A probability in percent, never more than it is.
 
-    >>> percent(0.95), percent(1 - 0.05 * (1 + 2 / 3)), percent(0.9999)
+    >>> percent_at_least(0.95), percent_at_least(1 - 0.05 * (1 + 2 / 3)), percent_at_least(0.9999)
     ('95', '91.6', '99.99')
     """
     digits = 1 if confidence < 0.999 else 4
