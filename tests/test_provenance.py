@@ -36,11 +36,16 @@ def moved(tmp_path):
 
 def test_what_is_installed_does_not_depend_on_where_the_module_stands(moved, tmp_path):
     for module in (provenance, moved):
-        assert module.is_installed(str(HERE / "policies.py"))
+        assert module.is_installed(str(HERE / "errors.py"))
         assert module.is_installed(str(HERE / "core" / "rounds.py"))
         assert module.is_installed(pytest.__file__)
         assert not module.is_installed(str(tmp_path / "deep" / "mine.py"))
-        assert not module.is_installed(str(HERE) + "_of_somebody_else.py")
+
+
+def test_a_neighbour_with_a_longer_name_is_not_installed(monkeypatch, tmp_path):
+    monkeypatch.setattr(provenance, "PACKAGE", tmp_path / "heterobandits")
+    assert is_installed(str(tmp_path / "heterobandits" / "errors.py"))
+    assert not is_installed(str(tmp_path / "heterobandits_of_somebody_else.py"))
 
 
 def test_what_somebody_has_made_is_not_installed(tmp_path):

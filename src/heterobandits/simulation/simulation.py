@@ -120,7 +120,7 @@ def memory() -> int:
 def bytes_in_words(size: int) -> str:
     """A number of bytes as a person reads it.
 
-    >>> in_words(1500), in_words(40 * 10**15)
+    >>> bytes_in_words(1500), bytes_in_words(40 * 10**15)
     ('1.5 kB', '40 PB')
     """
     units = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")

@@ -88,7 +88,8 @@ class Bounded(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A head begins; where too many wait already, the last of them is the last of the connection."""
         if len(self.pipeline) >= self.limits.waiting:
-            self._deaf, self.cycle.keep_alive = True, False
+            self._deaf = True
+            self._end_with_this_answer()
             raise InterruptedError  # the parser goes no further
         super().on_message_begin()
         self._look_later()
@@ -100,7 +101,7 @@ class Bounded(HttpToolsProtocol):
         super().on_headers_complete()
         self._in_body = True
         if self.ending:
-            self.cycle.keep_alive = False
+            self._end_with_this_answer()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of a head is there; one that follows a body is for nobody."""
@@ -126,6 +127,11 @@ class Bounded(HttpToolsProtocol):
         if body_comes and not self.transport.is_closing():
             self._look_no_more()
             self._timer = self.loop.call_later(self.limits.past, self.transport.close)
+
+    def _end_with_this_answer(self) -> None:
+        """Hang up after the answer to the newest request. The answer says so: before 0.53 uvicorn does not add it."""
+        self.cycle.keep_alive = False
+        self.cycle.default_headers = [*self.cycle.default_headers, (b"connection", b"close")]
 
     def _in_order(self, app: ASGI3Application) -> ASGI3Application:
         """The app, which begins with a request once the answer before it is taken: of a connection one is held."""

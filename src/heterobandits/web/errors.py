@@ -188,7 +188,7 @@ def problem(
 def field_path(parts: tuple[Any, ...]) -> str:
     """A field's path as programs write it.
 
-    >>> place(("body", "agents", 2, "sensitivity"))
+    >>> field_path(("body", "agents", 2, "sensitivity"))
     'agents[2].sensitivity'
     """
     text = ""

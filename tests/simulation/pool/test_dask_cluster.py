@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import wait
 from importlib.util import find_spec
 
 import numpy as np
@@ -23,6 +22,8 @@ from heterobandits.simulation.pool import dask_cluster as module
 from heterobandits.simulation.pool.dask_cluster import connect
 from heterobandits.simulation.pool.pieces import PieceResult, Point, made_with_versions
 from heterobandits.simulation.pool.threads import Failure, play_batch
+from heterobandits.sweeps.spec import Spec
+from heterobandits.sweeps.sweep import sweep
 
 if find_spec("distributed") is None:
     assert os.environ.get("CI") != "true", "distributed is not installed: nothing is tested"
@@ -78,6 +79,13 @@ def all_of(cluster, seconds=40.0):
         assert time.monotonic() < until, f"{cluster.waiting} batches did not come back"
         found += cluster.finished(0.2)
     return found
+
+
+def outcomes_of(cluster, batch):
+    """What comes back of a batch, in pieces or whole."""
+    found = {one.place: one for _, outcomes in all_of(cluster) for one in outcomes}
+    assert len(found) == len(batch)
+    return [found[piece.place] for piece in batch]
 
 
 def soon(condition, seconds=20.0):
@@ -186,7 +194,7 @@ def connected():
 
 def test_rows_are_the_same_as_here(shared, served):
     soon(lambda: shared.workers == 2)
-    assert shared.where == f"2 workers at {served.address()}"  # and no link: there is no dashboard
+    assert shared.where.startswith(f"2 workers at {served.address()}, dashboard http://127.0.0.1:")
     assert shared.rounds == 0
     two = policy("min-width"), policy("posterior-sorted")
     batches = [
@@ -246,7 +254,7 @@ def test_functions_travel_from_modules_that_workers_do_not_have(
     cluster.submit(good)
     assert [plain(outcomes) for _, outcomes in all_of(cluster)] == [played_here(good)]
     cluster.submit(bad)
-    ((_, (failure, row)),) = all_of(cluster)
+    failure, row = outcomes_of(cluster, bad)
     assert "No module named 'at_home_alone'" in failure.error
     assert plain([row]) == played_here(bad[1:])
 
@@ -271,7 +279,7 @@ def test_rows_bear_the_names_of_their_pieces(shared):
     lock = threading.Lock()
     batch = [piece(own(Odd())), piece(own(lambda known: lock and greedy(known)))]
     shared.submit(batch)
-    ((_, (row, failure)),) = all_of(shared)
+    row, failure = outcomes_of(shared, batch)
     assert (row.place, row.definition) == (batch[0].place, batch[0].definition)
     assert isinstance(failure, Failure), "a lock cannot travel"
     assert failure.place == batch[1].place
@@ -293,32 +301,10 @@ def tasks_there(address):
     return on_scheduler(address, lambda dask_scheduler: len(dask_scheduler.tasks))
 
 
-def test_what_others_cancel_is_sent_again(connected, served):
-    def cancel_all(dask_scheduler):
-        keys = list(dask_scheduler.tasks)
-        for client in {
-            one.client_key for key in keys for one in dask_scheduler.tasks[key].who_wants
-        }:
-            dask_scheduler.stimulus_cancel(keys, client, force=True, reason="test", msg="")
-        return len(keys)
-
-    notes = []
-    cluster = connected(served.address(), note=notes.append)
-    batches = [[piece(own(slow), seed=seed)] for seed in range(3)]
-    for batch in batches:
-        cluster.submit(batch)
-    soon(lambda: tasks_there(served.address()) >= len(batches))
-    assert on_scheduler(served.address(), cancel_all) > 0
-    found = all_of(cluster)
-    assert sorted(batches.index(batch) for batch, _ in found) == [0, 1, 2]
-    assert all(plain(outcomes) == played_here(batch) for batch, outcomes in found)
-    assert notes == []
-
-
 def test_stop_gives_back_what_is_here_and_cancels_the_rest(connected, served):
     cluster = connected(served.address())
     cluster.submit([piece(own())])
-    assert wait(cluster._playing, 60).not_done == set()  # it is here, and nobody has taken it
+    soon(lambda: all(future.done() for future in cluster._playing))  # and nobody has taken it
     for seed in range(20):
         cluster.submit([piece(own(slow), seed=seed)])
     time.sleep(0.1)
@@ -358,46 +344,62 @@ def test_a_worker_that_is_killed_loses_nothing(processes, connected):
     assert all(plain(outcomes) == played_here(batch) for batch, outcomes in found)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("place", ["the same port", "another port"])
-def test_a_scheduler_that_is_gone_loses_nothing(processes, connected, place, monkeypatch):
-    """It is killed, and another begins at its port; or it says nothing any more, and another is elsewhere."""
-    monkeypatch.setattr(module, "SILENCE_SECONDS", 1.0)
-    port = free_port()
-    scheduler = processes.scheduler(port=port)
-    processes.worker()
-    notes = []
-    by_file = place == "another port"
-    way = {"scheduler_file": processes.file} if by_file else {"address": processes.address()}
-    cluster = connected(**way, patience=90.0, note=notes.append)
-    batches = [[piece(own(slow), seed=seed)] for seed in range(4)]
-    for batch in batches:
-        cluster.submit(batch)
-    found = soon(lambda: cluster.finished(0.1))
-    before = processes.address()
-    scheduler.send_signal(signal.SIGSTOP if by_file else signal.SIGKILL)
-    soon(lambda: found.extend(cluster.finished(0.1)) or any("gone" in words for words in notes))
-    processes.scheduler(port=0 if by_file else port)
-    processes.worker()
-    found += all_of(cluster)
-    assert sorted(batches.index(batch) for batch, _ in found) == [0, 1, 2, 3]
-    assert all(plain(outcomes) == played_here(batch) for batch, outcomes in found)
-    gone = [words for words in notes if "gone" in words]
-    assert gone == [f"the scheduler at {before} is gone: waiting up to 1.5 minutes for one"]
-    assert (processes.address() != before) == by_file
-    assert processes.address() in cluster.where
+SPEC = """
+seed = 1
+horizon = 20_000
+policies = ["min-width", "cucb"]
+trials = 20
+draws = 40
+[problem]
+arms = 4
+sensitivities = [0.5, 0.9]
+means = {low = 0.1, high = 0.9, drawn = true}
+"""
+# every piece goes to the disk at once, so that there is something to keep after a moment
+EAGER = (
+    "import sys; from heterobandits.simulation.pool.shards import ShardStore;"
+    "ShardStore.write_if_due = ShardStore.write;"
+    "from heterobandits.cli import main; main(sys.argv[1:])"
+)
 
 
-def test_patience_ends(processes, connected):
+def start_sweep(processes, *options):
+    command = [sys.executable, "-c", EAGER, "sweep", processes.folder / "spec.toml"]
+    return subprocess.Popen(
+        [*command, "--output", processes.folder / "out", "--format", "json", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_sweep_whose_scheduler_is_lost_goes_on_when_it_is_run_again(processes):
+    (processes.folder / "spec.toml").write_text(SPEC)
     scheduler = processes.scheduler()
-    cluster = connected(processes.address(), patience=2.0)
-    cluster.submit([piece(own())])
+    processes.worker()
+    address = processes.address()
+    lost = start_sweep(processes, "--scheduler", address)
+    shards = processes.folder / "out" / "shards"
+    soon(lambda: list(shards.glob("*.parquet")), 60.0)
     scheduler.kill()
-    with pytest.raises(
-        InvalidInput, match=f"{processes.address()}: nobody answered.* in 2 seconds"
-    ):
-        all_of(cluster)
-    assert cluster.stop() == []
+    out, err = lost.communicate(timeout=30)
+    assert (lost.returncode, out) == (2, "")
+    assert "Traceback" not in err
+    words = (
+        f"the scheduler at {address} is lost; run the same command again: what is finished is kept"
+    )
+    assert err.splitlines()[-1] == f"heterobandits: {words}"
+    processes.scheduler()
+    processes.worker()
+    again = start_sweep(processes, "--scheduler-file", processes.file)
+    out, err = again.communicate(timeout=60)
+    assert again.returncode == 0, err
+    assert 0 < json.loads(out)["rounds"] < 40 * 20 * 20_000 * 2  # not all of them once more
+    sweep(Spec.load(processes.folder / "spec.toml"), processes.folder / "here")
+    for table in ("results.parquet", "pairs.parquet"):
+        there, here = (processes.folder / folder / table for folder in ("out", "here"))
+        assert there.read_bytes() == here.read_bytes()
 
 
 @pytest.mark.slow
@@ -416,7 +418,7 @@ def test_without_workers_it_waits(processes, connected):
     assert notes == [words]
     worker = processes.worker()
     assert len(all_of(cluster)) == 1
-    soon(lambda: cluster.where.startswith("1 worker at "))
+    soon(lambda: cluster.finished(0.1) or cluster.where.startswith("1 worker at "))
     worker.kill()
     soon(lambda: cluster.finished(0.1) or notes == [words, words])
 
@@ -434,9 +436,6 @@ def test_workers_of_another_version_are_refused(processes, connected):
     words = rf"the worker tcp://127\.0\.0\.1:\d+ has heterobandits 9\.9\.9 where it should have {version}$"
     with pytest.raises(InvalidInput, match=words):
         all_of(cluster)
-    cluster.stop()
-    with pytest.raises(InvalidInput, match=words):
-        connect(processes.address())
 
 
 @pytest.mark.nightly
@@ -447,16 +446,15 @@ def test_a_piece_that_kills_its_workers_fails_and_no_other(connected):
     cluster.submit(batch)
     for one in beside:
         cluster.submit(one)
-    found = all_of(cluster, 60.0)
-    assert len(found) == 5
-    for one, outcomes in found:
-        if one is not batch:
-            assert plain(outcomes) == played_here(one)
-            continue
-        assert plain([outcomes[0], outcomes[2]]) == played_here([batch[0], batch[2]])
-        assert isinstance(outcomes[1], Failure)
-        assert outcomes[1].place == batch[1].place
-        assert "all those workers died while running it" in outcomes[1].error
+    found = {one.place: one for _, outcomes in all_of(cluster, 90.0) for one in outcomes}
+    bad = batch.pop(1)
+    failure = found.pop(bad.place)
+    assert isinstance(failure, Failure)
+    assert "all those workers died while running it" in failure.error
+    pieces = [*batch, *(one for batch in beside for one in batch)]
+    assert plain(found.values()) == played_here(
+        [next(p for p in pieces if p.place == place) for place in found]
+    )
 
 
 LONG = """
@@ -613,7 +611,7 @@ def test_nobody_at_the_address(monkeypatch, tmp_path):
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(InvalidInput, match=f"{address}: nobody answered there in 1 seconds"):
         connect(address)
-    with pytest.raises(InvalidInput, match=r"missing\.json says: nobody answered"):
+    with pytest.raises(InvalidInput, match=r"has written its address to .*missing\.json"):
         connect(scheduler_file=tmp_path / "missing.json")
 
 

@@ -61,7 +61,7 @@ class CsvLine(NamedTuple):
 def inert(text: str) -> str:
     """The text as a cell that no spreadsheet computes: with an apostrophe before whatever would be taken for a formula.
 
-    So does one that has apostrophes before that already. `plain` takes just one away.
+    So does one that has apostrophes before that already. `without_apostrophe` takes just one away.
 
     >>> inert("=1+1"), inert("'=1+1"), inert("'t Harde"), inert("x;=1+1")
     ("'=1+1", "''=1+1", "'t Harde", "x;'=1+1")
@@ -72,8 +72,8 @@ def inert(text: str) -> str:
 def without_apostrophe(cell: str) -> str:
     """The text that `inert` made a cell of; any other as it is.
 
-    >>> plain("'=1+1"), plain("''=1+1"), plain("'t Harde"), plain("=1+1")
-    ('=1+1', "'=1+1", "'t Harde", '=1+1')
+    >>> [without_apostrophe(cell) for cell in ("'=1+1", "''=1+1", "'t Harde", "=1+1")]
+    ['=1+1', "'=1+1", "'t Harde", '=1+1']
     """
     return ESCAPED.sub("", cell)
 
@@ -185,7 +185,7 @@ def _entry(cells: dict[str, str], place: str) -> tuple[str | tuple[str, str], st
 def parse_outcome(text: str) -> int | tuple[int, int] | str:
     """An outcome as people write it.
 
-    >>> outcome_of("1"), outcome_of("3/12"), outcome_of("-")
+    >>> parse_outcome("1"), parse_outcome("3/12"), parse_outcome("-")
     (1, (3, 12), 'not done')
     """
     text = without_apostrophe(text.strip())

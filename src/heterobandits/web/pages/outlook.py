@@ -336,7 +336,7 @@ def figure(value: float) -> str:
 def change_in_percent(value: float, other: float) -> str:
     """By how much one is above the other.
 
-    >>> change(131.0, 100.0), change(50.0, 100.0), change(1.0, 0.0)
+    >>> change_in_percent(131.0, 100.0), change_in_percent(50.0, 100.0), change_in_percent(1.0, 0.0)
     ('+31 %', '−50 %', '–')
     """
     if other <= 0.0:
