@@ -24,11 +24,11 @@ from numba import config
 import reference
 from heterobandits import CATALOGUE, PAPER, InvalidInput, Policy, Problem, Results, policy, simulate
 from heterobandits.simulation import engine, simulation
+from heterobandits.simulation.arguments import checkpoint_rounds
 from heterobandits.simulation.engine import Learning, PolicyWorld, Shard, compile_kernels, worlds
 from heterobandits.simulation.simulation import (
     IN_FLIGHT,
     ROUNDS_A_SHARD,
-    checkpoint_rounds,
     most_trials,
     shards,
 )

@@ -10,15 +10,16 @@ import numpy as np
 from heterobandits.errors import InvalidInput, whole_number
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.limits import MOST_ADDRESS
+from heterobandits.machine import available_threads
 from heterobandits.output.files import write_aside
 from heterobandits.policies.policy import checked_policies
+from heterobandits.simulation.arguments import check_memory
 from heterobandits.simulation.engine import compile_kernels
 from heterobandits.simulation.pool.pieces import Piece, PieceResult, Point, Trials
 from heterobandits.simulation.pool.runner import Fixed, Job, Progress, Runner
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Failure, Threads
 from heterobandits.simulation.results import Results
-from heterobandits.simulation.simulation import available_threads, check_memory
 from heterobandits.sweeps.stopping import Parts, count, doubled, parts, wanted
 
 EVEN_CHECKPOINTS = 50

@@ -6,30 +6,29 @@ No result depends on the number of threads, the size of the shards or the order 
 they end.
 """
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from operator import length_hint
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.errors import (
-    InvalidInput,
-    choice,
-    listed,
-    shown,
-    whole_number,
-)
+from heterobandits.errors import InvalidInput, choice, shown, whole_number
 from heterobandits.interrupts import held_back, remembered
-from heterobandits.limits import MOST, MOST_ADDRESS, MOST_CELLS, MOST_LOGS, MOST_LUCK
+from heterobandits.limits import MOST_ADDRESS
+from heterobandits.machine import available_threads
 from heterobandits.model.problem import Problem, checked_problem
 from heterobandits.policies.policy import Policy, checked_policies
 from heterobandits.provenance import versions
 from heterobandits.simulation import engine
+from heterobandits.simulation.arguments import (
+    check_memory,
+    checkpoint_count,
+    checkpoint_rounds,
+    horizon_from,
+    trial_range,
+)
 from heterobandits.simulation.engine import MOST_LANES, Control, Shard, ShardSums
 from heterobandits.simulation.results import Integers, Results, joined_spans
 
@@ -42,104 +41,6 @@ FEW_LANES = 64  # fewer than this side by side are played much more slowly
 IN_FLIGHT = 2  # shards handed out for each thread: the next is there when one ends
 MOST_REGRETS = 2**21  # of a shard in memory, 16 MB
 WATCH_SECONDS = 0.1
-SUM_BYTES = 300  # about what a sum over the trials takes while whole numbers are made of it
-
-
-def checkpoint_count(checkpoints: int | Iterable[int], horizon: int) -> int:
-    """About how many checkpoints there will be, before any is made."""
-    if isinstance(checkpoints, Iterable):
-        try:
-            return length_hint(checkpoints)
-        except OverflowError:  # a range longer than any list
-            return sys.maxsize
-    return min(whole_number(checkpoints, "checkpoints", 1), horizon)
-
-
-def checkpoint_rounds(checkpoints: int | Iterable[int], horizon: int) -> tuple[int, ...]:
-    """Rounds at which regret is noted: that many, evenly spaced, or those given; the horizon is always last."""
-    if isinstance(checkpoints, Iterable):
-        given = [
-            whole_number(value, f"checkpoints[{i}]", 1, horizon)
-            for i, value in enumerate(listed(checkpoints, "checkpoints", "rounds"))
-        ]
-        return tuple(sorted({*given, horizon}))
-    count = checkpoint_count(checkpoints, horizon)
-    return tuple(-(-horizon * (i + 1) // count) for i in range(count))
-
-
-def horizon_from(horizon: Any, problem: Problem) -> int:
-    """`horizon`, if so many rounds of this problem can be counted."""
-    rounds = whole_number(horizon, "horizon", 1, MOST // sum(problem.tests))
-    if problem.several_tests and rounds * max(problem.tests) > MOST_LOGS:
-        raise InvalidInput(
-            f"horizon is {rounds:,} rounds of up to {max(problem.tests)} tests on an arm: at most "
-            f"{MOST_LOGS:,} tests, for each of which there is a logarithm"
-        )
-    if problem.drift is not None:
-        chances = problem.agents * problem.arms * max(problem.tests)
-        if problem.drift.count(rounds) * chances > MOST_CELLS:
-            raise InvalidInput(
-                f"horizon is {rounds:,} rounds in which the means change {problem.drift.count(rounds) - 1:,} times: "
-                f"at most {MOST_CELLS // chances - 1:,} times with so many agents, arms and tests, whose chances are tabled"
-            )
-        tests = max(problem.tests)
-        work = problem.agents * problem.arms * (100 + tests**2) // 100
-        if problem.several_tests and problem.drift.count(rounds) * work > MOST_LUCK:
-            raise InvalidInput(
-                f"horizon is {rounds:,} rounds of up to {tests} tests whose chances change {problem.drift.count(rounds) - 1:,} times: "
-                f"at most {max(1, MOST_LUCK // work) - 1:,} times, as the luck of each is computed exactly"
-            )
-    return rounds
-
-
-def trial_range(trials: int | range) -> range:
-    """The trials of a run: that many from 0 on, or a shard given as a range."""
-    if isinstance(trials, range):
-        inside = 0 <= trials.start < trials.stop <= MOST_ADDRESS // 2
-        if not inside or trials.step != 1:
-            raise InvalidInput(
-                f"trials is {shown(trials)}: a range of consecutive trials from 0 on"
-            )
-        return trials
-    return range(whole_number(trials, "trials", 1, MOST_ADDRESS // 2))
-
-
-def available_threads() -> int:
-    """The number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def memory() -> int:
-    """The bytes of memory this machine has; as many as can be counted where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return sys.maxsize
-
-
-def bytes_in_words(size: int) -> str:
-    """A number of bytes as a person reads it.
-
-    >>> in_words(1500), in_words(40 * 10**15)
-    ('1.5 kB', '40 PB')
-    """
-    units = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
-    power = min((len(str(size)) - 1) // 3, len(units) - 1)
-    return f"{size / 1000**power:,.3g} {units[power]}"
-
-
-def check_memory(policies: int, checkpoints: int, kept: int, trials: int, playing: int = 0) -> None:
-    """Refuse a run that cannot fit into this machine, before it begins; its trials alone cost nothing.
-
-    `kept` are the checkpoints at which every trial is kept, `playing` the trials played at a time.
-    """
-    regrets = policies * (kept * trials + checkpoints * playing)
-    size = 8 * regrets + SUM_BYTES * checkpoints * policies * (policies + 1)
-    if size > memory():
-        raise InvalidInput(
-            f"{trials:,} trials of {policies} policies at {checkpoints:,} checkpoints, kept at {kept:,}, "
-            f"would need {bytes_in_words(size)} of memory: this machine has {bytes_in_words(memory())}"
-        )
 
 
 class ShardTotals(NamedTuple):

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from heterobandits.errors import InvalidInput, path_from
+from heterobandits.machine import available_threads
 from heterobandits.output.files import writable, write_aside, writing_to
+from heterobandits.simulation.arguments import check_memory
 from heterobandits.simulation.engine import compile_kernels
 from heterobandits.simulation.pool.pieces import LEAST_TRIALS, PieceResult, Point
 from heterobandits.simulation.pool.runner import Fixed, Job, Progress, Runner, Tell
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Engine, Failure, Threads
-from heterobandits.simulation.simulation import available_threads, check_memory
 from heterobandits.sweeps import reading
 from heterobandits.sweeps.reading import read_sweep
 from heterobandits.sweeps.spec import Chosen, Scalar, Spec
