@@ -156,7 +156,7 @@ class InParts:
     def _enough(self, rows: list[PieceResult]) -> bool:
         n = count(rows)
         if n not in self.found:
-            self.found[n] = self.enough(self.experiment, self.point.results(rows))
+            self.found[n] = self.enough(self.experiment, self.point.totals(rows).results())
         return self.found[n]
 
 
@@ -186,11 +186,11 @@ def run_all(
     results, looked = {}, {}
     for job, all_rows in zip(jobs, rows, strict=False):
         found, name = job.parts(all_rows), job.experiment.name
-        results[name] = job.point.results(found.fresh, threads)
+        results[name] = job.point.totals(found.fresh).results(threads)
         looked[name] = (
             results[name]
             if found.fresh is found.looked
-            else job.point.results(found.looked, threads)
+            else job.point.totals(found.looked).results(threads)
         )
     return Ran(results, looked, rows[len(works) :])
 
