@@ -5,7 +5,7 @@ import os
 import platform
 import sysconfig
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module, metadata, resources
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -14,6 +14,7 @@ from typing import Any
 PACKAGE = Path(str(resources.files("heterobandits")))  # wherever in it this module stands
 
 
+@cache  # looking for it takes a while
 def version(package: str) -> str:
     """The version of a package as installed; what it says itself, or "unknown", where it only lies in the path."""
     try:

@@ -21,9 +21,9 @@ from heterobandits.experiments.catalogue import (
 from heterobandits.experiments.claims import RANGERS
 from heterobandits.experiments.reproduce import GROUPS, chosen_experiments
 from heterobandits.experiments.runs import run_all, with_trials
+from heterobandits.machine import available_threads
 from heterobandits.simulation.pool import pieces
 from heterobandits.simulation.pool.shards import ShardStore
-from heterobandits.simulation.simulation import available_threads
 from reference import PAPER
 
 AWARE = PAPER[:3]

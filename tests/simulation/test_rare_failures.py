@@ -177,7 +177,7 @@ class TestNumbers:
         """The mean log ratio of two policies by what was looked at, and by what came after."""
         regrets = np.maximum(0.1, 20 + random.normal(0, 4, (2, 256)) + np.array([[0.0], [gap]]))
         point, rows = point_of(2), []
-        job = stopping.Looked(point, self.STOPPING, 0)
+        job = stopping.job_of_point(point, self.STOPPING, 0)
         while wanted := job.wants(rows):
             for piece in wanted:
                 trials = regrets[:, piece.trials.start : piece.trials.stop]

@@ -23,15 +23,13 @@ from numba import config
 
 import reference
 from heterobandits import CATALOGUE, PAPER, InvalidInput, Policy, Problem, Results, policy, simulate
-from heterobandits.simulation import engine, simulation
+from heterobandits.simulation import engine
+from heterobandits.simulation.arguments import checkpoint_rounds
 from heterobandits.simulation.engine import Learning, PolicyWorld, Shard, compile_kernels, worlds
-from heterobandits.simulation.simulation import (
-    IN_FLIGHT,
-    ROUNDS_A_SHARD,
-    checkpoint_rounds,
-    most_trials,
-    shards,
-)
+from heterobandits.simulation.pool import runner
+from heterobandits.simulation.pool.pieces import ROUNDS_A_SHARD, ShardPiece, cut_shard
+from heterobandits.simulation.pool.runner import IN_FLIGHT
+from heterobandits.simulation.pool.threads import Threads
 from planning import OWN
 
 ALL = tuple(CATALOGUE)
@@ -626,7 +624,7 @@ def test_an_interrupt_does_not_strike_while_locks_may_be_held(covid):
 
 
 class Counting(ThreadPoolExecutor):
-    """Threads that know how many shards they were given, and may be told to fail at one of them."""
+    """Threads that know which shards they were given, and may be told to fail at one of them."""
 
     def __init__(self, threads, fail_at=None, error=RuntimeError, before=True):
         super().__init__(threads)
@@ -638,12 +636,13 @@ class Counting(ThreadPoolExecutor):
             engine.stop(control)
         super().__exit__(*error)
 
-    def submit(self, play, shard, control):
-        self.given.append((shard, control))
+    def submit(self, play, batch, control, *how):
+        (piece,) = batch
+        self.given.append((piece.shard, control))
         fails = len(self.given) == self.fail_at
         if fails and self.before:
             raise self.error("no more")
-        self.taken.append(super().submit(play, shard, control))
+        self.taken.append(super().submit(play, batch, control, *how))
         if fails:
             raise self.error("no more")
         return self.taken[-1]
@@ -655,9 +654,9 @@ class AtOnce(Executor):
     def __init__(self, seconds=0.0):
         self.seconds = seconds
 
-    def submit(self, play, shard, control):
+    def submit(self, play, *what):
         future = Future()
-        played = play(shard, control)
+        played = play(*what)
         if self.seconds:
             threading.Timer(self.seconds, future.set_result, [played]).start()
         else:
@@ -766,6 +765,24 @@ class TestExecutors:
             with pytest.raises(ZeroDivisionError, match="my mistake"):
                 simulate(covid, own, ENDLESS, 1000, block=16, threads=3, executor=executor)
 
+    def test_an_interrupt_of_one_process_keeps_what_others_have_completed(self, covid):
+        class SecondStruck(AtOnce):
+            given = 0
+
+            def submit(self, *what):
+                self.given += 1
+                future = super().submit(*what)
+                if self.given == 2:
+                    future = Future()
+                    future.set_exception(KeyboardInterrupt())
+                return future
+
+        pool = SecondStruck()
+        results = simulate(covid, "min-width", 30, 320, block=64, threads=2, executor=pool)
+        assert pool.given == IN_FLIGHT * 2
+        assert results.spans == ((0, 64), (128, 256))
+        assert results.partial
+
 
 class TestShards:
     """How a run is cut, and how much of it is under way."""
@@ -783,10 +800,10 @@ class TestShards:
         self, covid, first, trials, horizon, threads, lanes, checkpoints
     ):
         entries = (policy("min-width"), policy("ucb"))
-        most = most_trials(len(entries), checkpoints, horizon, lanes)
         numbers = range(first, first + trials)
-        whole = Shard(worlds(covid, entries), (horizon,), 5, numbers, lanes=lanes)
-        parts = list(shards(whole, most, threads))
+        rounds = (*range(1, min(checkpoints, horizon)), horizon)
+        whole = Shard(worlds(covid, entries), rounds, 5, numbers, lanes=lanes)
+        parts = list(cut_shard(whole, threads))
         assert [trial for part in parts for trial in part.trials] == list(numbers)
         assert {replace(part, trials=numbers) for part in parts} == {whole}
         assert len(parts) >= min(threads, trials) / 2
@@ -822,7 +839,7 @@ class TestShards:
         assert results.trials > 0
 
     def test_no_more_are_under_way_than_are_wanted(self, covid, monkeypatch):
-        monkeypatch.setattr(simulation, "WATCH_SECONDS", 0.01)
+        monkeypatch.setattr(runner, "WATCH_SECONDS", 0.01)
         seen = []
 
         def interrupt(done, total):
@@ -843,11 +860,12 @@ class TestShards:
     def test_progress_counts_no_trial_that_nobody_asked_for(self, covid):
         """17 trials in two blocks of nine lanes: the last lane plays for nobody."""
         shard = Shard(worlds(covid, [policy("min-width")]), (100,), 0, range(17), lanes=16)
-        seen, taken = [], []
-        simulation.run_shards(iter([shard]), AtOnce(0.35), 1, taken.append, seen.append)
-        assert seen[0] > 0
-        assert set(seen) == {17 * 100}
-        assert [played.span for played in taken] == [(0, 17)]
+        pool = Threads(1, AtOnce(0.35))
+        pool.submit([ShardPiece(shard)])
+        assert pool.rounds == 17 * 100
+        ((_, (row,)),) = pool.finished(60)
+        assert row.place == ("", 0, 17)
+        assert pool.rounds == 0
 
 
 GOOD = {

@@ -12,14 +12,15 @@ from scipy import stats
 from heterobandits import Policy, Problem
 from heterobandits.policies.policy import checked_policies
 from heterobandits.simulation.engine import tally_regrets
+from heterobandits.simulation.pool.doubling import trial_count
 from heterobandits.simulation.pool.pieces import Point
 from heterobandits.simulation.results import binary_places
 from heterobandits.sweeps import stopping as module
 from heterobandits.sweeps.stopping import (
     Levels,
-    Looked,
     PointTotals,
     Stopping,
+    job_of_point,
     levels,
     stopped,
     verdicts,
@@ -206,7 +207,7 @@ class TestStopped:
         assert stats.binom.isf(1e-6, 600, 0.05) == 58
 
 
-class TestLooked:
+class TestJob:
     """A point asks for trials until it is known well enough."""
 
     def point(self, *policies):
@@ -220,7 +221,7 @@ class TestLooked:
     def test_it_ends_where_it_is_stopped(self, separate, precision):
         point = self.point("min-width", "cucb")
         how = stopping(8, 64 if separate or precision else 8, precision, separate)
-        job = Looked(point, how, 0)
+        job = job_of_point(point, how, 0)
         rows, asked = [], []
         while pieces := job.wants(rows):
             control = np.zeros(3, np.int64)
@@ -228,12 +229,12 @@ class TestLooked:
             asked.append(sum(row.last - row.first for row in rows))
         looked, fresh, over = job.parts(rows)
         assert over
-        n = module.count(looked)
+        n = trial_count(looked)
         *before, last = [k for k in module.looks(how) if k <= n]
         assert last == n
         assert (looked[0].first, looked[0].last) == (0, 8)
-        why = stopped(module.totals(point, looked), how, 0)
-        assert why is not None
+        why = job.look(looked)
+        assert why == stopped(module.totals(point, looked), how, 0) is not None
         assert (why == "limit") <= (n == how.most_trials)
         for k in before:
             early = [row for row in looked if row.last <= k]
@@ -242,12 +243,12 @@ class TestLooked:
             assert (asked, fresh) == ([8], looked)
         else:  # as many trials again, that nobody looked at
             assert asked == [*before, n, 2 * n]
-            assert (fresh[0].first, fresh[-1].last, module.count(fresh)) == (n, 2 * n, n)
+            assert (fresh[0].first, fresh[-1].last, trial_count(fresh)) == (n, 2 * n, n)
 
     def test_policies_of_ones_own_too(self):
         own = Policy("own", index=lambda known: known.successes.sum(axis=0) + 0.0)
         rows = [
             piece.play(np.zeros(3, np.int64))
-            for piece in Looked(self.point("min-width", own), stopping(8, 8), 0).wants([])
+            for piece in job_of_point(self.point("min-width", own), stopping(8, 8), 0).wants([])
         ]
         assert int(module.totals(self.point("min-width", own), rows).trials[0]) == 8

@@ -39,10 +39,11 @@ def bench_command(
     together, after a first run to compile, load and warm up.
     """
     from heterobandits.errors import InvalidInput, real_number, whole_number
+    from heterobandits.machine import available_threads
     from heterobandits.policies.policy import CATALOGUE
     from heterobandits.policies.policy import policy as catalogued
     from heterobandits.provenance import machine
-    from heterobandits.simulation import engine, simulation
+    from heterobandits.simulation import engine
 
     allowed = f"a positive number, at most {MOST_SECONDS:,}"
     if not 0 < real_number(seconds, "--seconds", allowed) <= MOST_SECONDS:
@@ -50,11 +51,7 @@ def bench_command(
     entries = [catalogued(name) for name in dict.fromkeys(policy or CATALOGUE)]
     cached = engine.kernels_cached(entries)
     compile_seconds = engine.compile_kernels(entries)
-    used = (
-        simulation.available_threads()
-        if threads is None
-        else whole_number(threads, "--threads", 1, 1024)
-    )
+    used = available_threads() if threads is None else whole_number(threads, "--threads", 1, 1024)
     measured: list[dict[str, Any]] = []
     for name, problem, horizon, crew, checkpoints in (
         scaling_speeds(used) if scaling else instances(used)

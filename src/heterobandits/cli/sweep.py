@@ -144,8 +144,8 @@ def engine_of(
     tls: "tuple[Path, Path, Path] | None",
 ) -> "Engine":
     """What the options ask to run on."""
+    from heterobandits.machine import available_threads
     from heterobandits.simulation.pool.threads import Threads
-    from heterobandits.simulation.simulation import available_threads
 
     if scheduler is None and scheduler_file is None and local_workers is None:
         return Threads(available_threads() if threads is None else threads)
@@ -228,7 +228,7 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
     """What a sweep would come to."""
     from dataclasses import asdict
 
-    from heterobandits.simulation.simulation import available_threads
+    from heterobandits.machine import available_threads
     from heterobandits.sweeps.estimate import estimate_size
 
     cores = threads or available_threads()
@@ -255,7 +255,7 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
 
 def estimate_lines(found: "SweepSize", cores: int) -> Iterator[str]:
     """An estimate in words."""
-    from heterobandits.simulation.simulation import bytes_in_words
+    from heterobandits.machine import bytes_in_words
 
     def span(values: tuple[Any, ...], shown: Callable[[float], str]) -> str:
         least, most = (shown(value) for value in values)

@@ -1,7 +1,7 @@
 """Running experiments: the trials of all of them in one pool, kept piece by piece in the folder `runs`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,16 +10,17 @@ import numpy as np
 from heterobandits.errors import InvalidInput, whole_number
 from heterobandits.experiments.catalogue import Experiment
 from heterobandits.limits import MOST_ADDRESS
+from heterobandits.machine import available_threads
 from heterobandits.output.files import write_aside
 from heterobandits.policies.policy import checked_policies
+from heterobandits.simulation.arguments import check_memory
 from heterobandits.simulation.engine import compile_kernels
-from heterobandits.simulation.pool.pieces import Piece, PieceResult, Point, Trials
+from heterobandits.simulation.pool.doubling import Doubling, doubled
+from heterobandits.simulation.pool.pieces import Piece, PieceResult, Point
 from heterobandits.simulation.pool.runner import Fixed, Job, Progress, Runner
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Failure, Threads
 from heterobandits.simulation.results import Results
-from heterobandits.simulation.simulation import available_threads, check_memory
-from heterobandits.sweeps.stopping import Parts, count, doubled, parts, wanted
 
 EVEN_CHECKPOINTS = 50
 EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axis too
@@ -126,37 +127,11 @@ def numbers_of_trials(experiment: Experiment) -> list[int]:
     return doubled(min(first, experiment.trials), experiment.trials)
 
 
-@dataclass(frozen=True)
-class InParts:
+def job_of_experiment(experiment: Experiment, seed: int, enough: Enough) -> Doubling:
     """An experiment as a job of the runner: twice as many trials until there are enough, and as many again."""
-
-    experiment: Experiment
-    point: Point
-    enough: Enough
-    found: dict[int, bool] = field(
-        default_factory=dict
-    )  # what a look said, by the trials it was at
-
-    def wants(self, rows: list[PieceResult]) -> list[Trials]:
-        """The trials up to the next look, or those after the last one."""
-        return wanted(self.point, rows, numbers_of_trials(self.experiment), self._enough)
-
-    def parts(self, rows: list[PieceResult]) -> Parts:
-        """Its trials by what they are for."""
-        return parts(rows, numbers_of_trials(self.experiment), self._enough)
-
-    @property
-    def cost(self) -> float:
-        """What it costs at most."""
-        numbers = numbers_of_trials(self.experiment)
-        most = numbers[-1] * (1 if len(numbers) == 1 else 2)
-        return sum(piece.cost for piece in self.point.pieces(range(most)))
-
-    def _enough(self, rows: list[PieceResult]) -> bool:
-        n = count(rows)
-        if n not in self.found:
-            self.found[n] = self.enough(self.experiment, self.point.results(rows))
-        return self.found[n]
+    point = point_of_experiment(experiment, seed)
+    numbers = numbers_of_trials(experiment)
+    return Doubling(point, numbers, lambda rows: enough(experiment, point.totals(rows).results()))
 
 
 def run_all(
@@ -173,24 +148,22 @@ def run_all(
     """
     experiments = list(experiments)
     seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
-    points = [point_of_experiment(experiment, seed) for experiment in experiments]
-    compile_kernels({entry.label: entry for point in points for entry in point.policies}.values())
-    jobs = [
-        InParts(experiment, point, enough)
-        for experiment, point in zip(experiments, points, strict=True)
+    jobs = [job_of_experiment(experiment, seed, enough) for experiment in experiments]
+    policies = {entry.label: entry for job in jobs for entry in job.point.policies}
+    compile_kernels(policies.values())
+    works = [
+        TitledJob(experiment.title, job, job.cost)
+        for experiment, job in zip(experiments, jobs, strict=True)
     ]
-    works = [TitledJob(job.experiment.title, job, job.cost) for job in jobs]
     rows = run_works([*works, *others], store, report)
     threads = available_threads()
     results, looked = {}, {}
-    for job, all_rows in zip(jobs, rows, strict=False):
-        found, name = job.parts(all_rows), job.experiment.name
-        results[name] = job.point.results(found.fresh, threads)
-        looked[name] = (
-            results[name]
-            if found.fresh is found.looked
-            else job.point.results(found.looked, threads)
-        )
+    for experiment, job, all_rows in zip(experiments, jobs, rows, strict=False):
+        found, name = job.parts(all_rows), experiment.name
+        results[name] = job.point.totals(found.fresh).results(threads)
+        looked[name] = results[name]
+        if found.looked is not found.fresh:
+            looked[name] = job.point.totals(found.looked).results(threads)
     return Ran(results, looked, rows[len(works) :])
 
 

@@ -19,8 +19,8 @@ from heterobandits.limits import DEFAULT_DELTA, MOST_ADDRESS
 from heterobandits.model.problem import Problem, checked_problem
 from heterobandits.policies.policy import CATALOGUE, Policy, checked_policies
 from heterobandits.policies.policy import policy as catalogued
+from heterobandits.simulation.arguments import horizon_from, trial_range
 from heterobandits.simulation.engine import Learning, PolicyWorld
-from heterobandits.simulation.simulation import horizon_from, trial_range
 
 Strains = dict[str, npt.NDArray[np.float64]]  # by promise, for each trial: from 1 on it is broken
 

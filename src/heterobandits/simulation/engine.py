@@ -155,6 +155,7 @@ class PolicyWorld:
             sorts=policy.sorted_by == "estimate",
         )
 
+    @remembered()
     def make_arrays(self) -> None:
         """Make them now: with means that change and several tests in a visit that takes a while."""
         assert self.arrays is not None

@@ -1,259 +1,38 @@
-"""Many trials at once: shards of trials over an executor, and what comes back of them gathered.
+"""Many trials at once: shards of trials played in the pool, and what comes of them added up.
 
-`simulate` cuts the trials into shards; the engine plays a shard with every policy, so that all
-policies meet the same luck, and hands back exact sums of the regrets at the checkpoints.
-No result depends on the number of threads, the size of the shards or the order in which
+The engine plays a shard with every policy, so that all policies meet the same luck, and hands back exact sums of the
+regrets at the checkpoints. No result depends on the number of threads, the size of the shards or the order in which
 they end.
 """
 
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from operator import length_hint
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from heterobandits.errors import (
-    InvalidInput,
-    choice,
-    listed,
-    shown,
-    whole_number,
-)
-from heterobandits.interrupts import held_back, remembered
-from heterobandits.limits import MOST, MOST_ADDRESS, MOST_CELLS, MOST_LOGS, MOST_LUCK
+from heterobandits.errors import InvalidInput, choice, shown, whole_number
+from heterobandits.limits import MOST_ADDRESS
+from heterobandits.machine import available_threads
 from heterobandits.model.problem import Problem, checked_problem
 from heterobandits.policies.policy import Policy, checked_policies
-from heterobandits.provenance import versions
 from heterobandits.simulation import engine
-from heterobandits.simulation.engine import MOST_LANES, Control, Shard, ShardSums
-from heterobandits.simulation.results import Integers, Results, joined_spans
-
-Floats = npt.NDArray[np.float64]
-Progress = Callable[[int, int], None]
-
-ROUNDS_A_SHARD = 2**20  # long enough that a thread seldom waits for the interpreter
-SHARES = 4  # in how many shards of many blocks a thread plays its even share of what is left
-FEW_LANES = 64  # fewer than this side by side are played much more slowly
-IN_FLIGHT = 2  # shards handed out for each thread: the next is there when one ends
-MOST_REGRETS = 2**21  # of a shard in memory, 16 MB
-WATCH_SECONDS = 0.1
-SUM_BYTES = 300  # about what a sum over the trials takes while whole numbers are made of it
-
-
-def checkpoint_count(checkpoints: int | Iterable[int], horizon: int) -> int:
-    """About how many checkpoints there will be, before any is made."""
-    if isinstance(checkpoints, Iterable):
-        try:
-            return length_hint(checkpoints)
-        except OverflowError:  # a range longer than any list
-            return sys.maxsize
-    return min(whole_number(checkpoints, "checkpoints", 1), horizon)
-
-
-def checkpoint_rounds(checkpoints: int | Iterable[int], horizon: int) -> tuple[int, ...]:
-    """Rounds at which regret is noted: that many, evenly spaced, or those given; the horizon is always last."""
-    if isinstance(checkpoints, Iterable):
-        given = [
-            whole_number(value, f"checkpoints[{i}]", 1, horizon)
-            for i, value in enumerate(listed(checkpoints, "checkpoints", "rounds"))
-        ]
-        return tuple(sorted({*given, horizon}))
-    count = checkpoint_count(checkpoints, horizon)
-    return tuple(-(-horizon * (i + 1) // count) for i in range(count))
-
-
-def horizon_from(horizon: Any, problem: Problem) -> int:
-    """`horizon`, if so many rounds of this problem can be counted."""
-    rounds = whole_number(horizon, "horizon", 1, MOST // sum(problem.tests))
-    if problem.several_tests and rounds * max(problem.tests) > MOST_LOGS:
-        raise InvalidInput(
-            f"horizon is {rounds:,} rounds of up to {max(problem.tests)} tests on an arm: at most "
-            f"{MOST_LOGS:,} tests, for each of which there is a logarithm"
-        )
-    if problem.drift is not None:
-        chances = problem.agents * problem.arms * max(problem.tests)
-        if problem.drift.count(rounds) * chances > MOST_CELLS:
-            raise InvalidInput(
-                f"horizon is {rounds:,} rounds in which the means change {problem.drift.count(rounds) - 1:,} times: "
-                f"at most {MOST_CELLS // chances - 1:,} times with so many agents, arms and tests, whose chances are tabled"
-            )
-        tests = max(problem.tests)
-        work = problem.agents * problem.arms * (100 + tests**2) // 100
-        if problem.several_tests and problem.drift.count(rounds) * work > MOST_LUCK:
-            raise InvalidInput(
-                f"horizon is {rounds:,} rounds of up to {tests} tests whose chances change {problem.drift.count(rounds) - 1:,} times: "
-                f"at most {max(1, MOST_LUCK // work) - 1:,} times, as the luck of each is computed exactly"
-            )
-    return rounds
-
-
-def trial_range(trials: int | range) -> range:
-    """The trials of a run: that many from 0 on, or a shard given as a range."""
-    if isinstance(trials, range):
-        inside = 0 <= trials.start < trials.stop <= MOST_ADDRESS // 2
-        if not inside or trials.step != 1:
-            raise InvalidInput(
-                f"trials is {shown(trials)}: a range of consecutive trials from 0 on"
-            )
-        return trials
-    return range(whole_number(trials, "trials", 1, MOST_ADDRESS // 2))
-
-
-def available_threads() -> int:
-    """The number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def memory() -> int:
-    """The bytes of memory this machine has; as many as can be counted where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return sys.maxsize
-
-
-def bytes_in_words(size: int) -> str:
-    """A number of bytes as a person reads it.
-
-    >>> bytes_in_words(1500), bytes_in_words(40 * 10**15)
-    ('1.5 kB', '40 PB')
-    """
-    units = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
-    power = min((len(str(size)) - 1) // 3, len(units) - 1)
-    return f"{size / 1000**power:,.3g} {units[power]}"
-
-
-def check_memory(policies: int, checkpoints: int, kept: int, trials: int, playing: int = 0) -> None:
-    """Refuse a run that cannot fit into this machine, before it begins; its trials alone cost nothing.
-
-    `kept` are the checkpoints at which every trial is kept, `playing` the trials played at a time.
-    """
-    regrets = policies * (kept * trials + checkpoints * playing)
-    size = 8 * regrets + SUM_BYTES * checkpoints * policies * (policies + 1)
-    if size > memory():
-        raise InvalidInput(
-            f"{trials:,} trials of {policies} policies at {checkpoints:,} checkpoints, kept at {kept:,}, "
-            f"would need {bytes_in_words(size)} of memory: this machine has {bytes_in_words(memory())}"
-        )
-
-
-class ShardTotals(NamedTuple):
-    """What the shards played so far add up to."""
-
-    spans: tuple[tuple[int, int], ...]
-    sums: Integers
-    products: Integers
-    seconds: Floats
-
-    def plus(self, played: ShardSums) -> "ShardTotals":
-        """The same with one more shard."""
-        return ShardTotals(
-            joined_spans((*self.spans, played.span)),
-            self.sums + played.sums,
-            self.products + played.products,
-            self.seconds + played.seconds,
-        )
-
-
-@dataclass
-class Gathering:
-    """The totals, and the regrets of single trials where these are kept, as shards come in.
-
-    An interrupt may strike at any point: a shard counts from the one assignment that replaces the totals.
-    """
-
-    totals: ShardTotals
-    kept: Floats | None
-    first: int
-
-    def add(self, played: ShardSums) -> None:
-        """Count a shard."""
-        if self.kept is not None:
-            start, stop = (trial - self.first for trial in played.span)
-            self.kept[:, :, start:stop] = played.kept
-        self.totals = self.totals.plus(played)
-
-
-def most_trials(policies: int, checkpoints: int, horizon: int, lanes: int) -> int:
-    """How many trials a shard may have: whole blocks of so many lanes, as many as time and memory allow."""
-    blocks = min(
-        ROUNDS_A_SHARD // (horizon * MOST_LANES),
-        MOST_REGRETS // (policies * checkpoints * lanes),
-    )
-    return lanes * max(1, blocks)
-
-
-def shards(whole: Shard, most: int, threads: int) -> Iterator[Shard]:
-    """The shard cut into smaller ones, so that the threads that play them end at about the same time.
-
-    The next one has whole blocks while much is left, and then an even share of what is left, but no fewer
-    than FEW_LANES trials. A thread alone waits for nobody.
-    """
-    first, last = whole.trials.start, whole.trials.stop
-    while first < last:
-        share = -(-(last - first) // threads)
-        blocks = share // (SHARES * whole.lanes if threads > 1 else whole.lanes)
-        size = min(most, max(blocks * whole.lanes, min(share, whole.lanes), FEW_LANES))
-        size = min(size, last - first, -(-len(whole.trials) // threads))
-        yield replace(whole, trials=range(first, first + size))
-        first += size
-
-
-def run_shards(
-    pieces: Iterator[Shard],
-    executor: Executor,
-    at_once: int,
-    take: Callable[[ShardSums], None],
-    progress: Callable[[int], None],
-    strike: Callable[[], None] = lambda: None,
-) -> None:
-    """Play shards on an executor, so many at once, and hand over what comes of each.
-
-    `progress` is told the trial-rounds played now and then, and `strike` may end it all. Whatever goes wrong, or an
-    interrupt, stops the shards that are being played; those that are finished by then are still handed over.
-    """
-    local = isinstance(
-        executor, ThreadPoolExecutor
-    )  # elsewhere a control is a copy nobody looks at
-    waiting: dict[Future[ShardSums | None], tuple[Control, Shard]] = {}
-    finished = 0
-    control = engine.new_control()  # the last one handed out
-    try:
-        while True:
-            while len(waiting) < at_once and (shard := next(pieces, None)) is not None:
-                strike()
-                control = engine.new_control()
-                waiting[executor.submit(engine.play, shard, control)] = (control, shard)
-            if not waiting:
-                return
-            for future in wait(waiting, WATCH_SECONDS, FIRST_COMPLETED).done:
-                _, shard = waiting.pop(future)
-                played = future.result()
-                if played is not None:
-                    take(played)
-                finished += shard.trial_rounds
-            # a last block may play lanes that nobody asked for
-            playing = (min(engine.done(c), shard.trial_rounds) for c, shard in waiting.values())
-            progress(finished + sum(playing))
-            strike()
-    finally:
-        engine.stop(control)  # its shard may be there already when an interrupt strikes in `submit`
-        for control, _ in waiting.values():
-            engine.stop(control)
-        for future in waiting:
-            future.cancel()
-        if local:
-            wait(waiting)
-        for future in waiting:
-            if future.done() and not future.cancelled() and future.exception() is None:
-                played = future.result()
-                if played is not None:
-                    take(played)
+from heterobandits.simulation.arguments import (
+    check_memory,
+    checkpoint_count,
+    checkpoint_rounds,
+    horizon_from,
+    trial_range,
+)
+from heterobandits.simulation.engine import MOST_LANES, Shard
+from heterobandits.simulation.pool.pieces import (
+    Point,
+    RunTotals,
+    ShardPiece,
+    cut_shard,
+    most_trials,
+)
+from heterobandits.simulation.pool.runner import Fixed, Progress, Runner
+from heterobandits.simulation.pool.threads import Threads
+from heterobandits.simulation.results import Results
 
 
 def simulate(
@@ -268,7 +47,7 @@ def simulate(
     threads: int | None = None,
     block: int | None = None,
     executor: Executor | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Results:
     """Play every policy on the same luck and measure its regret.
 
@@ -338,55 +117,22 @@ def simulate(
     check_memory(len(worlds), count, kept_count, len(numbers), playing)
     rounds = checkpoint_rounds(checkpoints, horizon)
     engine.compile_kernels(entries)
-    with remembered():
-        for world in worlds:
-            world.make_arrays()  # here, where an interrupt strikes at once
+    for world in worlds:
+        world.make_arrays()  # here, where an interrupt strikes at once
 
-    kept_rounds = {"moments": (), "final": rounds[-1:], "all": rounds}[keep]
-    whole = Shard(worlds, rounds, seed, numbers, len(kept_rounds), lanes)
-    P, K = len(entries), len(rounds)
-    gathering = Gathering(
-        ShardTotals((), np.zeros((P, K), object), np.zeros((P, P, K), object), np.zeros(P)),
-        np.empty((P, len(kept_rounds), len(numbers))) if kept_rounds else None,
-        numbers.start,
-    )
-    in_all = len(numbers) * horizon * P
+    kept = {"moments": 0, "final": 1, "all": len(rounds)}[keep]
+    whole = Shard(worlds, rounds, seed, numbers, kept, lanes)
+    totals = RunTotals(Point(problem, entries, horizon, rounds, seed, kept), numbers)
+    jobs = (Fixed([ShardPiece(shard)]) for shard in cut_shard(whole, threads))
+    pool = Threads(threads, executor, caught=())
 
-    def tell(done: int) -> None:
+    def tell(far: Progress) -> None:
         if progress is not None:
-            progress(done, in_all)
+            progress(far.rounds, whole.trial_rounds)
 
-    pool = ThreadPoolExecutor(threads) if executor is None else executor
-    pieces = shards(whole, most, threads)
     try:
-        with held_back() as strike:
-            try:
-                run_shards(pieces, pool, IN_FLIGHT * threads, gathering.add, tell, strike)
-            finally:
-                if executor is None:
-                    pool.shutdown()
+        Runner(jobs, len(numbers), totals, pool, batch_seconds=0.0).run(tell=tell)
     except KeyboardInterrupt:
-        if not gathering.totals.spans:
+        if not totals.spans:
             raise
-
-    totals, kept = gathering.totals, gathering.kept
-    incomplete = sum(last - first for first, last in totals.spans) < len(numbers)
-    if incomplete and kept is not None:
-        first = numbers.start
-        kept = np.concatenate([kept[..., a - first : b - first] for a, b in totals.spans], axis=-1)
-    return Results(
-        problem=problem,
-        policies=tuple(entry.label for entry in entries),
-        parameters=tuple(entry.parameters for entry in entries),
-        horizon=horizon,
-        seed=seed,
-        rounds=rounds,
-        spans=totals.spans,
-        sums=totals.sums,
-        products=totals.products,
-        seconds=tuple((totals.seconds / threads).tolist()),
-        partial=incomplete,
-        versions=versions(),
-        kept_rounds=kept_rounds,
-        kept=kept,
-    )
+    return totals.results(threads)

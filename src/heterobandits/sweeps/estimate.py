@@ -8,10 +8,11 @@ from tempfile import TemporaryDirectory
 
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import compile_kernels
+from heterobandits.simulation.pool.doubling import least_and_most
 from heterobandits.simulation.pool.pieces import Trials
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.sweeps.spec import Spec, Stopping
-from heterobandits.sweeps.stopping import Looked, least_and_most
+from heterobandits.sweeps.stopping import job_of_point, looks
 from heterobandits.sweeps.sweep import SHARDS, known_of, point_of
 from heterobandits.sweeps.tables import Tables
 
@@ -76,7 +77,7 @@ def estimate_size(spec: Spec, seconds: float = SAMPLE_SECONDS) -> SweepSize:
             sampled += 1
             if row is not None:
                 store.add(row)
-                tables.add(known_of(number, chosen, Looked(point, once, 0), [row]))
+                tables.add(known_of(number, chosen, job_of_point(point, once, 0), [row]))
             if time.perf_counter() - begin > seconds:
                 break
         start = time.perf_counter()
@@ -88,7 +89,7 @@ def estimate_size(spec: Spec, seconds: float = SAMPLE_SECONDS) -> SweepSize:
         Tables(spec).write(empty, 0)
         fixed = sum(path.stat().st_size for path in empty.iterdir())
         written = sum(path.stat().st_size for path in Path(folder).rglob("*.parquet")) - 2 * fixed
-    ends = least_and_most(spec.stopping)
+    ends = least_and_most(looks(spec.stopping))
     scale = len(spec) / sampled
     pace = taken / max(1, played)  # seconds of a trial-round
     least, most = (round(scale * n * rounds) for n in ends)

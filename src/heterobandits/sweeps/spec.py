@@ -31,7 +31,7 @@ from heterobandits.limits import MOST_ADDRESS
 from heterobandits.model.domains import domain
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import Policy
-from heterobandits.simulation.simulation import checkpoint_rounds, horizon_from
+from heterobandits.simulation.arguments import checkpoint_rounds, horizon_from
 from heterobandits.sweeps.grammar import (
     Interval,
     Stopping,

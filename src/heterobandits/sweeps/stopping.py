@@ -1,22 +1,20 @@
 """How many trials a point gets, and what they say: who has the least regret there, and how surely.
 
-A point that is to be known precisely, or whose policies are to be told apart, is looked at again and again, each time with twice as
-many trials, up to a limit. The error that is allowed is shared evenly by all the looks there may be, so that every
-verdict holds in spite of them. Whoever stops when a difference is large finds it too large: so as many trials again are played
-after the last look, and these alone give the numbers. Intervals are Student's, on pairs of regrets on the same luck. They take means
+A point that is to be known precisely, or whose policies are to be told apart, is looked at again and again, as `Doubling` has it.
+The error that is allowed is shared evenly by all the looks there may be, so that every verdict holds in spite of them. Intervals are Student's, on pairs of regrets on the same luck. They take means
 for nearly normal, which those of rules that seldom fail are not: a verdict is sure if it holds by the evidence of `moments` as well.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from heterobandits.simulation import moments
-from heterobandits.simulation.pool.pieces import PieceResult, Point, Trials, squared, whole_array
+from heterobandits.simulation.pool.doubling import Doubling, doubled, trial_count
+from heterobandits.simulation.pool.pieces import PieceResult, Point
 from heterobandits.simulation.results import Integers, binary_places
 from heterobandits.sweeps.spec import Stopping
 
@@ -37,69 +35,6 @@ def looks(stopping: Stopping) -> list[int]:
     [64, 128, 200]
     """
     return doubled(stopping.trials, stopping.most_trials)
-
-
-def least_and_most(stopping: Stopping) -> tuple[int, int]:
-    """How many trials a point is played in, those after the last look included.
-
-    >>> least_and_most(Stopping(64, 200, 0.01, None, 0.95)), least_and_most(Stopping(64, 64, None, None, 0.95))
-    ((128, 400), (64, 64))
-    """
-    first, *more = looks(stopping)
-    return (2 * first, 2 * more[-1]) if more else (first, first)
-
-
-class Parts(NamedTuple):
-    """The rows of what was looked at, and of what gives the numbers; and whether the last look has come.
-
-    Where there is but one look both are the same.
-    """
-
-    looked: list[PieceResult]
-    fresh: list[PieceResult]
-    over: bool
-
-
-Enough = Callable[[list[PieceResult]], bool]
-
-
-def parts(rows: list[PieceResult], numbers: Sequence[int], enough: Enough) -> Parts:
-    """Trials by what they are for, if they are looked at after these numbers of them, until they are `enough`."""
-    if len(numbers) == 1:
-        return Parts(rows, rows, True)
-    done = count(rows)
-    for n in numbers:
-        if n > done:
-            break
-        looked = [row for row in rows if row.last <= n]
-        if n == numbers[-1] or enough(looked):
-            return Parts(looked, [row for row in rows if row.first >= n], True)
-    return Parts(rows, [], False)
-
-
-def count(rows: list[PieceResult]) -> int:
-    """The trials in some rows."""
-    return sum(row.last - row.first for row in rows)
-
-
-def wanted(
-    point: Point, rows: list[PieceResult], numbers: Sequence[int], enough: Enough
-) -> list[Trials]:
-    """The trials to play next, none if all are there."""
-    if not rows:
-        return point.pieces(range(numbers[0]))
-    found, done = parts(rows, numbers, enough), count(rows)
-    if not found.over:
-        return point.pieces(range(done, next(n for n in numbers if n > done)))
-    return [] if found.fresh else point.pieces(range(done, 2 * done))
-
-
-def doubled(first: int, most: int) -> list[int]:
-    """A number, twice that, and so on, up to the most."""
-    found = [first]
-    while found[-1] < most:
-        found.append(min(2 * found[-1], most))
-    return found
 
 
 @dataclass(frozen=True)
@@ -180,16 +115,11 @@ class PointTotals(NamedTuple):
 
 def totals(point: Point, rows: list[PieceResult]) -> PointTotals:
     """Those of one point, from all its pieces."""
-    P, K = len(point.policies), len(point.rounds)
-    trials = np.empty(1, object)
-    trials[0] = count(rows)
+    run = point.totals(rows)
+    trials = np.full(1, trial_count(rows), object)
     places = np.full(1, binary_places(point.horizon, sum(point.problem.tests)), object)
-    sums = sum((whole_array(row.sums, (1, P, K)) for row in rows), np.zeros((1, P, K), object))
-    products = sum(
-        (squared(row.products, P, K)[None] for row in rows), np.zeros((1, P, P, K), object)
-    )
     most = point.problem.most_regret(point.rounds)[None]
-    return PointTotals(trials, places, np.asarray(sums), np.asarray(products), most)
+    return PointTotals(trials, places, run.sums[None], run.products[None], most)
 
 
 class Standings(NamedTuple):
@@ -296,28 +226,10 @@ def stopped(of: PointTotals, stopping: Stopping, reference: int) -> Stopped | No
     return "limit" if n >= stopping.most_trials else None
 
 
-@dataclass(frozen=True)
-class Looked:
+def job_of_point(point: Point, stopping: Stopping, reference: int) -> Doubling:
     """A point as a job of the runner: trials until it is known well enough."""
 
-    point: Point
-    stopping: Stopping
-    reference: int
-    found: dict[int, bool] = field(
-        default_factory=dict
-    )  # what a look said, by the trials it was at
+    def enough(rows: list[PieceResult]) -> Stopped | None:
+        return stopped(totals(point, rows), stopping, reference)
 
-    def wants(self, rows: list[PieceResult]) -> list[Trials]:
-        """The trials up to the next look, or those after the last one."""
-        return wanted(self.point, rows, looks(self.stopping), self._enough)
-
-    def parts(self, rows: list[PieceResult]) -> Parts:
-        """Its trials by what they are for."""
-        return parts(rows, looks(self.stopping), self._enough)
-
-    def _enough(self, rows: list[PieceResult]) -> bool:
-        n = count(rows)
-        if n not in self.found:
-            why = stopped(totals(self.point, rows), self.stopping, self.reference)
-            self.found[n] = why is not None
-        return self.found[n]
+    return Doubling(point, looks(stopping), enough)

@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 
 from heterobandits.errors import InvalidInput, path_from
+from heterobandits.machine import available_threads
 from heterobandits.output.files import writable, write_aside, writing_to
+from heterobandits.simulation.arguments import check_memory
 from heterobandits.simulation.engine import compile_kernels
+from heterobandits.simulation.pool.doubling import Doubling, least_and_most, trial_count
 from heterobandits.simulation.pool.pieces import LEAST_TRIALS, PieceResult, Point
 from heterobandits.simulation.pool.runner import Fixed, Job, Progress, Runner, Tell
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Engine, Failure, Threads
-from heterobandits.simulation.simulation import available_threads, check_memory
 from heterobandits.sweeps import reading
 from heterobandits.sweeps.reading import read_sweep
 from heterobandits.sweeps.spec import Chosen, Scalar, Spec
-from heterobandits.sweeps.stopping import Looked, count, least_and_most, stopped, totals
+from heterobandits.sweeps.stopping import job_of_point, looks, totals
 from heterobandits.sweeps.tables import RESULTS, FinishedPoint, Tables, sweep_digest
 
 SHARDS = "shards"
@@ -56,22 +58,21 @@ class Swept:
 
 def point_of(spec: Spec, chosen: Chosen) -> Point:
     """A point of the specification for the runner."""
-    most = least_and_most(spec.stopping)[1]
+    most = least_and_most(looks(spec.stopping))[1]
     check_memory(len(chosen.policies), len(chosen.rounds), 0, most, LEAST_TRIALS)
     seed = spec.seed_of(chosen)
     return Point(chosen.problem, chosen.policies, chosen.horizon, chosen.rounds, seed)
 
 
-def known_of(number: int, chosen: Chosen, job: Looked, rows: list[PieceResult]) -> FinishedPoint:
+def known_of(number: int, chosen: Chosen, job: Doubling, rows: list[PieceResult]) -> FinishedPoint:
     """A finished point from all its pieces."""
     looked, fresh, _ = job.parts(rows)
     seen, sums = totals(job.point, looked), totals(job.point, fresh)
-    why = stopped(seen, job.stopping, job.reference)
-    assert why is not None
     shape = sums.sums.shape[1:]
     largest = np.max([row.largest for row in rows], axis=0).reshape(shape)
     failed = np.sum([row.failed for row in rows], axis=0).reshape(shape)
-    return FinishedPoint(number, chosen, sums, seen, count(rows), largest, failed, why)
+    played, why = trial_count(rows), job.look(looked)
+    return FinishedPoint(number, chosen, sums, seen, played, largest, failed, why)
 
 
 def is_finished(spec: Spec, folder: Path) -> bool:
@@ -132,7 +133,7 @@ def _sweep(
     compile_kernels(spec.policies)
     tables = Tables(spec)
     reference = [entry.label for entry in spec.policies].index(spec.reference)
-    begun: dict[int, tuple[Chosen, Looked]] = {}
+    begun: dict[int, tuple[Chosen, Doubling]] = {}
     failed: list[Failed] = []
     last: list[Progress] = []
 
@@ -145,7 +146,7 @@ def _sweep(
                 failed.append(Failed(number, spec.axes_of(number), str(error), "{}"))
                 yield Fixed([])
             else:
-                job = Looked(point, spec.stopping, reference)
+                job = job_of_point(point, spec.stopping, reference)
                 begun[number] = (chosen, job)
                 yield job
 

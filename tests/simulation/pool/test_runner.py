@@ -1,5 +1,6 @@
 """The runner: every piece once, kept as it comes, whatever happens to others."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from heterobandits import Policy, Problem
 from heterobandits.policies.policy import checked_policies
 from heterobandits.simulation.engine import compile_kernels
-from heterobandits.simulation.pool.pieces import Point
+from heterobandits.simulation.pool.pieces import Point, RunTotals, Trials
 from heterobandits.simulation.pool.runner import Fixed, Runner
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Threads, play_batch
@@ -149,6 +150,41 @@ def test_an_error_of_the_caller_keeps_what_was_played(tmp_path):
         Runner(jobs, 3, ShardStore(tmp_path), Threads(2)).run(finished)
     assert len(list(ShardStore(tmp_path))) >= 1
     assert threading.active_count() == before
+
+
+def test_there_may_be_fewer_jobs_than_said():
+    found = {}
+    jobs = (Fixed(point(seed).pieces(range(5))) for seed in range(7))
+    Runner(jobs, 10**18, ShardStore(None), Threads(2)).run(
+        lambda number, rows, failures: found.update({number: len(rows)})
+    )
+    assert found == dict.fromkeys(range(7), 1)
+
+
+def test_batches_of_no_seconds_have_one_piece_each_and_wait_for_nothing():
+    """Of jobs without end only those are begun that are handed out."""
+    begun, sizes = [], []
+
+    class Watched(Threads):
+        def submit(self, batch):
+            sizes.append(len(batch))
+            super().submit(batch)
+
+    def jobs():
+        for seed in itertools.count():
+            begun.append(seed)
+            yield Fixed([Trials(point(seed), range(5)), Trials(point(seed), range(5, 9))])
+
+    def finished(number, rows, failures):
+        if number == 20:
+            raise ZeroDivisionError
+
+    totals = RunTotals(point(), range(1))
+    totals.add = lambda row: None
+    with pytest.raises(ZeroDivisionError):
+        Runner(jobs(), 10**18, totals, Watched(2), batch_seconds=0.0).run(finished)
+    assert set(sizes) == {1}
+    assert 20 < len(begun) <= len(sizes) // 2 + 1 <= 25
 
 
 @pytest.mark.slow

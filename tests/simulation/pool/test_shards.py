@@ -227,7 +227,7 @@ class TestPoints:
         control = engine.new_control()
         rows = [module.Trials(whole, trials).play(control) for trials in reversed(cuts)]
         keep = ("moments", "final", "all")[kept]
-        made = whole.results(rows)
+        made = whole.totals(rows).results()
         wanted = simulate(
             whole.problem, whole.policies, 30, 20, seed=3, checkpoints=[10, 30], keep=keep
         )

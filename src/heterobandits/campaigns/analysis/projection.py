@@ -29,8 +29,8 @@ from heterobandits.core.assignment import assign, table
 from heterobandits.core.randomness import WORD_SIZE, round_words, slots
 from heterobandits.errors import InvalidInput, appearance, probability, whole_number
 from heterobandits.inference.intervals import Posteriors, exactly_known, order_threshold
+from heterobandits.machine import available_threads
 from heterobandits.planner.matching import each_its_own
-from heterobandits.simulation.simulation import available_threads
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.store import UnknownCampaign
 from heterobandits.errors import InvalidInput, UnsupportedVersion, shown, whole_number
-from heterobandits.simulation.simulation import available_threads
+from heterobandits.machine import available_threads
 
 SHORT = 12  # digits of a hash that people copy: 48 bits, which nobody meets by chance
 DIGITS = 64

@@ -1,12 +1,14 @@
 """A point of a study: a problem, the policies that meet it on the same luck, and a horizon; its trials come in pieces.
 
 Whatever its numbers follow from stands in a point's definition, and the digest of that is the key under which they are
-kept. How its trials are cut into pieces depends on the point alone, so that pieces of different runs fit together.
+kept. How its trials are cut into pieces depends on the point alone, so that pieces of different runs fit together. A run
+that nobody takes up again keeps no pieces: its shards are cut for its threads, and their sums are added up as they come.
 """
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -18,14 +20,18 @@ from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import Policy
 from heterobandits.provenance import versions
 from heterobandits.simulation import engine
-from heterobandits.simulation.engine import Control, Shard
+from heterobandits.simulation.engine import MOST_LANES, Control, Shard
 from heterobandits.simulation.results import Integers, Results, failed_trials, joined_spans
-from heterobandits.simulation.simulation import MOST_REGRETS
 
 Floats = npt.NDArray[np.float64]
+Place = tuple[str, int, int]
 
 ROUNDS_A_PIECE = 2**27  # of all its policies: seconds of one core
 LEAST_TRIALS = 128  # side by side half as many take a tenth longer each
+MOST_REGRETS = 2**21  # of a piece in memory, 16 MB
+ROUNDS_A_SHARD = 2**20  # long enough that a thread seldom waits for the interpreter
+SHARES = 4  # in how many shards of many blocks a thread plays its even share of what is left
+FEW_LANES = 64  # fewer than this side by side are played much more slowly
 KEY_LETTERS = 32
 PIECE_COST = 1e6  # about a millisecond
 
@@ -52,7 +58,7 @@ class PieceResult(NamedTuple):
     Attributes
     ----------
     sums, products
-        As `engine.Played` has them; of the products only [p, q, checkpoint] with p <= q.
+        As `engine.ShardSums` has them; of the products only [p, q, checkpoint] with p <= q.
     seconds
         That each policy took.
     kept
@@ -68,12 +74,12 @@ class PieceResult(NamedTuple):
     sums: list[int]
     products: list[int]
     seconds: list[float]
-    kept: list[float]
+    kept: list[float] | Floats
     largest: list[float]
     failed: list[int]
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def place(self) -> Place:
         """Which piece it is of."""
         return self.key, self.first, self.last
 
@@ -82,7 +88,7 @@ class Piece(Protocol):
     """A piece of work that can be played anywhere: all that it needs travels with it."""
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def place(self) -> Place:
         """The key of its definition, and the range of what it plays."""
 
     @property
@@ -164,29 +170,13 @@ class Point:
         ends = [trials.start + len(trials) * i // count for i in range(count + 1)]
         return [Trials(self, range(*ends[i : i + 2])) for i in range(count)]
 
-    def results(self, rows: list[PieceResult], threads: int = 1) -> Results:
-        """The results of pieces, none of them there twice, that so many threads played side by side."""
-        P, K = len(self.policies), len(self.rounds)
-        rows = sorted(rows, key=lambda row: row.first)
-        kept = [np.reshape(row.kept, (P, self.kept, -1)) for row in rows] if self.kept else None
-        return Results(
-            problem=self.problem,
-            policies=tuple(entry.label for entry in self.policies),
-            parameters=tuple(entry.parameters for entry in self.policies),
-            horizon=self.horizon,
-            seed=self.seed,
-            rounds=self.rounds,
-            spans=joined_spans((row.first, row.last) for row in rows),
-            sums=sum((whole_array(row.sums, (P, K)) for row in rows), np.zeros((P, K), object)),
-            products=sum(
-                (squared(row.products, P, K) for row in rows), np.zeros((P, P, K), object)
-            ),
-            seconds=tuple(np.sum([row.seconds for row in rows], axis=0) / threads),
-            partial=False,
-            versions=versions(),
-            kept_rounds=self.rounds[len(self.rounds) - self.kept :],
-            kept=None if kept is None else np.concatenate(kept, axis=-1),
-        )
+    def totals(self, rows: list[PieceResult]) -> "RunTotals":
+        """What neighbouring pieces add up to, none of them there twice."""
+        first, last = min(row.first for row in rows), max(row.last for row in rows)
+        totals = RunTotals(self, range(first, last))
+        for row in rows:
+            totals.add(row)
+        return totals
 
 
 @dataclass(frozen=True)
@@ -197,7 +187,7 @@ class Trials:
     trials: range
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def place(self) -> Place:
         """The key of the point, and the range."""
         return self.point.key, self.trials.start, self.trials.stop
 
@@ -220,24 +210,86 @@ class Trials:
     def play(self, control: Control) -> PieceResult | None:
         """Play it."""
         point = self.point
-        lanes = max(world.lanes for world in point.worlds)
         P, K = len(point.policies), len(point.rounds)
-        most = point.problem.most_regret(point.rounds)
-        shard = Shard(point.worlds, point.rounds, point.seed, self.trials, K, lanes)
-        played = engine.play(shard, control)
+        shard = Shard(point.worlds, point.rounds, point.seed, self.trials, kept=K)
+        row = ShardPiece(shard).play(control)
+        if row is None:
+            return None
+        regrets = np.reshape(row.kept, (P, K, -1))
+        failed = failed_trials(regrets, point.problem.most_regret(point.rounds))
+        return row._replace(
+            key=point.key,
+            definition=point.definition,
+            kept=regrets[:, K - point.kept :].ravel().tolist(),
+            largest=regrets.max(axis=-1).ravel().tolist(),
+            failed=failed.ravel().tolist(),
+        )
+
+
+@dataclass(frozen=True)
+class ShardPiece:
+    """A shard as a piece that is kept nowhere: its worlds travel with it, and regrets stay as they lie in memory."""
+
+    shard: Shard
+    definition = ""
+
+    @property
+    def place(self) -> Place:
+        """The range of its trials."""
+        return "", self.shard.trials.start, self.shard.trials.stop
+
+    @property
+    def rounds(self) -> int:
+        """Of all trials, by all policies."""
+        return self.shard.trial_rounds
+
+    @property
+    def cost(self) -> float:
+        """The same."""
+        return self.rounds
+
+    def play(self, control: Control) -> PieceResult | None:
+        """Play it."""
+        played = engine.play(self.shard, control)
         if played is None:
             return None
-        products = played.products[pairs_of(P)]
+        products = played.products[pairs_of(len(played.sums))]
         return PieceResult(
             *self.place,
             self.definition,
             played.sums.ravel().tolist(),
             products.ravel().tolist(),
             played.seconds.tolist(),
-            played.kept[:, K - point.kept :].ravel().tolist(),
-            played.kept.max(axis=-1).ravel().tolist(),
-            failed_trials(played.kept, most).ravel().tolist(),
+            kept=played.kept.ravel(),
+            largest=[],
+            failed=[],
         )
+
+
+def most_trials(policies: int, checkpoints: int, horizon: int, lanes: int) -> int:
+    """How many trials a shard may have: whole blocks of so many lanes, as many as time and memory allow."""
+    blocks = min(
+        ROUNDS_A_SHARD // (horizon * MOST_LANES),
+        MOST_REGRETS // (policies * checkpoints * lanes),
+    )
+    return lanes * max(1, blocks)
+
+
+def cut_shard(whole: Shard, threads: int) -> Iterator[Shard]:
+    """The shard cut into smaller ones, so that the threads that play them end at about the same time.
+
+    The next one has whole blocks while much is left, and then an even share of what is left, but no fewer
+    than FEW_LANES trials. A thread alone waits for nobody.
+    """
+    most = most_trials(len(whole.worlds), len(whole.rounds), whole.rounds[-1], whole.lanes)
+    first, last = whole.trials.start, whole.trials.stop
+    while first < last:
+        share = -(-(last - first) // threads)
+        blocks = share // (SHARES * whole.lanes if threads > 1 else whole.lanes)
+        size = min(most, max(blocks * whole.lanes, min(share, whole.lanes), FEW_LANES))
+        size = min(size, last - first, -(-len(whole.trials) // threads))
+        yield replace(whole, trials=range(first, first + size))
+        first += size
 
 
 def whole_array(numbers: list[int], shape: tuple[int, ...]) -> Integers:
@@ -259,3 +311,69 @@ def squared(products: list[int], P: int, K: int) -> Integers:
     rows, columns = pairs_of(P)
     out[rows, columns] = out[columns, rows] = whole_array(products, (len(rows), K))
     return out
+
+
+class RowStore(Protocol):
+    """Where the rows of a run are kept. One that has none to give back needs only `add`."""
+
+    def row(self, place: Place) -> PieceResult | None:
+        """What is kept of a piece, if it is there and can be read."""
+        return None
+
+    def add(self, row: PieceResult) -> None:
+        """Keep what came of a piece."""
+
+    def write_if_due(self) -> None:
+        """Write what is not written yet, if the last time was a while ago."""
+        return
+
+    def write(self) -> None:
+        """Write what is not written yet."""
+        return
+
+
+class RunTotals(RowStore):
+    """What neighbouring trials of a point add up to as they come, in any order: all that is kept of them."""
+
+    def __init__(self, point: Point, trials: range) -> None:
+        P, K = len(point.policies), len(point.rounds)
+        self.point, self.trials = point, trials
+        self.spans: tuple[tuple[int, int], ...] = ()
+        self.sums = np.zeros((P, K), object)
+        self.products = np.zeros((P, P, K), object)
+        self.seconds = np.zeros(P)
+        self.kept = np.empty((P, point.kept, len(trials))) if point.kept else None
+
+    def add(self, row: PieceResult) -> None:
+        """Count what came of some of the trials."""
+        P, K = self.sums.shape
+        if self.kept is not None:
+            start, stop = (trial - self.trials.start for trial in (row.first, row.last))
+            self.kept[..., start:stop] = np.reshape(row.kept, (P, self.point.kept, -1))
+        self.spans = joined_spans((*self.spans, (row.first, row.last)))
+        self.sums += whole_array(row.sums, (P, K))
+        self.products += squared(row.products, P, K)
+        self.seconds += row.seconds
+
+    def results(self, threads: int = 1) -> Results:
+        """The results so far, which so many threads played side by side."""
+        point, kept, first = self.point, self.kept, self.trials.start
+        partial = sum(stop - start for start, stop in self.spans) < len(self.trials)
+        if partial and kept is not None:
+            kept = np.concatenate([kept[..., a - first : b - first] for a, b in self.spans], -1)
+        return Results(
+            problem=point.problem,
+            policies=tuple(entry.label for entry in point.policies),
+            parameters=tuple(entry.parameters for entry in point.policies),
+            horizon=point.horizon,
+            seed=point.seed,
+            rounds=point.rounds,
+            spans=self.spans,
+            sums=self.sums,
+            products=self.products,
+            seconds=tuple((self.seconds / threads).tolist()),
+            partial=partial,
+            versions=versions(),
+            kept_rounds=point.rounds[len(point.rounds) - point.kept :],
+            kept=kept,
+        )

@@ -2,7 +2,7 @@
 
 What is to be run is a series of jobs. A job says which pieces it wants, is told what came of them, and may then want more.
 Pieces that the store has are not played. Small ones are handed to the engine in batches, so that neither handing
-out nor keeping them costs much beside playing them.
+out nor keeping them costs much beside playing them. No more jobs are begun than keep the engine busy.
 """
 
 import time
@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from heterobandits.interrupts import held_back
-from heterobandits.simulation.pool.pieces import Piece, PieceResult
-from heterobandits.simulation.pool.shards import Place, ShardStore
+from heterobandits.simulation.pool.pieces import Piece, PieceResult, Place, RowStore
 from heterobandits.simulation.pool.threads import Engine, Failure
 
 BATCH_SECONDS = 1.0
@@ -71,14 +70,23 @@ Tell = Callable[[Progress], None]
 
 
 class Runner:
-    """One run of some jobs."""
+    """One run of some jobs, at most `count` of them; pieces are joined to batches that take so many seconds."""
 
-    def __init__(self, jobs: Iterable[Job], count: int, store: ShardStore, engine: Engine) -> None:
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        count: int,
+        store: RowStore,
+        engine: Engine,
+        batch_seconds: float = BATCH_SECONDS,
+    ) -> None:
         self._jobs = iter(jobs)
         self._begun = 0
+        self._all_begun = False
         self._count = count
         self._store = store
         self._engine = engine
+        self._batch_seconds = batch_seconds
         self._ready: deque[Piece] = deque()
         self._ready_cost = 0.0
         self._owners: dict[Place, list[Open]] = {}
@@ -90,7 +98,11 @@ class Runner:
         self._cost = 0.0
         self._begin = time.monotonic()
 
-    def run(self, finished: Finished, tell: Tell = lambda progress: None) -> None:
+    def run(
+        self,
+        finished: Finished = lambda number, rows, failures: None,
+        tell: Tell = lambda progress: None,
+    ) -> None:
         """Run all jobs. `finished` is told of each, in any order, with its number and what came of it.
 
         On an interrupt, or whatever else goes wrong, what was played is kept.
@@ -98,10 +110,8 @@ class Runner:
         with held_back() as strike:
             try:
                 tell(self.progress())
-                while self._done < self._count:
-                    self._fill(finished)
-                    self._hand_out()
-                    strike()
+                while not self._all_begun or self._done < self._begun:
+                    self._hand_out(finished, strike)
                     if self._engine.waiting:
                         self._gather(self._engine.finished(WATCH_SECONDS), finished)
                         self._store.write_if_due()
@@ -124,20 +134,16 @@ class Runner:
         rounds = self._rounds + self._engine.rounds
         return Progress(self._done, self._count, self._cost, rounds, seconds, left)
 
-    def _wanted(self) -> float:
-        """The cost of what should be ready to hand out."""
-        return self._speed * BATCH_SECONDS * IN_FLIGHT * self._engine.workers
-
-    def _fill(self, finished: Finished) -> None:
-        """Begin jobs until enough is ready to be played."""
-        until = time.monotonic() + WATCH_SECONDS
-        while (
-            self._begun < self._count
-            and self._ready_cost < self._wanted()
-            and time.monotonic() < until
-        ):
+    def _fill(self, finished: Finished, until: float) -> None:
+        """Begin jobs until enough is ready for all workers, and something at least."""
+        wanted = self._speed * self._batch_seconds * IN_FLIGHT * self._engine.workers
+        while (not self._ready or self._ready_cost < wanted) and time.monotonic() < until:
+            job = next(self._jobs, None)
+            if job is None:
+                self._all_begun = True
+                return
             self._begun += 1
-            self._go_on(Open(self._begun - 1, next(self._jobs)), finished)
+            self._go_on(Open(self._begun - 1, job), finished)
 
     def _go_on(self, one: Open, finished: Finished) -> None:
         """Ask a job for what it wants until something of it has to be played, or it is finished."""
@@ -164,11 +170,15 @@ class Runner:
         self._done += 1
         self._played_jobs += one.played
 
-    def _hand_out(self) -> None:
+    def _hand_out(self, finished: Finished, strike: Callable[[], None]) -> None:
         """Hand batches to the engine: so large that they take a while, and smaller ones at both ends."""
-        while self._ready and self._engine.waiting < IN_FLIGHT * self._engine.workers:
-            seconds = BATCH_SECONDS if self._measured else FIRST_SECONDS
-            if self._begun == self._count:
+        until = time.monotonic() + WATCH_SECONDS
+        while self._engine.waiting < IN_FLIGHT * self._engine.workers:
+            self._fill(finished, until)
+            if not self._ready:
+                break
+            seconds = min(self._batch_seconds, BATCH_SECONDS if self._measured else FIRST_SECONDS)
+            if self._all_begun:
                 share = self._ready_cost / self._speed / (IN_FLIGHT * self._engine.workers)
                 seconds = min(seconds, max(LEAST_SECONDS, share))
             batch = [self._ready.popleft()]
@@ -178,6 +188,8 @@ class Runner:
                 cost += batch[-1].cost
             self._ready_cost -= cost
             self._engine.submit(batch)
+            strike()
+        strike()
 
     def _gather(self, batches: Iterable[tuple[Any, list[Any]]], finished: Finished) -> None:
         """Keep what came of batches, and let their jobs go on."""

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from heterobandits.output.files import write_aside, writing_to
 from heterobandits.output.parquet import Parquet
-from heterobandits.simulation.pool.pieces import PieceResult, short_digest
+from heterobandits.simulation.pool.pieces import PieceResult, Place, short_digest
 
 FORMAT = 2
 MARK = b"heterobandits_shard"
@@ -48,7 +48,6 @@ PLACE = ["key", "first", "last"]
 OPEN_FILES = 16  # of which the rows are kept in memory
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError)
 
-Place = tuple[str, int, int]
 Note = Callable[[str], None]
 
 

@@ -1,30 +1,33 @@
-"""What plays pieces: threads of this process; `dask_cluster` has the processes of a Dask cluster.
+"""What plays pieces: threads of this process or an executor; `dask_cluster` has the processes of a Dask cluster.
 
 An engine is handed batches of pieces and gives back, for every piece, what came of it: a row or a failure. One that
 raises harms no other.
 """
 
 import traceback
-from collections.abc import Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import NamedTuple, Protocol
 
 from heterobandits.errors import InvalidInput
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import Control
-from heterobandits.simulation.pool.pieces import Piece, PieceResult
+from heterobandits.simulation.pool.pieces import Piece, PieceResult, Place
 
 
 class Failure(NamedTuple):
     """A piece that raised an error."""
 
-    place: tuple[str, int, int]
+    place: Place
     definition: str
     error: str
 
 
 Outcome = PieceResult | Failure
 Batch = Sequence[Piece]
+Errors = tuple[type[BaseException], ...]
+
+ANY_ERROR: Errors = (Exception, SystemExit)
 
 
 class Engine(Protocol):
@@ -56,15 +59,18 @@ class Engine(Protocol):
         """Play nothing more, and give back what is finished of anything."""
 
 
-def play_batch(batch: Batch, control: Control) -> list[Outcome]:
-    """What came of the pieces that were played before `control` stopped it: of all, if it did not."""
+def play_batch(batch: Batch, control: Control, caught: Errors = ANY_ERROR) -> list[Outcome]:
+    """What came of the pieces that were played before `control` stopped it: of all, if it did not.
+
+    A piece that raises an error that is `caught` is a failure; any other error goes on to the caller.
+    """
     outcomes: list[Outcome] = []
     for piece in batch:
         if engine.is_stopped(control):
             break
         try:
             row = piece.play(control)
-        except (Exception, SystemExit) as error:
+        except caught as error:
             outcomes.append(Failure(piece.place, piece.definition, error_in_words(error)))
             continue
         if row is None:
@@ -87,12 +93,20 @@ def error_in_words(error: BaseException) -> str:
 
 
 class Threads:
-    """The cores of this machine: compiled code does not hold the interpreter lock."""
+    """The cores of this machine, as compiled code does not hold the interpreter lock; or whatever an executor plays on.
 
-    def __init__(self, threads: int) -> None:
+    Without an executor it has so many threads of its own. An error that is not `caught` ends the run.
+    """
+
+    def __init__(
+        self, threads: int, executor: Executor | None = None, caught: Errors = ANY_ERROR
+    ) -> None:
         self.workers = threads
-        self._pool = ThreadPoolExecutor(threads)
+        self._is_own = executor is None
+        self._pool = ThreadPoolExecutor(threads) if executor is None else executor
+        self._caught = caught
         self._playing: dict[Future[list[Outcome]], tuple[Batch, Control]] = {}
+        self._last = engine.new_control()
 
     @property
     def where(self) -> str:
@@ -101,8 +115,8 @@ class Threads:
 
     def submit(self, batch: Batch) -> None:
         """Play a batch when there is room."""
-        control = engine.new_control()
-        self._playing[self._pool.submit(play_batch, batch, control)] = (batch, control)
+        self._last = control = engine.new_control()
+        self._playing[self._pool.submit(play_batch, batch, control, self._caught)] = batch, control
 
     @property
     def waiting(self) -> int:
@@ -112,17 +126,27 @@ class Threads:
     def finished(self, seconds: float) -> list[tuple[Batch, list[Outcome]]]:
         """The batches that are finished."""
         ready = wait(self._playing, seconds, FIRST_COMPLETED).done
-        return [(self._playing.pop(future)[0], future.result()) for future in ready]
+        came = {future: future.result() for future in ready}  # or an error, and all stay for `stop`
+        return [(self._playing.pop(future)[0], outcomes) for future, outcomes in came.items()]
 
     @property
     def rounds(self) -> int:
-        """The trial-rounds played so far of the others."""
-        return sum(engine.done(control) for _, control in self._playing.values())
+        """The trial-rounds played so far of the others; none where an executor plays in another process."""
+        # a last block may play lanes that nobody asked for
+        return sum(
+            min(engine.done(control), sum(piece.rounds for piece in batch))
+            for batch, control in self._playing.values()
+        )
 
     def stop(self) -> list[Outcome]:
         """Stop the threads before their next round."""
-        for _, control in self._playing.values():
+        engine.stop(self._last)  # an executor that raised in `submit` may have taken its batch
+        for future, (_, control) in self._playing.items():
             engine.stop(control)
-        self._pool.shutdown(cancel_futures=True)
-        futures: Iterable[Future[list[Outcome]]] = self._playing
-        return [one for future in futures if not future.cancelled() for one in future.result()]
+            future.cancel()
+        if self._is_own:
+            self._pool.shutdown()
+        elif isinstance(self._pool, ThreadPoolExecutor):  # elsewhere a control is a copy
+            wait(self._playing)
+        came = [future for future in self._playing if future.done() and not future.cancelled()]
+        return [one for future in came if not future.exception() for one in future.result()]
