@@ -116,8 +116,8 @@ class TestRounds:
 
     def test_a_preview_changes_nothing_and_the_plan_is_the_same(self, log, campaign):
         state = log.state(campaign)
-        body = service.preview_body(state, absent=["Ben"], closed=["river"])
-        assert service.preview_body(state, absent=["Ben"], closed=["river"]) == body
+        body = service.preview(state, absent=["Ben"], closed=["river"]).body
+        assert service.preview(state, absent=["Ben"], closed=["river"]).body == body
         assert log.store.head(campaign).number == 1
         done = service.plan_round(log, campaign, VERA, absent=["Ben"], closed=["river"])
         assert done.events[0].body == body
@@ -203,7 +203,7 @@ class TestRounds:
             if corrected:
                 service.correct(log, campaign, VERA, 1, {"Ana": (12, 12)})
                 assert sent(log.state(campaign), 3) == second
-            after = service.preview(log.state(campaign))[1].assignment
+            after = service.preview(log.state(campaign)).plan.assignment
             plans.append((second, after))
             assert verify(log, campaign).rounds == 3
         assert plans[0][1] == plans[2][1] != plans[1][1]

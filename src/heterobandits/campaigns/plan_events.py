@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from heterobandits.campaigns.analysis.answers import left_out
-from heterobandits.campaigns.reasons import number_to_json
+from heterobandits.campaigns.analysis.answers import certainty
+from heterobandits.campaigns.reasons import assigned_body, assignments_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.core.compiled import SOURCE_DIGEST
@@ -41,10 +41,10 @@ def plan_might_tie(
     return planning.might_tie(*arguments(state, policy), state.circumstances(given), sent)
 
 
-def explanations(state: State, given: RoundGiven) -> dict[int, Explanation]:
-    """Why the plan of the next round sends each agent where it goes, by number of the agent."""
-    plan = plan_of(state, given)
-    found = iter(planning.explain_plan(*arguments(state), plan, left_out(state)))
+def explanations(state: State, plan: Plan) -> dict[int, Explanation]:
+    """Why this plan of the next round sends each agent where it goes, by number of the agent."""
+    known = certainty(state)
+    found = iter(planning.explain_plan(*arguments(state), plan, known.left_out, known))
     by_row = {row: next(found) for row, arm in enumerate(plan.assignment) if arm is not None}
     return {state.rows[row].agent: why for row, why in by_row.items()}
 
@@ -54,7 +54,7 @@ def body_of(state: State, given: RoundGiven, plan: Plan) -> dict[str, Any]:
     return {
         "round": plan.round,
         **given_body(given),
-        "assignments": body_of_assignments(state, plan),
+        "assignments": [assigned_body(one) for one in assignments_of(state, plan)],
         "policy": state.policy.parameters,
         "seed": state.seed,
         "index": digest_of_index(plan),
@@ -70,24 +70,6 @@ def given_body(given: RoundGiven) -> dict[str, Any]:
     }
     absent = [id_of("agent", a) for a in sorted(given.absent)]
     return {"absent": absent, "closed": [id_of("arm", n) for n in sorted(given.closed)], **pairs}
-
-
-def body_of_assignments(state: State, plan: Plan) -> list[dict[str, Any]]:
-    """Who goes where, and why, by agent."""
-    made = []
-    for number, agent in enumerate(state.agents):
-        arm, reason = plan.assignment[agent.row], plan.reasons[agent.row]
-        made.append(
-            {
-                "agent": id_of("agent", number),
-                "arm": None if arm is None else id_of("arm", arm),
-                "code": reason.code,
-                "index": number_to_json(reason.index),
-                "estimate": number_to_json(reason.estimate),
-                "visited": reason.visited,
-            }
-        )
-    return made
 
 
 def digest_of_index(plan: Plan) -> str:

@@ -1,22 +1,51 @@
-"""Why an agent goes where it goes, as events have it: numbers as JSON can hold them."""
+"""Where a plan sends each agent, and why: as a value, and as events have it, with numbers as JSON can hold them."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput, shown
-from heterobandits.planner.plans import SENTENCES, Reason
+from heterobandits.planner.plans import SENTENCES, Plan, Reason
 
 INFINITE = "infinite"  # in place of a number that JSON does not have
 
 
-def reason_of(assignment: Mapping[str, Any]) -> Reason:
-    """The reason that an event has for an agent."""
-    code, visited = assignment["code"], assignment["visited"]
+class Assigned(NamedTuple):
+    """The arm that a plan sends an agent to, or None, and why; both by number."""
+
+    agent: int
+    arm: int | None
+    reason: Reason
+
+
+def assignments_of(state: State, plan: Plan) -> list[Assigned]:
+    """Who goes where by a plan, by agent."""
+    rows = [agent.row for agent in state.agents]
+    return [Assigned(a, plan.assignment[row], plan.reasons[row]) for a, row in enumerate(rows)]
+
+
+def assigned_body(one: Assigned) -> dict[str, Any]:
+    """The same of one agent, as it stands in events."""
+    agent, arm, reason = one
+    return {
+        "agent": id_of("agent", agent),
+        "arm": None if arm is None else id_of("arm", arm),
+        "code": reason.code,
+        "index": number_to_json(reason.index),
+        "estimate": number_to_json(reason.estimate),
+        "visited": reason.visited,
+    }
+
+
+def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
+    """The same from such a body."""
+    code, visited = body["code"], body["visited"]
     if code not in SENTENCES or not (visited is None or isinstance(visited, int)):
         raise InvalidInput(f"code is {shown(code)} of {shown(visited)}: a reason of a plan")
-    index, estimate = (number_from_json(assignment[name]) for name in ("index", "estimate"))
-    return Reason(code, index, estimate, visited)
+    index, estimate = (number_from_json(body[name]) for name in ("index", "estimate"))
+    arm = None if body["arm"] is None else state.arm(body["arm"])
+    return Assigned(state.agent(body["agent"]), arm, Reason(code, index, estimate, visited))
 
 
 def number_to_json(number: float | None) -> float | str | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heterobandits.campaigns.events import KINDS, SERVER, Event, refuse_newer
-from heterobandits.campaigns.reasons import reason_of
+from heterobandits.campaigns.reasons import assigned_from
 from heterobandits.campaigns.rounds import Pair, PlannedRound, RoundGiven, Rounds, VisitReport
 from heterobandits.campaigns.state import (
     ROLES,
@@ -324,9 +324,8 @@ def round_planned(state: State, event: Event) -> None:
         if not isinstance(body[name], kind):
             raise InvalidInput(f"{name} of a plan is {shown(body[name])}: a {kind.__name__}")
     for one in body["assignments"]:
-        reason_of(one)
-        agent = state.agent(one["agent"])
-        assignment[agent] = None if one["arm"] is None else state.arm(one["arm"])
+        agent, arm, _ = assigned_from(state, one)
+        assignment[agent] = arm
     sent = [arm for arm in assignment if arm is not None]
     if len(body["assignments"]) != len(assignment) or len(set(sent)) < len(sent):
         raise InvalidInput("a plan has one entry for each agent, and each an arm of its own")

@@ -1,4 +1,4 @@
-"""The shapes of the answers, for the server that writes them and the client that reads them.
+"""The shapes of the answers, for the server and the command line that give them and the client that reads them.
 
 Agents and arms have a name, which may change, and an id, which does not. Times are in UTC. A number that is infinite is the
 text "infinite", which JSON has no other word for.
@@ -428,3 +428,46 @@ class CurrentJson(TypedDict):
     successes: int | None
     tests: int | None
     event: int | None
+
+
+class StatusJson(CampaignJson):
+    """On the command line: where a campaign stands after the event with this `hash`, and the visits that it waits for."""
+
+    hash: str
+    visits: list[VisitJson]
+    estimates: list[EstimateJson]
+    answers: AnswersJson
+
+
+class PricedRoundJson(RoundJson):
+    """On the command line: a round as it was recorded, with what its circumstances cost."""
+
+    prices: PricesJson
+
+
+class ExplainedRoundJson(RoundJson):
+    """On the command line: a round, and why it sent those who were asked about where it did."""
+
+    explanations: list[WhyJson]
+
+
+class NarratedEventJson(EventJson):
+    """On the command line: an event, and what happened in words."""
+
+    text: str
+
+
+class WrittenJson(TypedDict):
+    """On the command line: what a command has written; `number` and `hash` are those of the last event there is."""
+
+    number: int
+    hash: str
+    events: list[NarratedEventJson]
+
+
+class HistoryJson(TypedDict):
+    """On the command line: the last events that fit, how many do `earlier`, and what is `wrong` with a damaged log."""
+
+    events: list[NarratedEventJson]
+    earlier: int
+    wrong: str | None

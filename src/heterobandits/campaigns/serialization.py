@@ -1,22 +1,23 @@
-"""What is answered, made of the state of a campaign: one function for each shape."""
+"""What programs are answered, by the server and on the command line: one function for each shape."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any, cast
+from typing import cast
 
-from heterobandits.campaigns import plan_events, responses_schema, service
+from heterobandits.campaigns import responses_schema, service
 from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.analysis.answers import answers as answers_of
 from heterobandits.campaigns.analysis.answers import estimates as estimates_of
 from heterobandits.campaigns.analysis.answers import together
-from heterobandits.campaigns.analysis.prices import prices as prices_of
-from heterobandits.campaigns.analysis.shadows import differs
-from heterobandits.campaigns.analysis.shadows import shadow as shadow_of
+from heterobandits.campaigns.analysis.prices import Prices
+from heterobandits.campaigns.analysis.projection import Projection, Worth
+from heterobandits.campaigns.analysis.shadows import Shadow, differs
 from heterobandits.campaigns.audit.history_text import is_far
 from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.reasons import number_to_json, reason_of
+from heterobandits.campaigns.preview import Preview
+from heterobandits.campaigns.reasons import Assigned, number_to_json
 from heterobandits.campaigns.reducer import policy_body
-from heterobandits.campaigns.rounds import PlannedRound, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, VisitReport
 from heterobandits.campaigns.state import Link, State, id_of
 from heterobandits.campaigns.storage.repository import Done, Log
 from heterobandits.planner.plans import Explanation
@@ -90,37 +91,34 @@ def json_of_entry(state: State) -> responses_schema.EntryJson:
     }
 
 
-def circumstances(state: State, body: Mapping[str, Any]) -> responses_schema.CircumstancesJson:
-    """The circumstances of a plan, as its event has them."""
+def circumstances(state: State, given: RoundGiven) -> responses_schema.CircumstancesJson:
+    """The circumstances of a plan."""
     return {
-        "absent": [json_of_named(state, "agent", state.agent(key)) for key in body["absent"]],
-        "closed": [json_of_named(state, "arm", state.arm(key)) for key in body["closed"]],
-        "forbidden": [pair(state, state.agent(a), state.arm(n)) for a, n in body["forbidden"]],
-        "forced": [pair(state, state.agent(a), state.arm(n)) for a, n in body["forced"]],
+        "absent": [json_of_named(state, "agent", a) for a in sorted(given.absent)],
+        "closed": [json_of_named(state, "arm", n) for n in sorted(given.closed)],
+        "forbidden": [pair(state, *which) for which in sorted(given.forbidden)],
+        "forced": [pair(state, *which) for which in sorted(given.forced)],
     }
 
 
 def json_of_assignments(
-    state: State, body: Mapping[str, Any]
+    state: State, assignments: Iterable[Assigned]
 ) -> list[responses_schema.AssignmentJson]:
-    """Who goes where by a plan, as its event has it."""
-    made: list[responses_schema.AssignmentJson] = []
-    for one in body["assignments"]:
-        place = None if one["arm"] is None else state.arms[state.arm(one["arm"])].name
-        made.append(
-            {
-                "agent": state.agents[state.agent(one["agent"])].name,
-                "agent_id": one["agent"],
-                "arm": place,
-                "arm_id": one["arm"],
-                "code": one["code"],
-                "reason": str(reason_of(one)),
-                "index": one["index"],
-                "estimate": one["estimate"],
-                "visited": one["visited"],
-            }
-        )
-    return made
+    """Who goes where by a plan."""
+    return [
+        {
+            "agent": state.agents[agent].name,
+            "agent_id": id_of("agent", agent),
+            "arm": None if arm is None else state.arms[arm].name,
+            "arm_id": None if arm is None else id_of("arm", arm),
+            "code": reason.code,
+            "reason": str(reason),
+            "index": number_of(reason.index),
+            "estimate": number_of(reason.estimate),
+            "visited": reason.visited,
+        }
+        for agent, arm, reason in assignments
+    ]
 
 
 def current(told: VisitReport | None) -> responses_schema.CurrentJson:
@@ -164,44 +162,45 @@ def round_entry(at: PlannedRound) -> responses_schema.RoundEntryJson:
 def round(log: Log, state: State, number: int) -> responses_schema.RoundJson:
     """A round, with its plan from the log."""
     at = state.round(number)
-    body = service.recorded_plan(log, state.campaign, at)
     return {
         "round": at.number,
         "event": at.event,
         "time": at.time,
         "closed": at.closed,
         "waits": at.waits,
-        "circumstances": circumstances(state, body),
-        "assignments": json_of_assignments(state, body),
+        "circumstances": circumstances(state, at.given),
+        "assignments": json_of_assignments(state, service.recorded_plan(log, state, at)),
         "visits": [json_of_visit(state, at, which) for which in at.sent],
         "warnings": together(state, at),
     }
 
 
-def json_of_preview(state: State, given: Mapping[str, Any]) -> responses_schema.PreviewJson:
+def json_of_preview(made: Preview) -> responses_schema.PreviewJson:
     """The plan of the next round, and what its circumstances cost."""
-    chosen, plan = service.preview(state, **given)
-    body = plan_events.body_of(state, chosen, plan)
-    costs = prices_of(state, chosen)
     return {
-        "round": plan.round,
-        "circumstances": circumstances(state, body),
-        "assignments": json_of_assignments(state, body),
-        "prices": {
-            "expected": costs.expected,
-            "best": costs.best,
-            "constraints": [
-                {
-                    "kind": one.kind,
-                    "agent_id": None if one.agent is None else id_of("agent", one.agent),
-                    "arm_id": None if one.arm is None else id_of("arm", one.arm),
-                    "lost": one.lost,
-                    "text": one.text,
-                }
-                for one in costs.constraints
-            ],
-            "warnings": costs.warnings,
-        },
+        "round": made.plan.round,
+        "circumstances": circumstances(made.state, made.given),
+        "assignments": json_of_assignments(made.state, made.assignments),
+        "prices": json_of_prices(made.prices),
+    }
+
+
+def json_of_prices(costs: Prices) -> responses_schema.PricesJson:
+    """What a round is expected to detect, and what its circumstances cost."""
+    return {
+        "expected": costs.expected,
+        "best": costs.best,
+        "constraints": [
+            {
+                "kind": one.kind,
+                "agent_id": None if one.agent is None else id_of("agent", one.agent),
+                "arm_id": None if one.arm is None else id_of("arm", one.arm),
+                "lost": one.lost,
+                "text": one.text,
+            }
+            for one in costs.constraints
+        ],
+        "warnings": costs.warnings,
     }
 
 
@@ -288,11 +287,8 @@ def json_of_answers(state: State) -> responses_schema.AnswersJson:
     }
 
 
-def json_of_shadow(
-    log: Log, state: State, policy: str, delta: float | None, tell: Callable[[float], None]
-) -> responses_schema.ShadowJson:
+def json_of_shadow(state: State, found: Shadow) -> responses_schema.ShadowJson:
     """What another policy would have planned, where that is something else."""
-    found = shadow_of(log, state.campaign, policy, delta, tell)
     differences: list[responses_schema.ShadowedJson] = []
     for one in filter(differs, found.rounds):
         for number, (planned, other) in enumerate(zip(one.planned, one.other, strict=True)):
@@ -318,16 +314,43 @@ def json_of_shadow(
     }
 
 
-def projection(found: Any) -> responses_schema.ProjectionJson:
+def projection(found: Projection) -> responses_schema.ProjectionJson:
     """The rest of the season."""
     names = responses_schema.ProjectionJson.__annotations__
     made = {name: getattr(found, name) for name in names}
     return cast(responses_schema.ProjectionJson, made | {"warnings": list(found.warnings)})
 
 
+def json_of_worth(found: Worth) -> responses_schema.WorthJson:
+    """The rest of the season with one more agent, or a better one, and without."""
+    return {
+        "plain": projection(found.plain),
+        "other": projection(found.other),
+        "more": found.more,
+        "more_se": found.more_se,
+    }
+
+
 def events(found: Iterable[Event]) -> list[responses_schema.EventJson]:
     """Events as they are."""
     return [cast(responses_schema.EventJson, asdict(event)) for event in found]
+
+
+def json_of_narrated(event: Event, text: str) -> responses_schema.NarratedEventJson:
+    """An event, and what happened in words."""
+    return cast(responses_schema.NarratedEventJson, asdict(event) | {"text": text})
+
+
+def json_of_status(state: State) -> responses_schema.StatusJson:
+    """Where a campaign stands."""
+    waiting = [state.round(number) for number in sorted(state.waiting)]
+    return {
+        **campaign(state),
+        "hash": state.hash,
+        "visits": [json_of_visit(state, at, which) for at in waiting for which in at.missing],
+        "estimates": json_of_estimates(state)["arms"],
+        "answers": json_of_answers(state),
+    }
 
 
 def json_of_note(event: Event) -> responses_schema.NoteJson:

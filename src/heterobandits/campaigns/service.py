@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from heterobandits.campaigns import plan_events
 from heterobandits.campaigns.amounts import check_amount
 from heterobandits.campaigns.audit.recovery import Found, all_found
 from heterobandits.campaigns.events import (
@@ -27,8 +26,10 @@ from heterobandits.campaigns.events import (
     now,
     timestamp,
 )
+from heterobandits.campaigns.preview import Preview
+from heterobandits.campaigns.reasons import Assigned, assigned_from
 from heterobandits.campaigns.reducer import LinkEnded, fold, given_from, policy_body
-from heterobandits.campaigns.rounds import PlannedRound, RoundGiven
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.campaigns.storage.repository import (
     ELSEWHERE,
@@ -53,7 +54,7 @@ from heterobandits.campaigns.validation import (
     text_from,
 )
 from heterobandits.errors import InvalidInput, choice, delta_from, listed, shown
-from heterobandits.planner.plans import Explanation, Plan
+from heterobandits.planner.plans import Explanation
 
 CALIBRATED = (
     ("sensitivity", "calibration"),
@@ -230,16 +231,9 @@ def set_season(log: Log, campaign: str, request: Request, season: int | None) ->
     return log.write(campaign, request, lambda state: [Draft("season changed", body)])
 
 
-def preview(state: State, **circumstances: Any) -> tuple[RoundGiven, Plan]:
+def preview(state: State, **circumstances: Any) -> Preview:
     """The plan of the next round, which changes nothing; absent, closed, forbidden and forced by names or ids."""
-    given = given_from(state, **circumstances)
-    return given, plan_events.plan_of(state, given)
-
-
-def preview_body(state: State, **circumstances: Any) -> dict[str, Any]:
-    """The same as it would stand in the event."""
-    given, plan = preview(state, **circumstances)
-    return plan_events.body_of(state, given, plan)
+    return Preview.of(state, given_from(state, **circumstances))
 
 
 def plan_round(
@@ -253,7 +247,7 @@ def plan_round(
                 "Something was reported or changed since you looked, so the plan may be another one: look again, then "
                 "record it."
             )
-        return [Draft("round planned", preview_body(state, **circumstances))]
+        return [Draft("round planned", preview(state, **circumstances).body)]
 
     return log.write(campaign, request, make)
 
@@ -538,17 +532,17 @@ def history(log: Log, campaign: str, after: int = 0, upto: int | None = None) ->
     return log.store.read(campaign, after, upto)
 
 
-def recorded_plan(log: Log, campaign: str, round: PlannedRound) -> dict[str, Any]:
-    """The plan of a round as it was recorded: the body of its event."""
-    (event,) = log.store.read(campaign, round.event - 1, round.event)
-    return event.body
+def recorded_plan(log: Log, state: State, round: PlannedRound) -> list[Assigned]:
+    """Who was sent where in a round, and why, as it was recorded."""
+    (event,) = log.store.read(state.campaign, round.event - 1, round.event)
+    return [assigned_from(state, one) for one in event.body["assignments"]]
 
 
 def explain(log: Log, campaign: str, round: int | None = None) -> dict[int, Explanation]:
     """Why a round sent each agent where it was planned to go, from what was known then; of the last round if none is named."""
     state = log.state(campaign)
     at = state.round(len(state.rounds) if round is None else round)
-    return plan_events.explanations(log.at(campaign, at.event - 1), at.given)
+    return Preview.of(log.at(campaign, at.event - 1), at.given).explanations
 
 
 def export(log: Log, campaign: str) -> str:

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from heterobandits.campaigns import plan_events, service
+from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.answers import answers, estimates
 from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.projection import project
 from heterobandits.campaigns.events import NOTHING, Draft, now, sealed
+from heterobandits.campaigns.plan_events import explanations
 from heterobandits.campaigns.reducer import fold, policy_body
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import policy_from
@@ -41,7 +42,7 @@ def play_campaign(policy: str) -> State:
         "season": SEASON,
     }
     state = state_after_drafts(None, [Draft("created", body)])
-    planned = service.preview_body(state)
+    planned = service.preview(state).body
     state = state_after_drafts(state, [Draft("round planned", planned)])
     outcomes = service.bodies(state, 1, {"a": 1, "b": (1, 2), "c": 0})
     return state_after_drafts(state, [Draft("reported", told) for _, told in outcomes])
@@ -57,8 +58,8 @@ def state_after_drafts(state: State | None, drafts: list[Draft]) -> State:
 def look_at(state: State) -> None:
     """Plan the next round with and without circumstances, and ask all there is to ask."""
     for circumstances in ({}, PLANNED):
-        given, _ = service.preview(state, **circumstances)
-        plan_events.explanations(state, given)
-        prices(state, given)
+        made = service.preview(state, **circumstances)
+        explanations(state, made.plan)
+        prices(state, made.given, made.plan)
     estimates(state)
     answers(state)

@@ -14,7 +14,7 @@ from scipy.special import betaln, xlogy
 from folded import after, begun, lived, planned, reported
 from heterobandits.campaigns.analysis.answers import MOST_VISITS, answers, estimates, together
 from heterobandits.campaigns.analysis.projection import project
-from heterobandits.campaigns.plan_events import explanations
+from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.validation import policy_from
 from heterobandits.inference.intervals import MOST_RANKED, order_of
@@ -257,7 +257,7 @@ class TestLeftOut:
 
     def test_why_somebody_goes_there_says_so(self):
         _, state = fallen()
-        sent = {why.arm: why for why in explanations(state, RoundGiven()).values()}
+        sent = {why.arm: why for why in Preview.of(state, RoundGiven()).explanations.values()}
         south = sent["south"]
         assert (south.changed, south.lower, south.upper) == (True, 0.0, 1.0)
         assert (south.best_rank, south.worst_rank) == (1, 3)

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folded import after, begun, lived
-from heterobandits.campaigns.analysis.prices import amount_of, prices
+from heterobandits.campaigns.analysis.prices import amount_of
 from heterobandits.campaigns.analysis.season_summary import standing
 from heterobandits.campaigns.plan_events import plan_of
+from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reducer import given_from
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.errors import InvalidInput
@@ -24,6 +25,11 @@ AGENTS = [
 MEANS = (0.8, 0.1, 0.5, 0.4)
 LIVED = lived(begun(AGENTS, 4, policy="posterior-sorted"), MEANS, 12)
 PAIRS = st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=4)
+
+
+def prices(state, given):
+    """What the plan under these circumstances is expected to detect, and what they cost."""
+    return Preview.of(state, given).prices
 
 
 def posterior_means(state):

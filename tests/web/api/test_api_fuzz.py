@@ -9,9 +9,8 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns import serialization, service
 from heterobandits.campaigns.storage.repository import Request
-from heterobandits.web.api import serialization
 from heterobandits.web.auth import API
 from serving import NORTH, OWNER, app_on
 

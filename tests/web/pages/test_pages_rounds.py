@@ -8,12 +8,13 @@ import pytest
 
 from campaigning import Watched
 from heterobandits.campaigns import service
-from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.season_summary import standing
 from heterobandits.campaigns.audit.verification import replayed
 from heterobandits.campaigns.files.demo import HALF, MEANS, SEASON, begin_demo, half_season
 from heterobandits.campaigns.service import token_hash
 from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.inference.intervals import Posteriors
+from heterobandits.planner import planning
 from heterobandits.planner.plans import SENTENCES
 from heterobandits.web.app import create_app
 from heterobandits.web.pages import report
@@ -99,13 +100,35 @@ class TestPlan:
         assert "Ben stays home Away this round." in page
 
     def test_it_says_what_each_circumstance_costs(self, park):
-        given, _ = service.preview(park.state, absent=["Ana"], closed=["hill"])
-        costs = prices(park.state, given)
+        costs = service.preview(park.state, absent=["Ana"], closed=["hill"]).prices
         page = text_of(park.get("/plan?absent=agent-1&closed=arm-2"))
         assert len(costs.constraints) == 2
         for one in costs.constraints:
             assert one.text in page
         assert f"expected to make {costs.expected:.2f} detections" in page
+
+    @pytest.mark.parametrize("part", ["", "/wall", "/plan", "/plan?absent=agent-1&closed=arm-2"])
+    def test_a_page_makes_one_plan_and_one_set_of_posteriors(self, park, part, monkeypatch):
+        number = park.planned()
+        service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        pulls = park.state.knowledge.pulls
+        plan, posteriors = planning.plan, Posteriors.of
+        plans, sets = [], []
+
+        def counted_plan(*given):
+            plans.append(given)
+            return plan(*given)
+
+        def counted_posteriors(team, *tables):
+            sets.append(tables)
+            return posteriors(team, *tables)
+
+        monkeypatch.setattr(planning, "plan", counted_plan)
+        monkeypatch.setattr(Posteriors, "of", counted_posteriors)
+        assert park.get(part).status_code == 200
+        assert len(plans) == 1
+        own = [one for one, _ in sets if one.shape == pulls.shape and (one == pulls).all()]
+        assert len(own) == 1
 
     def test_pairs_that_are_set(self, park):
         fields = {"kind": ["forced", "forbidden", "forced"], "agent": ["agent-1", "agent-2", ""]}
@@ -510,7 +533,7 @@ class TestKnown:
         assert (found.visits, found.tests, found.found) == (1, 1, 1)
         assert found.in_turn == pytest.approx(0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-9)
         # 29 rounds are left: the next plan goes to one of the two arms, a rotation to each as often
-        arm = service.preview(state)[1].assignment[0]
+        arm = service.preview(state).plan.assignment[0]
         mean = 2 / 3 if arm == state.rounds[0].assignment[0] else 1 / 2
         assert found.ahead == pytest.approx(29 * 0.5 * mean, abs=1e-6)
         assert found.ahead_in_turn == pytest.approx(29 * 0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-6)

@@ -16,13 +16,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.campaigns.analysis.answers import mixed_text
-from heterobandits.campaigns.plan_events import arguments, plan_of
+from heterobandits.campaigns.analysis.answers import certainty, mixed_text
+from heterobandits.campaigns.plan_events import arguments
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
-from heterobandits.inference.intervals import Posteriors
 from heterobandits.planner import planning
 from heterobandits.planner.matching import allowed_pairs
+from heterobandits.planner.plans import Plan
 
 Floats = npt.NDArray[np.float64]
 Kind = Literal["absent", "closed", "forbidden", "forced"]
@@ -67,11 +67,11 @@ class Prices:
     warnings: list[str]
 
 
-def prices(state: State, given: RoundGiven) -> Prices:
-    """What the next round is expected to detect under these circumstances, and what each of them costs."""
+def prices(state: State, given: RoundGiven, plan: Plan) -> Prices:
+    """What this plan of the next round is expected to detect, and what each circumstance that it was made under costs."""
     weights = weights_of(state)
     some = constraints(state, given)
-    expected = expectation(weights, enumerate(plan_of(state, given).assignment))
+    expected = expectation(weights, enumerate(plan.assignment))
     best = most(state, given, weights)
     others = (state.circumstances(without) for *_, without in some)
     found = []
@@ -92,8 +92,7 @@ def expectation(weights: Floats, pairs: Iterable[tuple[int, int | None]]) -> flo
 
 def weights_of(state: State) -> Floats:
     """The detections expected of a visit, rows of the team by arms."""
-    mean = Posteriors.of(state.team, *state.knowledge.tables).mean
-    return np.asarray(state.team.worth[:, None] * mean)
+    return np.asarray(state.team.worth[:, None] * certainty(state).posteriors.mean)
 
 
 def most(state: State, given: RoundGiven, weights: Floats) -> float:

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.campaigns.analysis.answers import mixed_text
-from heterobandits.campaigns.analysis.prices import prices
+from heterobandits.campaigns.analysis.answers import certainty, mixed_text
+from heterobandits.campaigns.analysis.prices import expectation, weights_of
 from heterobandits.campaigns.analysis.projection import detections_in_turn
+from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
-from heterobandits.inference.intervals import Posteriors
 
 
 class Standing(NamedTuple):
@@ -38,14 +38,15 @@ class Standing(NamedTuple):
 
 def standing(state: State) -> Standing:
     """How a campaign stands."""
-    means = Posteriors.of(state.team, *state.knowledge.tables).mean
+    means = certainty(state).posteriors.mean
     tests = state.pulls.sum(axis=1)
     visits = sum(told.counts is not None for round in state.rounds for told in round.told.values())
     expected = float(np.dot(tests, state.team.offset + state.team.slope * means.mean()))
     ahead = turned = None
     if state.rounds_left:
         going = [agent.row for agent in state.agents if not agent.retired]
-        ahead = state.rounds_left * prices(state, RoundGiven()).expected
+        plan = plan_of(state, RoundGiven())
+        ahead = state.rounds_left * expectation(weights_of(state), enumerate(plan.assignment))
         here = [n for n, arm in enumerate(state.arms) if not arm.retired]
         turned = state.rounds_left * float(detections_in_turn(means[here], state.team.worth[going]))
     warnings = [*filter(None, [mixed_text(state)])]

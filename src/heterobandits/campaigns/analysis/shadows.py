@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from heterobandits.campaigns.analysis.projection import silent
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.plan_events import plan_might_tie, plan_of
+from heterobandits.campaigns.reasons import assigned_from
 from heterobandits.campaigns.reducer import GIVEN, fold, given_from
 from heterobandits.campaigns.service import history
 from heterobandits.campaigns.state import State
@@ -78,10 +79,8 @@ def shadowed(state: State, event: Event, policy: Policy) -> Shadowed:
     """A round that was planned by this event, which follows on the state, beside that of another policy."""
     body = event.body
     given = given_from(state, **{name: body[name] for name in GIVEN})
-    places = {
-        state.agent(one["agent"]): None if one["arm"] is None else state.arm(one["arm"])
-        for one in body["assignments"]
-    }
+    sent = (assigned_from(state, one) for one in body["assignments"])
+    places = {one.agent: one.arm for one in sent}
     planned = tuple(places[a] for a in range(len(state.agents)))
     plan = plan_of(state, given, policy)
     other = tuple(plan.assignment[agent.row] for agent in state.agents)

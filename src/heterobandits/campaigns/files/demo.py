@@ -50,7 +50,7 @@ class DemoSeason:
 
     def plan(self, **circumstances: Any) -> PlannedRound:
         """The next round, planned."""
-        body = service.preview_body(self.now, **circumstances)
+        body = service.preview(self.now, **circumstances).body
         self.tell(PLANNER, Draft("round planned", body))
         return self.now.rounds[-1]
 

@@ -226,7 +226,7 @@ def import_command(
     )
     state = done.state
     if format == "json":
-        print_json(state, number=state.number, hash=state.hash, new=len(done.events))
+        print_json(state, {"number": state.number, "hash": state.hash, "new": len(done.events)})
         return
     print(f"{state.campaign} in {file}: {state.name}")
     rounds = count_text(len(state.rounds), "round")
@@ -333,7 +333,8 @@ def print_whole(of: "State | Found", whole: "Verified", format: str, **more: Any
     if format == "json":
         if whole.anchored is not None:
             more["anchored"] = whole.anchored
-        print_json(of, events=whole.events, rounds=whole.rounds, hash=whole.hash, **more)
+        found = {"events": whole.events, "rounds": whole.rounds, "hash": whole.hash}
+        print_json(of, found | more)
         return
     events, plans = count_text(whole.events, "event"), count_text(whole.rounds, "plan")
     print(f"{of.name} is whole: {events}, {plans} made again")

@@ -27,16 +27,13 @@ from heterobandits.cli.campaign.options import (
 )
 from heterobandits.cli.campaign.text import (
     before,
-    pair_entries,
     print_change,
     print_json,
 )
 from heterobandits.cli.options import TableOrJson
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.analysis.prices import Prices
-    from heterobandits.campaigns.rounds import RoundGiven
-    from heterobandits.campaigns.state import State
+    from heterobandits.campaigns.preview import Preview
 
 
 def plan_command(
@@ -68,8 +65,7 @@ def plan_command(
 
     Example: heterobandits campaign plan park.db --absent Ana --closed "river bend"
     """
-    from heterobandits.campaigns import service
-    from heterobandits.campaigns.reducer import given_from
+    from heterobandits.campaigns import serialization, service
 
     with open_campaign(file, campaign) as (log, state):
         circumstances: dict[str, Any] = {
@@ -79,91 +75,39 @@ def plan_command(
             "forced": parse_pairs(state, force or [], "--force"),
         }
         if preview:
-            known_then, body = state, service.preview_body(state, **circumstances)
+            made = service.preview(state, **circumstances)
         else:
             done = service.plan_round(log, state.campaign, by(who), **circumstances)
-            (event,) = done.events
-            known_then, body = before(log, state, done), event.body
-        price = priced(known_then, given_from(known_then, **circumstances))
-    if format == "json":
-        print_json(state, **plan_entries(known_then, body, price), recorded=not preview)
-    else:
-        print_plan(known_then, body, price, preview)
-    for number in sorted(known_then.waiting):
-        print_note(waits(known_then, number))
+            made = service.preview(before(log, state, done), **circumstances)
+        if format == "table":
+            print_plan(made, recorded=not preview)
+        elif preview:
+            print_json(state, serialization.json_of_preview(made))
+        else:
+            planned = serialization.round(log, done.state, made.plan.round)
+            print_json(state, planned | {"prices": serialization.json_of_prices(made.prices)})
+    for number in sorted(made.state.waiting):
+        print_note(waits(made.state, number))
 
 
-def priced(state: "State", given: "RoundGiven") -> "Prices | None":
-    """What the circumstances of a round cost, if there are any."""
-    from heterobandits.campaigns.analysis.prices import prices
-    from heterobandits.campaigns.rounds import RoundGiven
-
-    return None if given == RoundGiven() else prices(state, given)
-
-
-def plan_entries(state: "State", body: dict[str, Any], price: "Prices | None") -> dict[str, Any]:
-    """A plan for a program."""
-    from heterobandits.campaigns.reasons import reason_of
-
-    assignments = [
-        pair_entries(state, agent, None if one["arm"] is None else state.arm(one["arm"]))
-        | {name: one[name] for name in ("code", "index", "estimate")}
-        | {"reason": str(reason_of(one))}
-        for agent, one in enumerate(body["assignments"])
-    ]
-    circumstances = {name: body[name] for name in ("absent", "closed", "forbidden", "forced")}
-    return {
-        "round": body["round"],
-        **circumstances,
-        "assignments": assignments,
-        "prices": None if price is None else price_entries(state, price),
-        "waiting": sorted(state.waiting),
-    }
-
-
-def price_entries(state: "State", price: "Prices") -> dict[str, Any]:
-    """What the circumstances cost, for a program."""
-    from heterobandits.campaigns.state import id_of
-
-    constraints = [
-        {
-            "kind": one.kind,
-            "agent": None if one.agent is None else id_of("agent", one.agent),
-            "arm": None if one.arm is None else id_of("arm", one.arm),
-            "lost": one.lost,
-            "text": one.text,
-        }
-        for one in price.constraints
-    ]
-    return {
-        "expected": price.expected,
-        "best": price.best,
-        "constraints": constraints,
-        "warnings": price.warnings,
-    }
-
-
-def print_plan(state: "State", body: dict[str, Any], price: "Prices | None", preview: bool) -> None:
+def print_plan(made: "Preview", recorded: bool) -> None:
     """A plan for a person."""
-    from heterobandits.campaigns.reasons import reason_of
+    from heterobandits.campaigns.rounds import RoundGiven
     from heterobandits.cli.campaign.tables import print_table
 
+    state = made.state
     season = "" if state.season is None else f" of {state.season:,}"
-    print(f"{state.name}, round {body['round']:,}{season}" + (", a preview" if preview else ""))
+    print(f"{state.name}, round {made.plan.round:,}{season}" + ("" if recorded else ", a preview"))
     rows = [
-        (
-            state.agent_names[agent],
-            "-" if one["arm"] is None else state.arm_names[state.arm(one["arm"])],
-            str(reason_of(one)),
-        )
-        for agent, one in enumerate(body["assignments"])
+        (state.agent_names[agent], "-" if arm is None else state.arm_names[arm], str(reason))
+        for agent, arm, reason in made.assignments
         if not state.agents[agent].retired
     ]
     print_table(("agent", "goes to", "why"), rows, whole=(2,))
-    if price is not None:
-        for constraint in price.constraints:
+    if made.given != RoundGiven():
+        for constraint in made.prices.constraints:
             print(constraint.text)
-        for line in price.warnings:
+        for line in made.prices.warnings:
             print_note(line)
 
 

@@ -1,38 +1,15 @@
 """What the commands of a campaign say: what was written, in words, and JSON for programs."""
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from heterobandits.campaigns.audit.history_text import Story
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.audit.recovery import Found
-    from heterobandits.campaigns.events import Event
     from heterobandits.campaigns.state import State
     from heterobandits.campaigns.storage.repository import Done, Log
-
-
-def json_of_event(event: "Event", text: str) -> dict[str, Any]:
-    """An event for a program, with its words."""
-    names = ("number", "time", "who", "link", "kind", "body", "hash")
-    return {**{name: getattr(event, name) for name in names}, "text": text}
-
-
-def pair_entries(state: "State", agent: int, arm: int | None) -> dict[str, Any]:
-    """An agent and its arm for a program, by ids and names."""
-    from heterobandits.campaigns.state import id_of
-
-    who = {"agent": id_of("agent", agent), "agent_name": state.agents[agent].name}
-    return who | arm_entries(state, arm, "arm")
-
-
-def arm_entries(state: "State", arm: int | None, key: str) -> dict[str, Any]:
-    """An arm, or none, under this key."""
-    from heterobandits.campaigns.state import id_of
-
-    if arm is None:
-        return {key: None, f"{key}_name": None}
-    return {key: id_of("arm", arm), f"{key}_name": state.arms[arm].name}
 
 
 def before(log: "Log", state: "State", done: "Done") -> "State":
@@ -48,15 +25,19 @@ def print_change(log: "Log", state: "State", done: "Done", format: str) -> None:
 
 def print_done(state: "State", done: "Done", format: str) -> None:
     """What was written after this state, likewise."""
+    from heterobandits.campaigns.serialization import json_of_narrated
+
     story = Story(state)
     told = [(event, story.tell(event)) for event in done.events]
     if format == "json":
         after = done.state
         print_json(
             after,
-            number=after.number,
-            hash=after.hash,
-            events=[json_of_event(*one) for one in told],
+            {
+                "number": after.number,
+                "hash": after.hash,
+                "events": [json_of_narrated(*one) for one in told],
+            },
         )
         return
     for _, text in told:
@@ -65,6 +46,6 @@ def print_done(state: "State", done: "Done", format: str) -> None:
         print("nothing new: that is what is known already")
 
 
-def print_json(of: "State | Found", **entries: Any) -> None:
-    """An object about a campaign, as one line."""
-    print(json.dumps({"campaign": of.campaign, "name": of.name, **entries}))
+def print_json(of: "State | Found", answer: Mapping[str, Any]) -> None:
+    """What a campaign answers a program, as one line that also says which campaign it is."""
+    print(json.dumps({"campaign": of.campaign, "name": of.name, **answer}))

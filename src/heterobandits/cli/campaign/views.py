@@ -22,16 +22,11 @@ from heterobandits.cli.campaign.options import (
     print_note,
     shown_work,
 )
-from heterobandits.cli.campaign.text import (
-    arm_entries,
-    pair_entries,
-    print_json,
-)
+from heterobandits.cli.campaign.text import print_json
 from heterobandits.cli.options import QuietOption, TableOrJson
 from heterobandits.errors import InvalidInput, shown
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.analysis.answers import Answers, ArmEstimate
     from heterobandits.campaigns.analysis.projection import Projection
     from heterobandits.campaigns.rounds import PlannedRound
     from heterobandits.campaigns.state import State
@@ -52,12 +47,13 @@ def status_command(
     """Show where a campaign stands: what waits, what is known in words, and a chart of the intervals."""
     from heterobandits.campaigns.analysis.answers import answers, estimates
     from heterobandits.campaigns.audit.verification import SHORT
+    from heterobandits.campaigns.serialization import json_of_status
     from heterobandits.cli.campaign.tables import print_chart
 
     with open_campaign(file, campaign) as (_, state):
         found, said = estimates(state), answers(state)
     if format == "json":
-        print_json(state, **status_entries(state, found, said))
+        print_json(state, json_of_status(state))
         return
     season = "" if state.season is None else f" of {state.season:,}"
     planned = "no round planned yet" if not state.rounds else f"round {len(state.rounds):,}{season}"
@@ -71,54 +67,6 @@ def status_command(
     print(f"after event {state.number:,}, hash {state.hash[:SHORT]}")
 
 
-def status_entries(state: "State", found: "list[ArmEstimate]", said: "Answers") -> dict[str, Any]:
-    """Where a campaign stands, for a program."""
-    from dataclasses import asdict
-
-    from heterobandits.campaigns.state import id_of
-
-    agents = [
-        {
-            "id": id_of("agent", number),
-            "name": agent.name,
-            "retired": agent.retired,
-            **state.rows[agent.row].reports.body,
-        }
-        for number, agent in enumerate(state.agents)
-    ]
-    arms = []
-    for one in found:
-        fields = asdict(one)
-        by_agent = {id_of("agent", agent): n for agent, n in fields.pop("by_agent").items()}
-        arms.append({"id": id_of("arm", fields.pop("arm")), **fields, "by_agent": by_agent})
-    waiting = [
-        {"round": n, "missing": [pair_entries(state, *pair) for pair in state.round(n).missing]}
-        for n in sorted(state.waiting)
-    ]
-    said_by_id = {
-        "confidence": said.confidence,
-        "best": None if said.best is None else id_of("arm", said.best),
-        "above": [[id_of("arm", a), id_of("arm", b)] for a, b in said.above],
-        "candidates": [id_of("arm", arm) for arm in said.candidates],
-        "visits_needed": said.visits_needed,
-        "changed": [asdict(one) | {"arm": id_of("arm", one.arm)} for one in said.changed],
-        "sentences": said.sentences,
-    }
-    return {
-        "number": state.number,
-        "hash": state.hash,
-        "rounds": len(state.rounds),
-        "season": state.season,
-        "policy": state.policy.name,
-        "delta": state.policy.delta,
-        "seed": state.seed,
-        "waiting": waiting,
-        "agents": agents,
-        "arms": arms,
-        "answers": said_by_id,
-    }
-
-
 def explain_command(
     file: FileArgument,
     agents: Annotated[
@@ -130,10 +78,7 @@ def explain_command(
     format: TableOrJson = "table",
 ) -> None:
     """Say why a round sent each agent where it did, from what was known then; the last round by default."""
-    from dataclasses import asdict
-
-    from heterobandits.campaigns import service
-    from heterobandits.campaigns.reasons import number_to_json, reason_of
+    from heterobandits.campaigns import serialization, service
 
     with open_campaign(file, campaign) as (log, state):
         if round is None and not state.rounds:
@@ -141,24 +86,14 @@ def explain_command(
         at = state.round(len(state.rounds) if round is None else round)
         there = sorted({*range(len(at.assignment)), *(agent for agent, _ in at.sent)})
         whom = [state.agent(one) for one in agents or []] or there
-        planned = service.recorded_plan(log, state.campaign, at)["assignments"]
-        reasons = {state.agent(one["agent"]): str(reason_of(one)) for one in planned}
+        reasons = {one.agent: str(one.reason) for one in service.recorded_plan(log, state, at)}
         found = service.explain(log, state.campaign, at.number)
-    entries, lines = [], []
-    for agent in whom:
-        reason, why = reasons.get(agent), found.get(agent)
-        text = why_text(state, at, agent, why, reason)
-        lines.append(text)
-        numbers = {} if why is None else asdict(why) | {"reason": reason}
-        entries.append(
-            pair_entries(state, agent, None if reason is None else at.assignment[agent])
-            | {key: number_to_json(value) if isinstance(value, float) else value
-               for key, value in numbers.items() if key not in ("agent", "arm")}
-            | {"went_to": [state.arms[arm].name for arm in at.arms_of(agent)], "text": text}
-        )  # fmt: skip
-    if format == "json":
-        print_json(state, round=at.number, explanations=entries)
-        return
+        lines = [why_text(state, at, one, found.get(one), reasons.get(one)) for one in whom]
+        if format == "json":
+            why = [serialization.json_of_why(state, a, at, found[a]) for a in whom if a in found]
+            answer = serialization.round(log, state, at.number) | {"explanations": why}
+            print_json(state, answer)
+            return
     print(f"{state.name}, round {at.number:,}")
     for line in lines:
         print(line)
@@ -198,9 +133,9 @@ def history_command(
     Of a damaged log all events are shown that can be read; then the exit code is 1.
     """
     from heterobandits.campaigns.audit.history_text import Story, author, concerns, tell_events
+    from heterobandits.campaigns.serialization import json_of_narrated
     from heterobandits.campaigns.state import entry_number, id_of
     from heterobandits.cli.campaign.tables import print_table
-    from heterobandits.cli.campaign.text import json_of_event
     from heterobandits.errors import whole_number
 
     whole_number(last, "--last", 1)
@@ -215,12 +150,9 @@ def history_command(
     whom = None if agent is None else id_of("agent", entry_number(agent, "agent", agents))
     fitting = [one for one in everything if concerns(one, round, whom)]
     if format == "json":
-        print_json(
-            found,
-            events=[json_of_event(one.event, one.text) for one in fitting[-last:]],
-            earlier=max(0, len(fitting) - last),
-            wrong=found.wrong,
-        )
+        shown_events = [json_of_narrated(one.event, one.text) for one in fitting[-last:]]
+        earlier = max(0, len(fitting) - last)
+        print_json(found, {"events": shown_events, "earlier": earlier, "wrong": found.wrong})
     else:
         rows = [
             (f"{event.number}", event.time[:19].replace("T", " "), author(event), text)
@@ -244,31 +176,20 @@ def shadow_command(
 ) -> None:
     """Show what another policy would have planned, in each round from what was known then."""
     from heterobandits.campaigns.analysis.shadows import shadow as follow
+    from heterobandits.campaigns.serialization import json_of_shadow
     from heterobandits.cli.campaign.tables import print_table
 
     with open_campaign(file, campaign) as (log, state):
         found = follow(log, state.campaign, policy, delta)
-    rounds: list[dict[str, Any]] = [
-        {
-            "round": one.round,
-            "tied": one.tied,
-            "assignments": [
-                pair_entries(state, agent, arm) | arm_entries(state, other, "other")
-                for agent, (arm, other) in enumerate(zip(one.planned, one.other, strict=True))
-            ],
-        }
-        for one in found.rounds
-    ]
+    answer = json_of_shadow(state, found)
     if format == "json":
-        print_json(state, policy=found.policy, differ=found.differ, tied=found.tied, rounds=rounds, sentences=found.sentences)  # fmt: skip
+        print_json(state, answer)
         return
     for sentence in found.sentences:
         print(sentence)
     rows = [
-        (f"{one['round']}", each["agent_name"], each["arm_name"] or "-", each["other_name"] or "-")
-        for one in rounds
-        for each in one["assignments"]
-        if not one["tied"] and each["arm"] != each["other"]
+        (f"{one['round']}", one["agent"], one["planned"] or "-", one["other"] or "-")
+        for one in answer["differences"]
     ]
     if rows:
         print_table(("round", "agent", "planned", found.policy), rows, right=(0,))
@@ -297,8 +218,7 @@ def project_command(
 
     Example: heterobandits campaign project park.db --rounds 20 --add-agent 0.8
     """
-    from dataclasses import asdict
-
+    from heterobandits.campaigns import serialization
     from heterobandits.campaigns.analysis import projection
 
     if add_agent is not None and revise is not None:
@@ -312,10 +232,10 @@ def project_command(
             worth = projection.worth(state, **other, **asked)
             plain = worth.plain
     if format == "json":
-        entries = {"projection": asdict(plain)}
-        if worth is not None:
-            entries["other"] = asdict(worth.other) | {"more": worth.more, "more_se": worth.more_se}
-        print_json(state, **entries)
+        serialized = (
+            serialization.projection(plain) if worth is None else serialization.json_of_worth(worth)
+        )
+        print_json(state, serialized)
         return
     print(
         f"{state.name}, the next {plain.rounds:,} rounds in {plain.draws:,} worlds that fit what is known:"

@@ -1,12 +1,13 @@
 """Routes of what was learned: estimates, answers, what another policy would have done, what is to be expected."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from heterobandits.campaigns import responses_schema, serialization
 from heterobandits.campaigns.analysis import projection
+from heterobandits.campaigns.analysis.shadows import shadow
 from heterobandits.campaigns.service import CALIBRATED
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import Collected, Reports, reports_from
@@ -51,11 +52,12 @@ async def read_shadow_route(
     delta: Annotated[float | None, Query(allow_inf_nan=False)] = None,
 ) -> Response:
     """What another policy would have planned, from what was known at that time."""
-    found = await alone(
-        request,
-        lambda tell: serialization.json_of_shadow(asked.log, asked.state, policy, delta, tell),
-    )
-    return reply(asked.state, found)
+
+    def follow(tell: Callable[[float], None]) -> Response:
+        found = shadow(asked.log, asked.id, policy, delta, tell)
+        return reply(asked.state, serialization.json_of_shadow(asked.state, found))
+
+    return await alone(request, follow)
 
 
 @router.get("/api/campaigns/{campaign}/projection", response_model=responses_schema.ProjectionJson)
@@ -100,13 +102,7 @@ async def read_worth_route(
             state, rounds=ahead, draws=draws, add=add, revise=revise, tell=tell
         ),
     )
-    answer = {
-        "plain": serialization.projection(found.plain),
-        "other": serialization.projection(found.other),
-        "more": found.more,
-        "more_se": found.more_se,
-    }
-    return reply(asked.state, answer)
+    return reply(asked.state, serialization.json_of_worth(found))
 
 
 def reports_with(state: State, agent: int | None, given: Mapping[str, Any]) -> Reports:

@@ -57,10 +57,13 @@ async def plan_round_route(
     given = dict(body or requests_schema.RoundBody())
     state = asked.state
     if preview:
-        return await computed(
-            request, state, lambda: reply(state, serialization.json_of_preview(state, given))
-        )
+        return await computed(request, state, lambda: preview_response(state, given))
     return await beside(request, plan_response, asked, given)
+
+
+def preview_response(state: State, given: dict[str, Any]) -> Response:
+    """The next round as it would be."""
+    return reply(state, serialization.json_of_preview(service.preview(state, **given)))
 
 
 def plan_response(asked: Asked, given: dict[str, Any]) -> Response:

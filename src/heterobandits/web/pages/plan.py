@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from heterobandits.campaigns import plan_events, service
+from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.analysis.answers import together
-from heterobandits.campaigns.analysis.prices import Prices, prices
+from heterobandits.campaigns.preview import Preview
+from heterobandits.campaigns.reasons import Assigned
 from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput
-from heterobandits.planner.plans import Explanation
 from heterobandits.web.errors import kind_of
 from heterobandits.web.pages.base import (
     REFUSED,
@@ -84,14 +84,9 @@ def previewed(
 ) -> Response:
     """The page of a plan that is only looked at; `refused` is why it was not recorded."""
     state = asked.state
-    rows: list[Sent] = []
-    costs: Prices | None = None
-    reasons: dict[int, Explanation] = {}
+    made: Preview | None = None
     with beside_fields() as errors:
-        chosen, plan = service.preview(state, **given.circumstances)
-        rows = plan_rows(state, plan_events.body_of_assignments(state, plan))
-        costs = prices(state, chosen)
-        reasons = plan_events.explanations(state, chosen)
+        made = service.preview(state, **given.circumstances)
     return page(
         request,
         "plan.html",
@@ -102,9 +97,8 @@ def previewed(
         given=given,
         pairs=[*given.pairs, *[("", "", "")] * SPARE],
         kinds=PAIRS,
-        rows=rows,
-        costs=costs,
-        reasons=reasons,
+        rows=[] if made is None else plan_rows(state, made.assignments),
+        preview=made,
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         errors=errors,
         note=refused,
@@ -138,14 +132,13 @@ def recorded(asked: Asked, given: PlanForm, form: Form) -> int:
 
 
 def plan_rows(
-    state: State, assignments: Sequence[Any], at: PlannedRound | None = None
+    state: State, assignments: Sequence[Assigned], at: PlannedRound | None = None
 ) -> list[Sent]:
-    """Who goes where by a plan, as its event has it; with a round that was recorded, also what came of it, and who came later."""
-    rows = []
-    for one in assignments:
-        agent = state.agent(one["agent"])
-        arm = None if one["arm"] is None else state.arm(one["arm"])
-        rows.append(sent(state, agent, arm, why_sentence(one, state.agents[agent].name), at))
+    """Who goes where by a plan; with a round that was recorded, also what came of it, and who came later."""
+    rows = [
+        sent(state, agent, arm, why_sentence(reason, state.agents[agent].name), at)
+        for agent, arm, reason in assignments
+    ]
     planned = {row.agent for row in rows}
     for agent in sorted(() if at is None else at.moved.keys() - planned):
         rows.append(sent(state, agent, None, LATER, at))
@@ -190,14 +183,13 @@ async def show_round(request: Request, asked: Asking, round: int) -> Response:
 def sheet(request: Request, asked: Asked, at: PlannedRound, error: str | None = None) -> Response:
     """The page of a round."""
     state = asked.state
-    body = service.recorded_plan(asked.log, asked.id, at)
     return page(
         request,
         "round.html",
         asked,
         200 if error is None else 422,
         round=at,
-        rows=plan_rows(state, body["assignments"], at),
+        rows=plan_rows(state, service.recorded_plan(asked.log, state, at), at),
         reasons=service.explain(asked.log, asked.id, at.number) if asks_why(request) else {},
         given=circumstances_text(state, at) + together(state, at),
         arms=[(id_of("arm", n), one.name) for n, one in enumerate(state.arms)],

@@ -477,8 +477,8 @@ def cards_page(
     state = asked.state
     rows: dict[int, Sent] = {}
     if at is not None:
-        body = service.recorded_plan(asked.log, asked.id, at)
-        rows = {row.agent: row for row in plan_rows(state, body["assignments"], at)}
+        planned = service.recorded_plan(asked.log, state, at)
+        rows = {row.agent: row for row in plan_rows(state, planned, at)}
     expires = in_days(days)
     made = cards_of(asked, going, expires, at, rows)
     earlier = earlier_links(state, going, {card.link for card in made})

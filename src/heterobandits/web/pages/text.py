@@ -1,14 +1,10 @@
 """What pages say of plans, visits and ranks, in words for whoever goes there."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from heterobandits.campaigns.audit.history_text import counts_text
-from heterobandits.campaigns.reasons import reason_of
 from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.service import counts_body
 from heterobandits.campaigns.state import State
-from heterobandits.planner.plans import Code, count_text, in_figures
+from heterobandits.planner.plans import Code, Reason, count_text, in_figures
 
 WHY: dict[Code, str] = {
     "absent": "Away this round.",
@@ -27,9 +23,8 @@ WHY: dict[Code, str] = {
 }
 
 
-def why_sentence(assignment: Mapping[str, Any], agent: str) -> str:
-    """In a sentence why a plan, as its event has it, sends an agent where it goes."""
-    reason = reason_of(assignment)
+def why_sentence(reason: Reason, agent: str) -> str:
+    """In a sentence why a plan sends an agent where it goes."""
     return WHY[reason.code].format(
         agent=agent,
         index=in_figures(reason.index),

@@ -1,0 +1,46 @@
+"""The next round as it would be planned now: one plan, and all that is said of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from heterobandits.campaigns.analysis.prices import Prices, prices
+from heterobandits.campaigns.plan_events import body_of, explanations, plan_of
+from heterobandits.campaigns.reasons import Assigned, assignments_of
+from heterobandits.campaigns.rounds import RoundGiven
+from heterobandits.campaigns.state import State
+from heterobandits.planner.plans import Explanation, Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Preview:
+    """A plan of the next round under these circumstances, which nobody has recorded; what is said of it is worked out once."""
+
+    state: State
+    given: RoundGiven
+    plan: Plan
+
+    @classmethod
+    def of(cls, state: State, given: RoundGiven) -> "Preview":
+        """The plan that follows from this state."""
+        return cls(state, given, plan_of(state, given))
+
+    @property
+    def assignments(self) -> list[Assigned]:
+        """Who would go where, and why, by agent."""
+        return assignments_of(self.state, self.plan)
+
+    @cached_property
+    def explanations(self) -> dict[int, Explanation]:
+        """All there is to say of why, by number of the agent, of those who are sent."""
+        return explanations(self.state, self.plan)
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What the round is expected to detect, and what each circumstance costs."""
+        return prices(self.state, self.given, self.plan)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The plan as it would stand in its event."""
+        return body_of(self.state, self.given, self.plan)
