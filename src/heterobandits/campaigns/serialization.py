@@ -58,9 +58,8 @@ def pair(state: State, agent: int, arm: int) -> responses_schema.PairJson:
 
 def agent(state: State, number: int) -> responses_schema.AgentJson:
     """An agent, and how it reports now."""
-    one = state.agents[number]
-    reports = state.rows[one.row].reports.body
-    return json_of(responses_schema.AgentJson, one, id=id_of("agent", number), **reports)
+    known = {"id": id_of("agent", number), **state.reports(number).body}
+    return json_of(responses_schema.AgentJson, state.agents[number], **known)
 
 
 def arm(state: State, number: int) -> responses_schema.ArmJson:
