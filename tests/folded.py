@@ -4,7 +4,7 @@ import numpy as np
 
 from heterobandits.campaigns import plan_events
 from heterobandits.campaigns.events import NOTHING, Draft, sealed
-from heterobandits.campaigns.reducer import fold, given_from, policy_body
+from heterobandits.campaigns.reducer import fold, given_from, policy_body, state_after_drafts
 from heterobandits.campaigns.state import id_of
 from heterobandits.campaigns.validation import policy_from
 
@@ -33,11 +33,7 @@ def begun(agents, arms, *, policy=None, delta=None, memory=None, season=None, se
 
 def after(state, *drafts):
     """The state after these as well, each a kind and a body."""
-    events = sealed(
-        (Draft(*draft) for draft in drafts), CAMPAIGN,
-        after=state.number, previous=state.hash, time=TIME, who="Vera",
-    )  # fmt: skip
-    return fold(events, state)
+    return state_after_drafts(state, [Draft(*draft) for draft in drafts])
 
 
 def planned(state, **circumstances):

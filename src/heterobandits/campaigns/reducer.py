@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from heterobandits.campaigns.events import KINDS, SERVER, Event, refuse_newer
+from heterobandits.campaigns.events import (
+    KINDS,
+    NOTHING,
+    SERVER,
+    Draft,
+    Event,
+    now,
+    refuse_newer,
+    sealed,
+)
 from heterobandits.campaigns.reasons import assigned_from
 from heterobandits.campaigns.rounds import Pair, PlannedRound, RoundGiven, Rounds, VisitReport
 from heterobandits.campaigns.state import (
@@ -47,6 +56,7 @@ from heterobandits.planner.planner import check_size
 
 Body = Mapping[str, Any]
 CAMPAIGN = re.compile("[0-9a-f]{12}")  # an id of a campaign or a link
+NOWHERE = "0" * 12  # the id of a campaign that is written nowhere
 HASH = re.compile("[0-9a-f]{64}")
 MADE_AGAIN = {"policy": dict, "seed": int, "index": str, "made_with": dict}  # what that needs
 NAMED = ("team", "arm_names", "agent_names")  # what a state derives of agents and arms, and keeps
@@ -91,6 +101,15 @@ def fold(events: Iterable[Event], state: State | None = None) -> State:
     for event in following:
         _apply(made, event)
     return made
+
+
+def state_after_drafts(state: State | None, drafts: Iterable[Draft]) -> State:
+    """The state as it would be after these, which are written nowhere; without a state they begin a campaign."""
+    if state is None:
+        where, number, previous, time = NOWHERE, 0, NOTHING, now()
+    else:
+        where, number, previous, time = state.campaign, state.number, state.hash, state.changed
+    return fold(sealed(drafts, where, after=number, previous=previous, time=time, who="-"), state)
 
 
 def _apply(state: State, event: Event) -> None:

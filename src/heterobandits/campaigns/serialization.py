@@ -1,8 +1,7 @@
 """What programs are answered, by the server and on the command line: one function for each shape."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from heterobandits.campaigns import responses_schema, service
 from heterobandits.campaigns.amounts import tests_planned
@@ -18,9 +17,11 @@ from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned, number_to_json
 from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, VisitReport
-from heterobandits.campaigns.state import Link, State, id_of
+from heterobandits.campaigns.state import Kind, Link, State, id_of
 from heterobandits.campaigns.storage.repository import Done, Log
 from heterobandits.planner.plans import Explanation
+
+Shape = TypeVar("Shape")
 
 
 def state_after(log: Log, done: Done) -> State:
@@ -30,11 +31,19 @@ def state_after(log: Log, done: Done) -> State:
     return done.state
 
 
-def json_of_named(state: State, kind: str, number: int) -> responses_schema.NamedJson:
+def json_of(shape: type[Shape], source: object, **given: Any) -> Shape:
+    """An answer of this shape: what is given, and for the rest what the source has under the same names."""
+    made = {}
+    for name in shape.__annotations__:
+        value = given[name] if name in given else getattr(source, name)
+        made[name] = number_of(value) if isinstance(value, float) else value
+    return cast(Shape, made)
+
+
+def json_of_named(state: State, kind: Kind, number: int) -> responses_schema.NamedJson:
     """An agent or arm."""
-    if kind == "agent":
-        return {"id": id_of("agent", number), "name": state.agents[number].name}
-    return {"id": id_of("arm", number), "name": state.arms[number].name}
+    members = state.agent_names if kind == "agent" else state.arm_names
+    return {"id": id_of(kind, number), "name": members[number]}
 
 
 def pair(state: State, agent: int, arm: int) -> responses_schema.PairJson:
@@ -49,46 +58,37 @@ def pair(state: State, agent: int, arm: int) -> responses_schema.PairJson:
 
 def agent(state: State, number: int) -> responses_schema.AgentJson:
     """An agent, and how it reports now."""
-    one = state.agents[number]
-    known = {"id": id_of("agent", number), "name": one.name, "retired": one.retired}
-    return cast(responses_schema.AgentJson, known | state.rows[one.row].reports.body)
+    known = {"id": id_of("agent", number), **state.reports(number).body}
+    return json_of(responses_schema.AgentJson, state.agents[number], **known)
 
 
 def arm(state: State, number: int) -> responses_schema.ArmJson:
     """An arm."""
-    one = state.arms[number]
-    return {"id": id_of("arm", number), "name": one.name, "retired": one.retired}
+    return json_of(responses_schema.ArmJson, state.arms[number], id=id_of("arm", number))
 
 
 def campaign(state: State) -> responses_schema.CampaignJson:
     """All of a campaign but its rounds and what was learned in them."""
-    return {
-        "id": state.campaign,
-        "name": state.name,
-        "created": state.created,
-        "changed": state.changed,
-        "number": state.number,
-        "policy": cast(responses_schema.PolicyJson, policy_body(state.policy)),
-        "seed": state.seed,
-        "season": state.season,
-        "rounds": len(state.rounds),
-        "waiting": sorted(state.waiting),
-        "agents": [agent(state, a) for a in range(len(state.agents))],
-        "arms": [arm(state, n) for n in range(len(state.arms))],
-    }
+    return json_of(
+        responses_schema.CampaignJson,
+        state,
+        **json_of_entry(state),
+        policy=policy_body(state.policy),
+        agents=[agent(state, a) for a in range(len(state.agents))],
+        arms=[arm(state, n) for n in range(len(state.arms))],
+    )
 
 
 def json_of_entry(state: State) -> responses_schema.EntryJson:
     """A campaign in the list of all."""
-    return {
-        "id": state.campaign,
-        "name": state.name,
-        "created": state.created,
-        "changed": state.changed,
-        "number": state.number,
-        "rounds": len(state.rounds),
-        "waiting": sorted(state.waiting),
-    }
+    waiting = sorted(state.waiting)
+    return json_of(
+        responses_schema.EntryJson,
+        state,
+        id=state.campaign,
+        rounds=len(state.rounds),
+        waiting=waiting,
+    )
 
 
 def circumstances(state: State, given: RoundGiven) -> responses_schema.CircumstancesJson:
@@ -149,30 +149,22 @@ def json_of_visit(
 
 def round_entry(at: PlannedRound) -> responses_schema.RoundEntryJson:
     """A round in the list of all."""
-    return {
-        "round": at.number,
-        "time": at.time,
-        "closed": at.closed,
-        "waits": at.waits,
-        "visits": len(at.sent),
-        "told": len(at.told),
-    }
+    counts = {"visits": len(at.sent), "told": len(at.told)}
+    return json_of(responses_schema.RoundEntryJson, at, round=at.number, **counts)
 
 
 def round(log: Log, state: State, number: int) -> responses_schema.RoundJson:
     """A round, with its plan from the log."""
     at = state.round(number)
-    return {
-        "round": at.number,
-        "event": at.event,
-        "time": at.time,
-        "closed": at.closed,
-        "waits": at.waits,
-        "circumstances": circumstances(state, at.given),
-        "assignments": json_of_assignments(state, service.recorded_plan(log, state, at)),
-        "visits": [json_of_visit(state, at, which) for which in at.sent],
-        "warnings": together(state, at),
-    }
+    return json_of(
+        responses_schema.RoundJson,
+        at,
+        round=number,
+        circumstances=circumstances(state, at.given),
+        assignments=json_of_assignments(state, service.recorded_plan(log, state, at)),
+        visits=[json_of_visit(state, at, which) for which in at.sent],
+        warnings=together(state, at),
+    )
 
 
 def json_of_preview(made: Preview) -> responses_schema.PreviewJson:
@@ -187,21 +179,16 @@ def json_of_preview(made: Preview) -> responses_schema.PreviewJson:
 
 def json_of_prices(costs: Prices) -> responses_schema.PricesJson:
     """What a round is expected to detect, and what its circumstances cost."""
-    return {
-        "expected": costs.expected,
-        "best": costs.best,
-        "constraints": [
-            {
-                "kind": one.kind,
-                "agent_id": None if one.agent is None else id_of("agent", one.agent),
-                "arm_id": None if one.arm is None else id_of("arm", one.arm),
-                "lost": one.lost,
-                "text": one.text,
-            }
-            for one in costs.constraints
-        ],
-        "warnings": costs.warnings,
-    }
+    constraints = [
+        json_of(
+            responses_schema.PriceJson,
+            one,
+            agent_id=None if one.agent is None else id_of("agent", one.agent),
+            arm_id=None if one.arm is None else id_of("arm", one.arm),
+        )
+        for one in costs.constraints
+    ]
+    return json_of(responses_schema.PricesJson, costs, constraints=constraints)
 
 
 def json_of_why(
@@ -210,24 +197,8 @@ def json_of_why(
     """Why an agent was sent to an arm; the words have the names of that time."""
     place = at.assignment[number]
     assert place is not None, "only those who were sent are explained"
-    return {
-        **pair(state, number, place),
-        "text": str(told),
-        "reason": str(told.reason),
-        "mode": told.mode,
-        "estimate": told.estimate,
-        "lower": told.lower,
-        "upper": told.upper,
-        "best_rank": told.best_rank,
-        "worst_rank": told.worst_rank,
-        "pulls": told.pulls,
-        "own_pulls": told.own_pulls,
-        "runner_up": told.runner_up,
-        "index": number_of(told.index),
-        "runner_up_index": number_of(told.runner_up_index),
-        "flip_index": number_of(told.flip_index),
-        "changed": told.changed,
-    }
+    texts = {"text": str(told), "reason": str(told.reason)}
+    return json_of(responses_schema.WhyJson, told, **pair(state, number, place), **texts)
 
 
 def number_of(value: float | None) -> responses_schema.Number:
@@ -237,55 +208,40 @@ def number_of(value: float | None) -> responses_schema.Number:
 
 def json_of_estimates(state: State) -> responses_schema.EstimatesJson:
     """What is known of all arms."""
-    made: list[responses_schema.EstimateJson] = [
-        {
-            "id": id_of("arm", one.arm),
-            "name": one.name,
-            "retired": one.retired,
-            "changed": one.changed,
-            "estimate": one.estimate,
-            "lower": one.lower,
-            "upper": one.upper,
-            "best_rank": one.best_rank,
-            "worst_rank": one.worst_rank,
-            "pulls": one.pulls,
-            "successes": one.successes,
-            "visits": one.visits,
-            "by_agent": [
-                {"agent": state.agents[a].name, "agent_id": id_of("agent", a), "pulls": pulls}
-                for a, pulls in one.by_agent.items()
-            ],
-        }
-        for one in estimates_of(state)
-    ]
+    made = []
+    for one in estimates_of(state):
+        by_agent = [
+            {"agent": state.agents[a].name, "agent_id": id_of("agent", a), "pulls": pulls}
+            for a, pulls in one.by_agent.items()
+        ]
+        key = id_of("arm", one.arm)
+        made.append(json_of(responses_schema.EstimateJson, one, id=key, by_agent=by_agent))
     return {"arms": made}
 
 
 def json_of_answers(state: State) -> responses_schema.AnswersJson:
     """What can be said of the arms."""
     found = answers_of(state)
-    return {
-        "confidence": found.confidence,
-        "best": None if found.best is None else json_of_named(state, "arm", found.best),
-        "above": [
-            {"above": json_of_named(state, "arm", one), "below": json_of_named(state, "arm", other)}
-            for one, other in found.above
-        ],
-        "candidates": [json_of_named(state, "arm", n) for n in found.candidates],
-        "visits_needed": found.visits_needed,
-        "changed": [
-            {
-                "arm": state.arms[one.arm].name,
-                "arm_id": id_of("arm", one.arm),
-                "after": one.after,
-                "before": one.before,
-                "since": one.since,
-                "again": one.again,
-            }
+
+    def named(arm: int) -> responses_schema.NamedJson:
+        return json_of_named(state, "arm", arm)
+
+    return json_of(
+        responses_schema.AnswersJson,
+        found,
+        best=None if found.best is None else named(found.best),
+        above=[{"above": named(one), "below": named(other)} for one, other in found.above],
+        candidates=[named(arm) for arm in found.candidates],
+        changed=[
+            json_of(
+                responses_schema.ChangeJson,
+                one,
+                arm=state.arms[one.arm].name,
+                arm_id=id_of("arm", one.arm),
+            )
             for one in found.changed
         ],
-        "sentences": list(found.sentences),
-    }
+    )
 
 
 def json_of_shadow(state: State, found: Shadow) -> responses_schema.ShadowJson:
@@ -305,41 +261,29 @@ def json_of_shadow(state: State, found: Shadow) -> responses_schema.ShadowJson:
                         "other_id": None if other is None else id_of("arm", other),
                     }
                 )
-    return {
-        "policy": found.policy,
-        "rounds": len(found.rounds),
-        "differ": found.differ,
-        "tied": found.tied,
-        "differences": differences,
-        "sentences": list(found.sentences),
-    }
+    shape, rounds = responses_schema.ShadowJson, len(found.rounds)
+    return json_of(shape, found, rounds=rounds, differences=differences)
 
 
 def projection(found: Projection) -> responses_schema.ProjectionJson:
     """The rest of the season."""
-    names = responses_schema.ProjectionJson.__annotations__
-    made = {name: getattr(found, name) for name in names}
-    return cast(responses_schema.ProjectionJson, made | {"warnings": list(found.warnings)})
+    return json_of(responses_schema.ProjectionJson, found, warnings=list(found.warnings))
 
 
 def json_of_worth(found: Worth) -> responses_schema.WorthJson:
     """The rest of the season with one more agent, or a better one, and without."""
-    return {
-        "plain": projection(found.plain),
-        "other": projection(found.other),
-        "more": found.more,
-        "more_se": found.more_se,
-    }
+    plain, other = projection(found.plain), projection(found.other)
+    return json_of(responses_schema.WorthJson, found, plain=plain, other=other)
 
 
 def events(found: Iterable[Event]) -> list[responses_schema.EventJson]:
     """Events as they are."""
-    return [cast(responses_schema.EventJson, asdict(event)) for event in found]
+    return [json_of(responses_schema.EventJson, event) for event in found]
 
 
 def json_of_narrated(event: Event, text: str) -> responses_schema.NarratedEventJson:
     """An event, and what happened in words."""
-    return cast(responses_schema.NarratedEventJson, asdict(event) | {"text": text})
+    return json_of(responses_schema.NarratedEventJson, event, text=text)
 
 
 def json_of_status(state: State) -> responses_schema.StatusJson:
@@ -356,23 +300,15 @@ def json_of_status(state: State) -> responses_schema.StatusJson:
 
 def json_of_note(event: Event) -> responses_schema.NoteJson:
     """A note as it was written."""
-    return {
-        "event": event.number,
-        "time": event.time,
-        "who": event.who,
-        "text": event.body["text"],
-        "round": event.body["round"],
-    }
+    said = {name: event.body[name] for name in ("text", "round")}
+    return json_of(responses_schema.NoteJson, event, event=event.number, **said)
 
 
 def link(state: State, known: Link) -> responses_schema.LinkJson:
     """A link, without what opens it."""
-    return {
-        "id": known.id,
-        "role": known.role,
-        "name": known.name,
-        "agent": None if known.agent is None else state.agents[known.agent].name,
-        "agent_id": None if known.agent is None else id_of("agent", known.agent),
-        "expires": known.expires,
-        "revoked": known.revoked,
-    }
+    return json_of(
+        responses_schema.LinkJson,
+        known,
+        agent=None if known.agent is None else state.agents[known.agent].name,
+        agent_id=None if known.agent is None else id_of("agent", known.agent),
+    )

@@ -187,22 +187,24 @@ def revise(
 
     def make(state: State) -> list[Draft]:
         number = state.agent(agent)
-        had = state.rows[state.agents[number].row].reports.body
-        for (
-            one,
-            other,
-        ) in CALIBRATED:  # what is stated anew does not stand beside what it was stated with
-            if one in reports:
-                had[other] = None
-            elif reports.get(other) is not None:
-                had[one] = None
-        given = {"name": state.agents[number].name} | had | dict(reports)
+        given = {"name": state.agents[number].name} | revision_of(state, number, reports)
         ((_, made),) = agents_from([given], place=lambda i: "reports")
         body = {"id": id_of("agent", number), "since": since, "reports": made.body}
         return [Draft("agent revised", body)]
 
     choice(since, "since", ("now", "always"))
     return log.write(campaign, request, make)
+
+
+def revision_of(state: State, agent: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """How an agent would report: as it does, but for what is given, which does not stand beside what it was stated with."""
+    had = state.reports(agent).body
+    for one, trial in CALIBRATED:
+        if one in given:
+            had[trial] = None
+        elif given.get(trial) is not None:
+            had[one] = None
+    return had | dict(given)
 
 
 def set_policy(

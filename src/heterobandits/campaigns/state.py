@@ -131,6 +131,10 @@ class State:
         """How many rounds of the season are not planned yet; None if it has no end."""
         return None if self.season is None else max(0, self.season - len(self.rounds))
 
+    def reports(self, agent: int) -> Reports:
+        """How an agent reports now."""
+        return self.rows[self.agents[agent].row].reports
+
     def agent(self, key: Any) -> int:
         """The number of an agent, given by its name or id."""
         return entry_number(key, "agent", self.agent_names)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,14 +31,6 @@ MOST_LETTERS = 200  # of a name
 MOST_TEXT = 10_000  # letters of a note
 MOST_PAIRS = 1_000_000  # agents times arms: 16 MB of tables
 ID = re.compile(r"(agent|arm)-([1-9]\d{0,8})")
-AGENT_FIELDS = (
-    "name",
-    "sensitivity",
-    "false_positive_rate",
-    "tests",
-    "calibration",
-    "false_positive_calibration",
-)
 # Letters of other alphabets, and digits, that look like these: what `unicodedata` does not know.
 ALIKE = {
     ord(other): letter
@@ -82,15 +74,21 @@ class Reports:
     @property
     def body(self) -> dict[str, Any]:
         """The same for an event."""
-        trials = (self.calibration, self.false_positive_calibration)
-        found, alarms = (None if trial is None else list(trial) for trial in trials)
         return {
-            "sensitivity": self.sensitivity,
-            "false_positive_rate": self.false_positive_rate,
-            "tests": self.tests,
-            "calibration": found,
-            "false_positive_calibration": alarms,
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in vars(self).items()
         }
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> "Reports":
+        """The same from such a body."""
+        known: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in body.items()
+        }
+        return cls(**known)
+
+
+AGENT_FIELDS = ("name", *(field.name for field in fields(Reports)))
 
 
 class Collected:

@@ -6,9 +6,9 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.answers import answers, estimates
 from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.projection import project
-from heterobandits.campaigns.events import NOTHING, Draft, now, sealed
+from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.plan_events import explanations
-from heterobandits.campaigns.reducer import fold, policy_body
+from heterobandits.campaigns.reducer import policy_body, state_after_drafts
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import policy_from
 from heterobandits.policies.catalogue import RECOMMENDED_FOR_HORIZON
@@ -46,13 +46,6 @@ def play_campaign(policy: str) -> State:
     state = state_after_drafts(state, [Draft("round planned", planned)])
     outcomes = service.bodies(state, 1, {"a": 1, "b": (1, 2), "c": 0})
     return state_after_drafts(state, [Draft("reported", told) for _, told in outcomes])
-
-
-def state_after_drafts(state: State | None, drafts: list[Draft]) -> State:
-    """The state after these."""
-    number, previous = (0, NOTHING) if state is None else (state.number, state.hash)
-    events = sealed(drafts, "0" * 12, after=number, previous=previous, time=now(), who="nobody")
-    return fold(events, state)
 
 
 def look_at(state: State) -> None:

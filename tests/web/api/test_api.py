@@ -20,11 +20,12 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from heterobandits.campaigns import responses_schema, service
+from heterobandits.campaigns import plan_events, responses_schema, service
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.storage.repository import Request as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
 from heterobandits.campaigns.validation import Reports
+from heterobandits.planner import planning
 from heterobandits.web import budgets, requests
 from heterobandits.web import turns as module
 from heterobandits.web.api import campaigns
@@ -311,6 +312,19 @@ class TestCampaigns:
 
 class TestRounds:
     """Planned, overridden, reported, corrected, withdrawn, closed."""
+
+    def test_a_preview_makes_one_plan_and_no_event(self, ask, north, monkeypatch):
+        plan, plans = planning.plan, []
+
+        def counted_plan(*given):
+            plans.append(given)
+            return plan(*given)
+
+        monkeypatch.setattr(planning, "plan", counted_plan)
+        monkeypatch.setattr(plan_events, "digest_of_index", None)  # which an event would need
+        answer = ask.post(f"{north}/rounds?preview=true", json={"absent": ["Ben"]})
+        assert answer.status_code == 200
+        assert len(plans) == 1
 
     def test_a_preview_records_nothing_and_is_what_is_planned(self, ask, north, log):
         given = {"closed": ["river"], "forced": [["Ana", "lake"]]}

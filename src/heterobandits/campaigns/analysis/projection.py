@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.campaigns.analysis.answers import mixed_text
-from heterobandits.campaigns.events import Draft, sealed
-from heterobandits.campaigns.reducer import fold
+from heterobandits.campaigns.events import Draft
+from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.validation import Collected, Reports, Wrong, seed_from
 from heterobandits.core.assignment import assign, table
@@ -288,15 +288,7 @@ def with_other_team(state: State, add: Reports | None, revise: tuple[int, Report
         which = whole_number(agent, "the number of an agent", 0, len(state.agents) - 1)
         body = {"id": id_of("agent", which), "since": "now", "reports": reports.body}
         drafts.append(Draft("agent revised", body))
-    events = sealed(
-        drafts,
-        state.campaign,
-        after=state.number,
-        previous=state.hash,
-        time=state.changed,
-        who="projection",
-    )
-    return fold(events, state)
+    return state_after_drafts(state, drafts)
 
 
 def sum_up_draws(state: State, rounds: int, played: ProjectedDraws) -> Projection:

@@ -8,7 +8,6 @@ import hashlib
 import json
 import zlib
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ def write_snapshot(state: State) -> bytes:
         "changed": state.changed,
         "name": state.name,
         "agents": [[agent.name, agent.row, agent.retired] for agent in state.agents],
-        "rows": [[row.agent, row.since, asdict(row.reports)] for row in state.rows],
+        "rows": [[row.agent, row.since, row.reports.body] for row in state.rows],
         "arms": [[arm.name, arm.retired, arm.since] for arm in state.arms],
         "policy": policy_body(state.policy),
         "seed": state.seed,
@@ -82,7 +81,7 @@ def read_snapshot(data: bytes) -> State:
             )
         },
         agents=[Agent(*item) for item in fields["agents"]],
-        rows=[AgentRow(agent, since, _reports(given)) for agent, since, given in fields["rows"]],
+        rows=[AgentRow(agent, since, Reports.of(given)) for agent, since, given in fields["rows"]],
         arms=[Arm(*item) for item in fields["arms"]],
         policy=policy_from(**fields["policy"], season=fields["season"]),
         rounds=Rounds(fields["rounds"]),
@@ -91,14 +90,6 @@ def read_snapshot(data: bytes) -> State:
         successes=_read_table(fields["successes"], shape),
         waiting=frozenset(fields["waiting"]),
     )
-
-
-def _reports(given: dict[str, Any]) -> Reports:
-    pairs = {
-        name: None if given[name] is None else tuple(given[name])
-        for name in ("calibration", "false_positive_calibration")
-    }
-    return Reports(**(given | pairs))
 
 
 def _table(table: Table) -> str:

@@ -74,7 +74,9 @@ def gathered(
     That is also what the log would refuse as events of this kind.
     """
     from heterobandits.campaigns.amounts import check_amount
+    from heterobandits.campaigns.events import Draft
     from heterobandits.campaigns.files.csv_tables import parse_outcome
+    from heterobandits.campaigns.reducer import state_after_drafts
     from heterobandits.campaigns.service import counts_body, visit_body, visit_meant
     from heterobandits.campaigns.state import id_of
     from heterobandits.campaigns.validation import Collected, outcome_from
@@ -89,7 +91,8 @@ def gathered(
             told = round.told.get((agent, arm))
             if told is None or told.counts != counts:  # the same again is no mistake
                 check_amount(state, round, (agent, arm), counts)
-                try_out(state, kind, visit_body(round, (agent, arm)) | counts_body(counts))
+                body = visit_body(round, (agent, arm)) | counts_body(counts)
+                state_after_drafts(state, [Draft(kind, body)])  # which refuses what cannot be
         except InvalidInput as error:
             raise InvalidInput(f"{place}: {error}") from None
         pair = (id_of("agent", agent), id_of("arm", arm))
@@ -101,16 +104,6 @@ def gathered(
         errors.of(place, read, key, text)
     errors.end()
     return made
-
-
-def try_out(state: "State", kind: str, body: dict[str, Any]) -> None:
-    """Refuse an event that could not follow on this state; nothing is written."""
-    from heterobandits.campaigns.events import Draft, sealed
-    from heterobandits.campaigns.reducer import fold
-
-    number, hash_, time = state.number, state.hash, state.changed
-    draft = Draft(kind, body)
-    fold(sealed([draft], state.campaign, after=number, previous=hash_, time=time, who="-"), state)
 
 
 def the_round(state: "State", number: int | None) -> "PlannedRound":

@@ -278,6 +278,7 @@ def checked_reports(given: dict[str, Any]) -> "Reports":
 def parse_revision(state: "State", text: str) -> tuple[int, "Reports"]:
     """An agent and how it would report, written as Ben=0.9."""
     from heterobandits.campaigns.files.csv_tables import number_or_text
+    from heterobandits.campaigns.service import revision_of
 
     name, value = parted(
         text, "=", state.agent, lambda end: isinstance(number_or_text(end), (int, float))
@@ -285,5 +286,4 @@ def parse_revision(state: "State", text: str) -> tuple[int, "Reports"]:
     if "=" not in text:
         raise InvalidInput(f"--revise is {shown(text)}: an agent and a sensitivity, as Ben=0.9")
     agent = state.agent(name)
-    had = state.rows[state.agents[agent].row].reports.body
-    return agent, checked_reports(had | {"calibration": None, "sensitivity": number_or_text(value)})
+    return agent, checked_reports(revision_of(state, agent, {"sensitivity": number_or_text(value)}))

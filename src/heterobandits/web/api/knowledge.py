@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from heterobandits.campaigns import responses_schema, serialization
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.analysis.shadows import shadow
-from heterobandits.campaigns.service import CALIBRATED
+from heterobandits.campaigns.service import revision_of
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import Collected, Reports, reports_from
 from heterobandits.errors import InvalidInput
@@ -108,12 +108,9 @@ async def read_worth_route(
 def reports_with(state: State, agent: int | None, given: Mapping[str, Any]) -> Reports:
     """How an agent, or nobody known yet, would report with what is given."""
     stated = {name: value for name, value in given.items() if value is not None}
-    had = {} if agent is None else state.rows[state.agents[agent].row].reports.body
-    for one, trial in CALIBRATED:
-        if one in stated:
-            had[trial] = None
+    full = stated if agent is None else revision_of(state, agent, stated)
     errors = Collected()
-    made = reports_from(had | stated, errors, lambda field: field)
+    made = reports_from(full, errors, lambda field: field)
     errors.end()
     assert made is not None, "what is wrong has been named"
     return made

@@ -20,6 +20,7 @@ from heterobandits.campaigns.files.csv_tables import (
     pasted_arms,
 )
 from heterobandits.campaigns.files.templates import example, template_files
+from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import ELSEWHERE, Log
 from heterobandits.campaigns.validation import AGENT_FIELDS, MOST_ERRORS, Wrong
@@ -42,7 +43,6 @@ from heterobandits.web.pages.base import (
 from heterobandits.web.pages.outlook import Outlook, Wish, looked_ahead, tried, wish_from
 from heterobandits.web.requests import Asked, Asking
 from heterobandits.web.turns import beside
-from heterobandits.web.warmup import state_after_drafts
 
 FIELDS = {
     "name": "",
