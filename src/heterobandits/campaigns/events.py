@@ -10,7 +10,7 @@ same events have the same hashes in any database and in any file, and nobody can
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,6 +44,9 @@ KINDS = (
     "link revoked",
 )
 
+CANONICAL_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
 Given = TypeVar("Given")
 Tell = Callable[[float], None]
 
@@ -55,8 +58,15 @@ class Draft(NamedTuple):
     body: dict[str, Any]
 
 
+class SealedBody:
+    """Where an event that this process has sealed keeps the canonical JSON of its body. No copy of the event has it."""
+
+    __slots__ = ("sealed_body",)
+    sealed_body: str
+
+
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(SealedBody):
     """What happened: number in its campaign from 1 on, time in UTC, who did it, and what it was.
 
     `key` is what the one who wrote it called the request, so that the same request again does nothing twice. `link` is the
@@ -87,9 +97,7 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": [1, 0.5], "a": "ü"})
     '{"a":"ü","b":[1,0.5]}'
     """
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    )
+    return CANONICAL_ENCODER.encode(value)
 
 
 def now() -> str:
@@ -143,17 +151,30 @@ def sealed(
     made = []
     for number, (kind, body) in enumerate(drafts, after + 1):
         event = Event(campaign, number, time, who, kind, body, key, previous, "", link=link)
-        made.append(replace(event, hash=hash_of(event)))
-        previous = made[-1].hash
+        object.__setattr__(event, "sealed_body", canonical(body))
+        object.__setattr__(event, "hash", hash_of(event))
+        made.append(event)
+        previous = event.hash
     return made
+
+
+def body_text(event: Event) -> str:
+    """The canonical JSON of the body of an event."""
+    return event.sealed_body if is_sealed_here(event) else canonical(event.body)
+
+
+def is_sealed_here(event: Event) -> bool:
+    """Whether this process has sealed an event, which then has the hash it says."""
+    return hasattr(event, "sealed_body")
 
 
 def hash_of(event: Event) -> str:
     """What the hash of an event has to be, by the head of this module."""
     e = event
     by = [e.who] if e.version == 1 else [e.who, e.link]
-    parts = [e.previous, e.campaign, e.number, e.time, *by, e.kind, e.version, e.body, e.key]
-    return hashlib.sha256(canonical(parts).encode()).hexdigest()
+    head = canonical([e.previous, e.campaign, e.number, e.time, *by, e.kind, e.version])
+    text = f"{head[:-1]},{body_text(e)},{canonical(e.key)}]"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_chain(
@@ -171,7 +192,7 @@ def check_chain(
             )
         if event.previous != previous:
             raise NotInOrder(f"{place} does not follow on the one before: that was changed")
-        if event.hash != hash_of(event):
+        if not is_sealed_here(event) and event.hash != hash_of(event):
             raise NotInOrder(f"{place} is not what its hash says: it was changed")
         yield event
         after, previous = event.number, event.hash

@@ -286,14 +286,7 @@ def report(
     """
 
     def make(state: State) -> list[Draft]:
-        made = []
-        for at, body in bodies(state, round, outcomes):
-            pair = (state.agent(body["agent"]), state.arm(body["arm"]))
-            told = at.told.get(pair)
-            if told is None or counts_body(told.counts).items() - body.items():
-                check_amount(state, at, pair, counts_of(body), role)
-                made.append(Draft("reported", body))
-        return made
+        return outcome_drafts(state, "reported", round, outcomes, role)
 
     return log.write(campaign, request, make)
 
@@ -310,15 +303,7 @@ def correct(
     """Other outcomes instead of those reported, given likewise; refused if they have changed since event `seen`."""
 
     def make(state: State) -> list[Draft]:
-        made = []
-        for at, body in bodies(state, round, outcomes):
-            pair = (state.agent(body["agent"]), state.arm(body["arm"]))
-            told = at.told.get(pair)
-            check_seen(state, at, pair, seen)
-            if told is None or counts_body(told.counts).items() - body.items():
-                check_amount(state, at, pair, counts_of(body), role)
-                made.append(Draft("corrected", body))
-        return made
+        return outcome_drafts(state, "corrected", round, outcomes, role, seen)
 
     return log.write(campaign, request, make)
 
@@ -344,18 +329,29 @@ def withdraw(
     return log.write(campaign, request, make)
 
 
-def bodies(
-    state: State, round: int, outcomes: Mapping[Any, Any]
-) -> list[tuple[PlannedRound, dict[str, Any]]]:
-    """Outcomes of a round as they stand in events."""
+def outcome_drafts(
+    state: State,
+    kind: str,
+    round: int,
+    outcomes: Mapping[Any, Any],
+    role: str = "owner",
+    seen: int | None = None,
+) -> list[Draft]:
+    """An event of this kind for each outcome that is not known yet as it is given."""
     at = state.round(round)
     if not outcomes:
         raise InvalidInput("outcomes is empty: at least one outcome")
-    made = []
+    given = []
     for key, outcome in outcomes.items():
         pair = visit_meant(state, at, key)
-        counts = outcome_from(outcome, state.agents[pair[0]].name)
-        made.append((at, visit_body(at, pair) | counts_body(counts)))
+        given.append((pair, outcome_from(outcome, state.agents[pair[0]].name)))
+    made = []
+    for pair, counts in given:
+        check_seen(state, at, pair, seen)
+        told = at.told.get(pair)
+        if told is None or told.counts != counts:
+            check_amount(state, at, pair, counts, role)
+            made.append(Draft(kind, visit_body(at, pair) | counts_body(counts)))
     return made
 
 
@@ -389,11 +385,6 @@ def counts_body(counts: tuple[int, int] | None) -> dict[str, Any]:
     if counts is None:
         return {"missing": True}
     return {"successes": counts[0], "tests": counts[1]}
-
-
-def counts_of(body: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The same from such a body."""
-    return None if body.get("missing") else (body["successes"], body["tests"])
 
 
 def check_seen(state: State, round: PlannedRound, pair: tuple[int, int], seen: int | None) -> None:

@@ -44,8 +44,8 @@ def play_campaign(policy: str) -> State:
     state = state_after_drafts(None, [Draft("created", body)])
     planned = service.preview(state).body
     state = state_after_drafts(state, [Draft("round planned", planned)])
-    outcomes = service.bodies(state, 1, {"a": 1, "b": (1, 2), "c": 0})
-    return state_after_drafts(state, [Draft("reported", told) for _, told in outcomes])
+    told = service.outcome_drafts(state, "reported", 1, {"a": 1, "b": (1, 2), "c": 0})
+    return state_after_drafts(state, told)
 
 
 def look_at(state: State) -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from heterobandits.campaigns import events
 from heterobandits.campaigns.events import (
     NOTHING,
     Draft,
@@ -115,6 +116,19 @@ class TestReading:
                 assert reader.read("c") == made
         assert list(check_chain(store.read("c"))) == made
         assert repr(store.read("c")[2].body["numbers"][1]) == "-0.0"
+
+    def test_an_event_that_was_sealed_here_is_written_and_hashed_once(self, store, monkeypatch):
+        written, hashed = [], []
+        text_of, hash_of = events.canonical, events.hash_of
+        monkeypatch.setattr(events, "canonical", lambda one: written.append(one) or text_of(one))
+        monkeypatch.setattr(events, "hash_of", lambda one: hashed.append(one) or hash_of(one))
+        (made,) = sealed(
+            [Draft("note", {"text": "a"})], "c", after=0, previous=NOTHING, time=now(), who="A"
+        )
+        store.append([made])
+        assert (written.count(made.body), len(hashed)) == (1, 1)
+        list(check_chain(store.read("c")))  # which has it from elsewhere
+        assert (written.count(made.body), len(hashed)) == (2, 2)
 
     def test_the_latest_about_each_subject(self, store):
         visits = [(1, 1), (2, 1), (1, 11), (1, 1), (1, 1), (2, 1), (1, 1)]

@@ -64,8 +64,8 @@ class DemoSeason:
 
     def outcome(self, at: PlannedRound, name: str, outcome: Any, kind: str = "reported") -> None:
         """What one of them found."""
-        ((_, body),) = service.bodies(self.now, at.number, {name: outcome})
-        self.tell(name, Draft(kind, body), minutes=37.0)
+        (draft,) = service.outcome_drafts(self.now, kind, at.number, {name: outcome})
+        self.tell(name, draft, minutes=37.0)
 
 
 def half_season(campaign: str, end: datetime | None = None) -> list[Event]:

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from heterobandits.campaigns.events import NOTHING, Event, NotInOrder, canonical, check_chain
+from heterobandits.campaigns.events import NOTHING, Event, NotInOrder, body_text, check_chain
 from heterobandits.campaigns.storage.database import (
     PATIENCE,
     StoreUnavailable,
@@ -455,7 +455,7 @@ def _rows(events: Sequence[Event]) -> list[dict[str, Any]]:
         raise InvalidInput("no events to append: at least one")
     bodies = []
     for event in events:
-        bodies.append(canonical(event.body))
+        bodies.append(body_text(event))
         texts = (
             event.campaign
             + event.time
