@@ -160,23 +160,6 @@ class TestMeans:
 
 
 class TestSimulation:
-    @pytest.mark.slow
-    @pytest.mark.parametrize("kind", DRIFTS)
-    @pytest.mark.parametrize("name", CATALOGUE)
-    def test_every_trial_is_the_references(self, name, kind):
-        """Round by round: the words, the means of the round, and its own optimum."""
-        drift, horizon = DRIFTS[kind], 15
-        problem = Problem(MEANS, S, drift=drift)
-        results = simulate(problem, name, horizon, range(5, 7), 9, keep="all", checkpoints=horizon)
-        for i, trial in enumerate(results.spans[0][0] + np.arange(2)):
-            play = reference.play(name, lambda t: means_in(drift, t), S, horizon, 9, int(trial))
-            regrets = [
-                reference.regret(means_in(drift, t), S, [f])
-                for t, (f, _, _) in enumerate(play, start=1)
-            ]
-            curve = list(itertools.accumulate(regrets))
-            np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-8)
-
     @pytest.mark.parametrize("name", CATALOGUE)
     def test_changes_to_the_same_means_change_no_bit(self, name):
         still = Problem(MEANS, S)

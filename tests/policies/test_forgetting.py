@@ -31,35 +31,6 @@ def test_these_are_all():
 
 
 class TestTrials:
-    @pytest.mark.parametrize("memory", [2, 7, 30])
-    @pytest.mark.parametrize(("phi", "tests"), [(None, None), ([0.1, 0.05], None), (None, [1, 4])])
-    @pytest.mark.parametrize("name", NAMES)
-    def test_every_trial_is_the_references(self, name, phi, tests, memory):
-        """The reference sums the weights of all visits anew in every round, in fractions."""
-        if memory == 2 and name == "posterior-sorted-discounted":
-            memory = 12  # with less the indices of several arms are 1/s but for rounding, which then decides
-        horizon = 25 if "min-width" in name else 14
-        problem = Problem(MEANS, S, false_positive_rates=phi, tests=tests, drift=MOVING)
-        entry = policy(name, memory=memory)
-        results = simulate(problem, entry, horizon, range(3, 5), 9, keep="all", checkpoints=horizon)
-        now = [problem.at(t).means for t in range(1, horizon + 1)]
-        worth = problem.team.worth.tolist()
-        for i, trial in enumerate((3, 4)):
-            play = reference.play(
-                name,
-                lambda t: now[t - 1],
-                S,
-                horizon,
-                9,
-                trial,
-                phi=phi,
-                tests=tests,
-                memory=memory,
-            )
-            regrets = [reference.regret(now[t], worth, [f]) for t, (f, _, _) in enumerate(play)]
-            curve = list(itertools.accumulate(regrets))
-            np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-8)
-
     @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("window")])
     def test_a_window_as_long_as_the_season_forgets_nothing(self, name):
         base, _ = reference.FORGETS[name]

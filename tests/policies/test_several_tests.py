@@ -111,24 +111,6 @@ class TestSimulation:
         first, second = (simulate(p, name, 60, 40, seed=3, keep="all").kept for p in (plain, one))
         assert np.array_equal(first, second)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("name", CATALOGUE)
-    @pytest.mark.parametrize("phi", [None, [0.1, 0.0, 0.2]])
-    def test_every_trial_is_the_references(self, name, phi):
-        problem = Problem(
-            MANY.means, MANY.sensitivities, tests=MANY.tests, false_positive_rates=phi
-        )
-        few = name in ("bayes-ucb", "season", "posterior-sorted-discounted")
-        trials = range(5, 6 if few else 7)
-        horizon = 20
-        results = simulate(problem, name, horizon, trials, 9, keep="all", checkpoints=horizon)
-        mu, s, worth = problem.means, problem.sensitivities, problem.team.worth.tolist()
-        for i, trial in enumerate(trials):
-            play = reference.play(name, mu, s, horizon, 9, trial, phi=phi, tests=problem.tests)
-            played = [f for f, _, _ in play]
-            curve = [reference.regret(mu, worth, played[: t + 1]) for t in range(horizon)]
-            np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-8)
-
     @pytest.mark.parametrize("horizon", [5, 60])
     @pytest.mark.parametrize("name", ["min-width", "no-sharing", "min-width-window"])
     def test_a_fixed_horizon_counts_the_most_tests_of_an_arm_until_there_are_more(
