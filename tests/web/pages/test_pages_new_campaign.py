@@ -4,7 +4,6 @@ import json
 import re
 import time
 from html import unescape
-from html.parser import HTMLParser
 
 import pytest
 
@@ -21,45 +20,21 @@ HOSTILE = "<b>x</b> {{ 7*7 }} & \"two\" 'one' --> </textarea></script>"
 NOT_THERE = "a sensitivity is a probability in (0, 1]"
 
 
-class Shown(HTMLParser):
-    """A form as a browser would fill it, and what is said beside its fields."""
+class Form(Page):
+    """The form of a new campaign, and what is said beside its fields."""
 
-    def __init__(self, text):
-        super().__init__()
-        self.fields, self.marked, self.said = {}, [], {}
-        self._textarea = self._select = self._beside = None
-        self.feed(text)
+    @property
+    def marked(self):
+        return [field["name"] for field in self.all("[aria-invalid]")]
 
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        if given.get("aria-invalid"):
-            self.marked.append(given["name"])
-        if tag == "input":
-            self.fields[given["name"]] = given.get("value", "")
-        elif tag == "textarea":
-            self._textarea, self.fields[given["name"]] = given["name"], ""
-        elif tag == "select":
-            self._select = given["name"]
-        elif tag == "option" and ("selected" in given or self._select not in self.fields):
-            self.fields[self._select] = given["value"]
-        elif tag == "div" and given.get("id", "").startswith("told-"):
-            self._beside = given["id"].removeprefix("told-")
-        if tag in ("li", "p") and self._beside:
-            self.said.setdefault(self._beside, []).append("")
-
-    def handle_endtag(self, tag):
-        if tag == "textarea":
-            # browsers leave out the line end that follows the tag
-            self.fields[self._textarea] = self.fields[self._textarea].removeprefix("\n")
-            self._textarea = None
-        if tag == "div":
-            self._beside = None
-
-    def handle_data(self, data):
-        if self._textarea:
-            self.fields[self._textarea] += data
-        elif self._beside and data.strip():
-            self.said[self._beside][-1] += data
+    @property
+    def said(self):
+        lines = self.all("div[id^=told-] :is(li, p)")
+        beside = {}
+        for line in lines:
+            field = line.find_parent("div")["id"].removeprefix("told-")
+            beside.setdefault(field, []).append(line.get_text())
+        return beside
 
 
 @pytest.fixture
@@ -84,13 +59,12 @@ def refused(answer, log):
     """The form shown again; nothing was made."""
     assert answer.status_code == 422
     assert log.store.heads() == []
-    Page(answer.text)
-    return Shown(answer.text)
+    return Form(answer.text)
 
 
 def made(answer, log):
     """The campaign that a form has made, the only one."""
-    assert answer.status_code == 303, Shown(answer.text).said
+    assert answer.status_code == 303, Form(answer.text).said
     (head,) = log.store.heads()
     assert answer.headers["location"] == f"/campaigns/{head.campaign}"
     return log.state(head.campaign)
@@ -101,10 +75,10 @@ class TestTheForm:
 
     def test_it_is_empty_and_offers_templates_and_policies(self, owner):
         answer = owner.get("/new")
-        page, shown = Page(answer.text), Shown(answer.text)
+        shown = Form(answer.text)
         assert {shown.fields[name] for name in FIELDS} == {"", "0"}
         assert (shown.fields["low"], shown.fields["high"]) == ("0.05", "0.5")
-        assert [f"/new?template={name}" in page.references for name in ("rangers", "tests", "hotels")] == [True] * 3  # fmt: skip
+        assert [f"/new?template={name}" in shown.references for name in ("rangers", "tests", "hotels")] == [True] * 3  # fmt: skip
         options = re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)', answer.text)
         assert options[0] == ("", "Recommended: Season, or Posterior-Sorted if the season has no end")  # fmt: skip
         plannable = {name for name, entry in CATALOGUE.items() if not entry.simulated_only}
@@ -115,9 +89,8 @@ class TestTheForm:
     @pytest.mark.parametrize("name", sorted(template_files()))
     def test_a_template_makes_the_campaign_that_it_is(self, owner, log, name):
         answer = owner.get(f"/new?template={name}")
-        Page(answer.text)
         assert "The numbers are made up." in answer.text
-        shown = Shown(answer.text)
+        shown = Form(answer.text)
         state = made(owner.submit("/new", **shown.fields | {"name": "Mine"}), log)
         told = example(name)
         other = log.state(service.create(log, Request("x"), name="x", **told).state.campaign)
@@ -182,7 +155,7 @@ class TestMaking:
         before = log.store.heads()
         answer = owner.submit("/new", **PARK | {"name": "North \u200b park "})
         assert answer.status_code == 422
-        (said,) = Shown(answer.text).said["name"]
+        (said,) = Form(answer.text).said["name"]
         assert said == f"there is a campaign 'North park' ({before[0].campaign}) already: choose another name"  # fmt: skip
         assert log.store.heads() == before
 
@@ -348,9 +321,9 @@ class TestTrying:
         fields = PARK | {"name": "", "low": "0,1", "high": "0.6", "sensitivity": "0,7"}
         answer = owner.submit("/new/try", **fields)
         assert answer.status_code == 200
-        shown = Shown(answer.text)
+        shown = Form(answer.text)
         assert {name: shown.fields[name] for name in fields} == fields
-        text = Page(answer.text).text
+        text = shown.text
         assert "In the next 12 rounds the team is expected to make" in text
         assert re.search(r"[Oo]ne more agent with sensitivity 0.7 would", text)
         assert "whose means are drawn evenly between 0.1 and 0.6" in text
