@@ -236,11 +236,17 @@ class TestStudy:
         run_works([study_job(replace(SMALL, draws=3))], store)
         assert len(played) == 46 + 23
 
-    @pytest.mark.parametrize("name", ["EVERY", "DEFAULT_DELTA", "made_with", "seed", "trials"])
+    @pytest.mark.parametrize(
+        "name", ["EVERY", "DEFAULT_DELTA", "made_with_versions", "seed", "trials"]
+    )
     def test_another_definition_is_played(self, played, monkeypatch, name):
         store = ShardStore(None)
         run_works([study_job(SMALL)], store)
-        others = {"EVERY": 20, "DEFAULT_DELTA": 0.1, "made_with": lambda: {"numpy": "1.0"}}
+        others = {
+            "EVERY": 20,
+            "DEFAULT_DELTA": 0.1,
+            "made_with_versions": lambda: {"numpy": "1.0"},
+        }
         if name in others:
             monkeypatch.setattr(calibration_study, name, others[name])
             run_works([study_job(SMALL)], store)
