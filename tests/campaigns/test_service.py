@@ -89,6 +89,12 @@ class TestCreate:
             ({"name": "x" * 201}, "201 letters"),
             ({"policy": "season"}, "say how many rounds"),
             ({"policy": "sesaon"}, "did you mean 'season'"),
+            ({"policy": "oracle"}, "can be simulated, not planned with"),
+            ({"name": "agent-1"}, "names like agent-1 and arm-1 are ids"),
+            ({"name": "a\u202eb"}, "a name has no control"),
+            ({"arms": ["a\0b", "b", "c"]}, "a name has no control"),
+            ({"arms": ["a\nb", "b", "c"]}, "a name has no control"),
+            ({"policy": "min-width", "memory": 5}, "min-width forgets nothing"),
             ({"delta": 0}, "delta"),
             ({"seed": -1}, "seed is -1"),
             ({"season": 0}, "season is 0"),
@@ -124,6 +130,14 @@ class TestRounds:
         where = sent(done.state, 1)
         assert set(where) == {"Ana", "Chi"}
         assert "river" not in where.values()
+
+    def test_a_plan_of_what_has_changed_meanwhile_is_refused(self, log, campaign):
+        seen = log.state(campaign).number
+        service.add_note(log, campaign, VERA, "hello")
+        with pytest.raises(Stale, match="Something was reported or changed since you looked"):
+            service.plan_round(log, campaign, VERA, seen=seen)
+        assert not log.state(campaign).rounds
+        assert service.plan_round(log, campaign, VERA, seen=seen + 1).state.rounds
 
     def test_several_rounds_may_wait_and_results_come_in_any_order(self, log, campaign):
         for _ in range(3):
@@ -602,19 +616,19 @@ class TestLinks:
             service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ben")
 
     @pytest.mark.parametrize(
-        "given",
+        ("given", "message"),
         [
-            {"role": "king", "name": "x"},
-            {"role": "viewer", "name": "x", "agent": "Ana"},
-            {"role": "reporter", "name": "x", "agent": "Zoe"},
-            {"role": "viewer", "name": "x", "expires": "2020-01-01T00:00:00Z"},
-            {"role": "viewer", "name": "x", "expires": "soon"},
-            {"role": "viewer", "name": ""},
+            ({"role": "king"}, "role is 'king'"),
+            ({"agent": "Ana"}, "only a reporter is of one agent"),
+            ({"role": "reporter", "agent": "Zoe"}, "unknown agent 'Zoe'"),
+            ({"expires": "2020-01-01T00:00:00Z"}, "a time to come"),
+            ({"expires": "soon"}, "expires is 'soon'"),
+            ({"name": ""}, "name is ''"),
         ],
     )
-    def test_what_is_refused(self, log, campaign, given):
-        with pytest.raises(InvalidInput):
-            service.issue_link(log, campaign, VERA, **given)
+    def test_what_is_refused(self, log, campaign, given, message):
+        with pytest.raises(InvalidInput, match=message):
+            service.issue_link(log, campaign, VERA, **{"role": "viewer", "name": "x"} | given)
         assert log.store.head(campaign).number == 1
 
 
