@@ -30,6 +30,10 @@ import sys
 from heterobandits.cli import main
 main(sys.argv[1:])
 """
+COLD = f"""
+from heterobandits.web import warmup
+warmup.load_kernels = lambda: None
+{SERVE}"""  # kernels are loaded when they are needed, which is soon enough for a test
 NORTH = {
     "name": "North park",
     "agents": [
@@ -178,8 +182,8 @@ class Server:
 
 @contextmanager
 def served(database, *options, env=None):
-    """A server that is ended in any case."""
-    server = Server(database, *options, env=env)
+    """A server that is ended in any case, and loads no kernels before it is asked."""
+    server = Server(database, *options, env=env, code=COLD)
     try:
         yield server
     finally:

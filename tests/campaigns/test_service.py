@@ -96,6 +96,7 @@ class TestCreate:
             ({"arms": ["a\nb", "b", "c"]}, "a name has no control"),
             ({"policy": "min-width", "memory": 5}, "min-width forgets nothing"),
             ({"delta": 0}, "delta"),
+            ({"delta": 2}, "delta is 2: a probability strictly between 0 and 1"),
             ({"seed": -1}, "seed is -1"),
             ({"season": 0}, "season is 0"),
             ({"arms": [f"arm {i}" for i in range(400_000)]}, "at most 1,000,000 pairs"),
