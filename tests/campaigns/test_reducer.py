@@ -134,8 +134,7 @@ class TestTables:
             Draft("overridden", {"round": 1, "agent": "agent-3", "arms": ["arm-3"]}),
             told("reported", 1, "agent-3", "arm-3", 5, 10),
             Draft(
-                "agent revised",
-                {"id": "agent-3", "since": "now", "reports": {"sensitivity": 0.5}},
+                "agent revised", {"id": "agent-3", "since": "now", "reports": {"sensitivity": 0.5}}
             ),
         ]
         state = fold(log_of(*drafts))

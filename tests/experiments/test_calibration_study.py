@@ -242,11 +242,7 @@ class TestStudy:
     def test_another_definition_is_played(self, played, monkeypatch, name):
         store = ShardStore(None)
         run_works([study_job(SMALL)], store)
-        others = {
-            "EVERY": 20,
-            "DEFAULT_DELTA": 0.1,
-            "made_with_versions": lambda: {"numpy": "1.0"},
-        }
+        others = {"EVERY": 20, "DEFAULT_DELTA": 0.1, "made_with_versions": lambda: {"numpy": "1.0"}}
         if name in others:
             monkeypatch.setattr(calibration_study, name, others[name])
             run_works([study_job(SMALL)], store)

@@ -353,10 +353,7 @@ TABLE = f"a table of whole numbers from 0 to {MOST:,}, 2 agents by some arms"
             lambda: widths("min-width", [[1, 1]] * 2, [0.5, 0.5], MOST_ROUNDS + 1),
             f"horizon is {MOST_ROUNDS + 1}: {ROUNDS}",
         ),
-        (
-            lambda: widths("min-width", [[1, -1]] * 2, [0.5, 0.5], 9),
-            f"pulls[0][1] is -1: {TABLE}",
-        ),
+        (lambda: widths("min-width", [[1, -1]] * 2, [0.5, 0.5], 9), f"pulls[0][1] is -1: {TABLE}"),
         (
             lambda: widths("min-width", [[1], [1]], [0.5, 0.5], 9),
             "the number of arms is 1: a whole number at least 2",

@@ -181,10 +181,7 @@ class TestSimulation:
         for round_ in range(1, 31):
             plan = planner.ask()
             outcomes = [
-                (
-                    reference.succeeded(reference.word(11, 3, round_, arm), n, s * MANY.means[arm]),
-                    n,
-                )
+                (reference.succeeded(reference.word(11, 3, round_, arm), n, s * MANY.means[arm]), n)
                 for arm, s, n in zip(plan.assignment, MANY.sensitivities, MANY.tests, strict=True)
             ]
             planner.tell(plan, outcomes)

@@ -142,9 +142,7 @@ class TestExactLaws:
 
     @settings(max_examples=15)
     @given(
-        mu=st.lists(means, min_size=2, max_size=6),
-        s=sensitivities,
-        seed=st.integers(0, 2**64 - 1),
+        mu=st.lists(means, min_size=2, max_size=6), s=sensitivities, seed=st.integers(0, 2**64 - 1)
     )
     def test_one_agent_makes_all_policies_of_the_paper_equal(self, mu, s, seed):
         results = simulate(Problem(mu, [s]), PAPER, 60, 40, seed, keep="all")

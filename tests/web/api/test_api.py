@@ -1224,11 +1224,7 @@ class TestProblems:
     def test_bodies_of_very_many_keys_stop_nobody(self, ask, north, twice):
         keys = [f'"k{i}": 0' for i in range(40_000)] + ['"k39999": 0'] * twice
         began = time.monotonic()
-        answer = ask.post(
-            f"{north}/agents",
-            content=f"{{{', '.join(keys)}}}",
-            headers=JSON,
-        )
+        answer = ask.post(f"{north}/agents", content=f"{{{', '.join(keys)}}}", headers=JSON)
         assert time.monotonic() - began < 3  # not the minute of looking at every pair of keys
         if twice:
             assert "'k39999' is there twice" in refused(answer, 400, "malformed")["detail"]

@@ -15,7 +15,7 @@ import pytest
 
 from campaigning import Watched
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import NOTHING, Draft, from_line, line, sealed
+from heterobandits.campaigns.events import Draft, from_line, line
 from heterobandits.campaigns.reducer import WRITERS
 from heterobandits.campaigns.storage.repository import Log, Request
 from heterobandits.campaigns.storage.store import Store
@@ -33,6 +33,7 @@ from heterobandits.web.auth import (
     renew_owner,
 )
 from heterobandits.web.turns import QUICK
+from logs import events_of
 from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
 
 ROLES = ("owner", "planner", "reporter", "viewer")
@@ -446,13 +447,8 @@ class TestOwner:
                 north = f"/api/campaigns/{asker.post('/api/campaigns', json=NORTH).json()['id']}"
                 export = asker.get(f"{north}/export").text
             first = from_line(export.splitlines()[0])
-            elsewhere = sealed(
-                [Draft(first.kind, first.body)],
-                "c0ffee000001",
-                after=0,
-                previous=NOTHING,
-                time=first.time,
-                who="Zoë",
+            elsewhere = events_of(
+                [Draft(first.kind, first.body)], None, "c0ffee000001", first.time, "Zoë"
             )
             heads = store.heads()
             quick, writing = app.state.places.quick, app.state.places.writing

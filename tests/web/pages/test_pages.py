@@ -9,16 +9,7 @@ import pytest
 from heterobandits.campaigns import service
 from heterobandits.campaigns.storage.repository import Request
 from heterobandits.web.app import PAGES as ROOMS
-from heterobandits.web.auth import (
-    ALONE,
-    ANYONE,
-    HOME,
-    OWNERS,
-    PAGES,
-    PLANNERS,
-    READERS,
-    REPORTERS,
-)
+from heterobandits.web.auth import ALONE, ANYONE, HOME, OWNERS, PAGES, PLANNERS, READERS, REPORTERS
 from heterobandits.web.pages.base import POLICY, Form, files
 from markup import Page
 from paths import DOCS
@@ -421,10 +412,7 @@ class TestLinks:
         many = [f"hb_{i:012x}=hb_{i:012x}_1_a" for i in range(1, 21)]
         own = f"hb_{world.id}={world.tokens['planner']}"
         with Visitor(world.app) as visitor:
-            for cookies, status in (
-                ([*many[1:], own], 303),
-                ([*many, own], 200),
-            ):
+            for cookies, status in (([*many[1:], own], 303), ([*many, own], 200)):
                 answer = visitor.get("/", headers={"Cookie": "; ".join(cookies)})
                 assert answer.status_code == status  # to its campaign, or to nothing that opens
             mine = f"hb_owner={OWNER}"  # the last of all, and not lost among them

@@ -308,13 +308,7 @@ class TestAgents:
         )  # fmt: skip
         assert site.state.rows[2].reports == before
 
-    @pytest.mark.parametrize(
-        ("field", "typed"),
-        [
-            ("tests", "many"),
-            ("since", "then"),
-        ],
-    )
+    @pytest.mark.parametrize(("field", "typed"), [("tests", "many"), ("since", "then")])
     def test_what_is_wrong_with_another_way_to_report(self, site, field, typed):
         given = {
             "sensitivity": "0.8",
@@ -699,11 +693,7 @@ class TestCards:
         assert len(codes(seen)) == 4
 
     @pytest.mark.parametrize(
-        ("field", "typed", "said"),
-        [
-            ("days", "x", "a whole number"),
-            ("days", "9999", "from 1 to"),
-        ],
+        ("field", "typed", "said"), [("days", "x", "a whole number"), ("days", "9999", "from 1 to")]
     )
     def test_how_long_is_wrong(self, site, field, typed, said):
         seen = site.refused("/cards", agents=["agent-2"], **{field: typed})
