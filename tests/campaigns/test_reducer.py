@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from campaigning import AGENTS, ARMS, VERA, opened, park
 from heterobandits import InvalidInput, Planner
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import KINDS, NOTHING, Draft, sealed
@@ -17,6 +16,7 @@ from heterobandits.campaigns.reducer import APPLY, fold
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.errors import UnsupportedVersion
+from parks import AGENTS, ARMS, VERA, opened, park
 
 FIRST = {
     "name": "North park",

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from campaigning import AGENTS, ARMS, VERA, Watched, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.verification import verify
@@ -30,6 +29,7 @@ from heterobandits.campaigns.validation import Wrong
 from heterobandits.errors import appearance
 from heterobandits.web.auth import Gate
 from logs import events_of
+from parks import AGENTS, ARMS, VERA, Watched, opened, park
 
 pytestmark = pytest.mark.smoke
 

@@ -20,7 +20,7 @@ from heterobandits.inference.intervals import (
 )
 from heterobandits.model.team import Team
 from orders import evidence, likeliest_in_order, log_likelihood, posteriors, threshold
-from planning import with_tables
+from planners import with_tables
 
 # Beside a million pulls l has no more than ten digits, and quad says that it cannot reach thirteen.
 pytestmark = pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from heterobandits import InvalidInput, Problem, Results, UnsupportedVersion, simulate
 from heterobandits.output.files import write_aside
 from heterobandits.simulation.results import _total
-from measured import NAMES, PROBLEM, bits, run
+from small_runs import NAMES, PROBLEM, bits, run
 
 pytestmark = pytest.mark.smoke
 

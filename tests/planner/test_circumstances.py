@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Planner, policy
-from planning import (
+from planners import (
     OWN,
     PLANNED,
     circumstances,

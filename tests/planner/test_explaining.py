@@ -16,7 +16,7 @@ from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
 from heterobandits.core.randomness import uniform
 from heterobandits.model.team import Team
 from heterobandits.planner.matching import Circumstances, Luck, match, next_with_pairs
-from planning import (
+from planners import (
     OWN,
     PLANNED,
     circumstances,

@@ -32,7 +32,7 @@ from heterobandits.simulation.simulation import (
     most_trials,
     shards,
 )
-from planning import OWN
+from planners import OWN
 
 ALL = tuple(CATALOGUE)
 # Two-sided, a standard normal exceeds this with probability 2e-7.

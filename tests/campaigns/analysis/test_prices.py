@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from folded import after, begun, lived
 from heterobandits.campaigns.analysis.prices import amount_of, prices
 from heterobandits.campaigns.analysis.season_summary import standing
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.reducer import given_from
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.errors import InvalidInput
+from states import after, begun, lived
 
 AGENTS = [
     {"sensitivity": 0.9},

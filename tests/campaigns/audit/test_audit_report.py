@@ -13,7 +13,6 @@ from random import Random
 
 import pytest
 
-from campaigning import VERA, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit import report
@@ -22,6 +21,7 @@ from heterobandits.campaigns.audit.verification import NOT_SAID
 from heterobandits.campaigns.events import Draft, line
 from logs import events_of, of_first_version
 from markup import Page
+from parks import VERA, opened, park
 
 HOSTILE = '<b>x</b> {{7*7}} & "two" &amp;'
 NOTE = f"{HOSTILE}\n</pre></style><script>x</script> {{% raw %}} <!-- '"

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from campaigning import VERA, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.verification import replayed, verify
@@ -12,6 +11,7 @@ from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.storage.store import Snapshot, UnknownCampaign
 from logs import events_of
+from parks import VERA, opened, park
 
 
 @pytest.fixture(scope="module")

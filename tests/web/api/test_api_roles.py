@@ -12,8 +12,8 @@ from itertools import product
 
 import httpx
 import pytest
+from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
 
-from campaigning import Watched
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import Draft, from_line, line
 from heterobandits.campaigns.reducer import WRITERS
@@ -34,7 +34,7 @@ from heterobandits.web.auth import (
 )
 from heterobandits.web.turns import QUICK
 from logs import events_of
-from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
+from parks import Watched
 
 ROLES = ("owner", "planner", "reporter", "viewer")
 # Said again, in the words of the documentation, and by route instead of by role.

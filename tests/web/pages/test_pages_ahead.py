@@ -8,9 +8,9 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from serving import NORTH, OWNER, Visitor, app_on
 from starlette.requests import Request as Asked
 
-from folded import begun, lived
 from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.projection import Guess, project, worth
 from heterobandits.campaigns.analysis.shadows import differs, shadow
@@ -24,7 +24,7 @@ from heterobandits.web.pages.base import Form
 from heterobandits.web.pages.outlook import outlook, seconds_of, stream_lines, wish_from
 from heterobandits.web.turns import Places
 from markup import Page
-from serving import NORTH, OWNER, Visitor, app_on
+from states import begun, lived
 
 ME = Request("Vera")
 HOSTILE = "<b>x</b> {{ 1237*4321 }} & \"two\" 'one' </script>"

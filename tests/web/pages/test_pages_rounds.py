@@ -5,8 +5,8 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from serving import NORTH, OWNER, Visitor, app_on
 
-from campaigning import Watched
 from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.season_summary import standing
@@ -19,7 +19,7 @@ from heterobandits.web.app import create_app
 from heterobandits.web.pages import report
 from heterobandits.web.pages.text import WHY
 from markup import Page
-from serving import NORTH, OWNER, Visitor, app_on
+from parks import Watched
 
 pytestmark = pytest.mark.smoke
 
