@@ -17,6 +17,8 @@ from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
 from heterobandits.experiments.hotels import hotel_means
 from heterobandits.simulation.pool.shards import ShardStore
 
+pytestmark = pytest.mark.usefixtures("svg_alone")
+
 COMMAND = [sys.executable, "-m", "heterobandits"]
 UNDRAWN = SYNTHETIC[0]  # it has no figure, so it takes no time
 
