@@ -18,9 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
-from crowds import Crowd, Server, lost
-
 import postgres as postgresql
+from crowds import Crowd, Server, lost
 
 
 def load(database: str, workers: int, seconds: float, kills: int, pause: float) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
-from crowds import GONE, TOKEN, Caller, Server
 from page_speed import season
 
+from crowds import GONE, TOKEN, Caller, Server
 from heterobandits.campaigns import service
 from heterobandits.campaigns.storage.repository import Log, Request
 from heterobandits.campaigns.storage.store import Store

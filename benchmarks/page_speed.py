@@ -13,11 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
-from serving import OWNER, Visitor, app_on
-
 from heterobandits.campaigns import service
 from heterobandits.campaigns.storage.repository import Request
 from heterobandits.web.warmup import load_kernels
+from serving import OWNER, Visitor, app_on
 
 ME = Request("Vera")
 PARTS = (

@@ -10,8 +10,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
-from browsers import DESKTOP, PHONE, TABLET, chromium, person
 from PIL import Image
+
+from browsers import DESKTOP, PHONE, TABLET, chromium, person
 from serving import SERVE, Server
 
 KINDS = {"360": PHONE, "768": TABLET, "1280": DESKTOP}

@@ -21,19 +21,13 @@ from hypothesis import strategies as st
 
 import heterobandits
 from heterobandits import CATALOGUE, Problem, simulate
+from processes import COMMAND, run
 
 pytestmark = pytest.mark.smoke
 
-COMMAND = [sys.executable, "-m", "heterobandits"]
 MEANS = "0.05,0.1,0.12,0.15,0.25,0.3"
 SENSITIVITIES = "0.8,0.8,0.8,0.95,0.95"
 COVID = ["--means", MEANS, "--sensitivities", SENSITIVITIES]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=300
-    )
 
 
 def test_json_is_the_contract() -> None:

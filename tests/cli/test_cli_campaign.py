@@ -26,6 +26,7 @@ from heterobandits.cli.campaign.options import open_campaign
 from heterobandits.cli.campaign.tables import ASCII, DRAWN, bar, chart
 from heterobandits.cli.campaign.text import print_change
 from paths import ROOT
+from processes import COMMAND
 
 VERA = Request("Vera")
 PAGE = ROOT / "docs" / "campaigns.md"
@@ -761,7 +762,7 @@ class TestChart:
     def test_ascii_where_the_terminal_has_no_more(self, park):
         environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
         done = subprocess.run(
-            [sys.executable, "-m", "heterobandits", "campaign", "status", "park.db"],
+            [*COMMAND, "campaign", "status", "park.db"],
             capture_output=True, check=True, env=environment,
         )  # fmt: skip
         assert b"|---" in done.stdout
@@ -790,7 +791,7 @@ class TestTwoAtOnce:
             park("plan")
         at_once = [
             subprocess.Popen(
-                [sys.executable, "-m", "heterobandits", "campaign", "report", "park.db", f"{who}={outcome}", "--round", "2", "--who", who],
+                [*COMMAND, "campaign", "report", "park.db", f"{who}={outcome}", "--round", "2", "--who", who],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )
             for who, outcome in (("Ana", "1"), ("Chi", "3/12"))

@@ -119,9 +119,11 @@ def app_on(path):
 
 @contextmanager
 def lent_apps():
-    """Apps that are made within are idle afterwards."""
+    """Apps that are made within are idle afterwards, and their stores closed."""
     before = len(TAKEN)
     yield
+    for app in TAKEN[before:]:
+        app.state.log.store.close()
     IDLE.extend(TAKEN[before:])
     del TAKEN[before:]
 

@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
-from browsers import DESKTOP, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
-from serving import NORTH, OWNER, SERVE, Server
 
+from browsers import DESKTOP, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.store import Store
+from serving import NORTH, OWNER, SERVE, Server
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 
 import pytest
+
 from crowds import Crowd, Server, lost
 
 pytestmark = pytest.mark.server

@@ -70,8 +70,7 @@ JSON = {"Content-Type": "application/json"}
 def made(tmp_path):
     """The app and its log, over an empty database."""
     app, log = app_on(tmp_path / "campaigns.db")
-    yield app, log
-    log.store.close()
+    return app, log
 
 
 @pytest.fixture
@@ -264,7 +263,6 @@ class TestCampaigns:
             assert there.get(f"{north}/export").content == page.content
             assert there.post("/api/campaigns/import", content=page.content).status_code == 200
             refused(there.post("/api/campaigns/import", content=b"\xff"), 422, "invalid-input")
-        log.store.close()
 
     def test_events_come_in_pages(self, ask, north):
         said = conforms(responses_schema.EventsJson, ask.get(f"{north}/events"))
@@ -928,7 +926,6 @@ class TestTurns:
             answer = there.post("/api/campaigns/import", content=text)
         assert "takes longer" in refused(answer, 422, "invalid-input")["detail"]
         assert other.store.heads() == []
-        other.store.close()
 
     def test_an_export_comes_in_parts(self, ask, log, north, monkeypatch):
         monkeypatch.setattr(campaigns, "EXPORTED", 2)
@@ -1123,7 +1120,6 @@ class TestKeys:
                 mixed = there.post(where, content=text, headers={"Idempotency-Key": "short"})
                 refused(mixed, 422, "key-reused")
             assert log.store.heads() == before
-        log.store.close()
 
     def test_what_wrote_nothing_does_not_keep_its_key(self, ask, north):
         ana, key = f"{north}/rounds/1/outcomes/Ana", {"Idempotency-Key": "k"}
@@ -1436,7 +1432,7 @@ class TestProblems:
         assert ask.get("/api/health").status_code == 503
 
     def test_which_database_it_is_only_the_server_says(self, tmp_path, caplog):
-        app, log = app_on(tmp_path / "secret place.db")
+        app, _log = app_on(tmp_path / "secret place.db")
         with Asker(app) as ask:
             campaign = ask.post("/api/campaigns", json=NORTH).json()["id"]
             (tmp_path / "secret place.db").unlink()
@@ -1450,7 +1446,6 @@ class TestProblems:
         assert "output says why" in page.text
         for told in (answer.text, page.text):
             assert "secret" not in told
-        log.store.close()
 
     def test_no_answer_is_taken_for_another_type(self, ask, north):
         for place in ("/metrics", "/api/health", "/api/openapi.json", "/static/site.js", north, f"{north}/visits.csv"):  # fmt: skip

@@ -12,7 +12,6 @@ from itertools import product
 
 import httpx
 import pytest
-from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import Draft, from_line, line
@@ -35,6 +34,7 @@ from heterobandits.web.auth import (
 from heterobandits.web.turns import QUICK
 from logs import events_of
 from parks import Watched
+from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
 
 ROLES = ("owner", "planner", "reporter", "viewer")
 # Said again, in the words of the documentation, and by route instead of by role.
@@ -369,7 +369,6 @@ class TestLinks:
         ((link, known),) = done.state.links.items()
         done.state.links[link] = replace(known, token_hash=kept)  # as of a file from elsewhere
         assert app.state.gate.caller(token) is None
-        log.store.close()
 
 
 KINDS = {
@@ -415,7 +414,6 @@ class TestOwner:
         assert owner_of(log.store, OWNER) == (service.token_hash(OWNER), None)
         with pytest.raises(InvalidInput, match="at least 32"):
             owner_of(log.store, "short")
-        log.store.close()
 
     def test_another_in_its_place_counts_at_once(self, database, called, monkeypatch):
         monkeypatch.setenv("HETEROBANDITS_DATABASE", database)

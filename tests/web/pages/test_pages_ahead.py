@@ -8,7 +8,6 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from serving import NORTH, OWNER, Visitor, app_on
 from starlette.requests import Request as Asked
 
 from heterobandits.campaigns import service
@@ -24,6 +23,7 @@ from heterobandits.web.pages.base import Form
 from heterobandits.web.pages.outlook import outlook, seconds_of, stream_lines, wish_from
 from heterobandits.web.turns import Places
 from markup import Page
+from serving import NORTH, OWNER, Visitor, app_on
 from states import begun, lived
 
 ME = Request("Vera")

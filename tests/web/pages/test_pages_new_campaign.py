@@ -40,8 +40,7 @@ class Form(Page):
 @pytest.fixture
 def world(tmp_path):
     app, log = app_on(tmp_path / "campaigns.db")
-    yield app, log
-    log.store.close()
+    return app, log
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from serving import NORTH, OWNER, Visitor, app_on
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.prices import prices
@@ -20,6 +19,7 @@ from heterobandits.web.pages import report
 from heterobandits.web.pages.text import WHY
 from markup import Page
 from parks import Watched
+from serving import NORTH, OWNER, Visitor, app_on
 
 pytestmark = pytest.mark.smoke
 
@@ -68,7 +68,6 @@ def park(tmp_path):
     made = Park(tmp_path)
     yield made
     made.visitor.__exit__()
-    made.log.store.close()
 
 
 def text_of(answer):
@@ -575,7 +574,6 @@ class TestDemo:
         assert any(one.given.absent for one in state.rounds)
         assert any(told.counts is None for one in state.rounds for told in one.told.values())
         assert state.changed <= datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.999999Z")
-        log.store.close()
 
     def test_it_is_the_same_every_time_but_for_the_days(self):
         end = datetime(2026, 6, 1, 12, tzinfo=UTC)

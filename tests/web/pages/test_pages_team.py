@@ -80,7 +80,6 @@ def make(tmp_path):
 
         def made(**given):
             site = Site(tmp_path / "x.db", **given)
-            end.callback(site.log.store.close)
             end.callback(site.ask.close)
             return site
 
