@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
 import postgres as postgresql
-from loading import Crowd, Server, lost
+from crowds import Crowd, Server, lost
 
 
 def load(database: str, workers: int, seconds: float, kills: int, pause: float) -> None:

@@ -17,14 +17,14 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
 from page_speed import season
 
+from crowds import GONE, TOKEN, Caller, Server
 from heterobandits.campaigns import service
 from heterobandits.campaigns.storage.repository import Log, Request
 from heterobandits.campaigns.storage.store import Store
-from loading import GONE, TOKEN, Caller, Server
 
 ME = Request("benchmark")
 SHARE = 0.95

@@ -8,11 +8,11 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
 from PIL import Image
 
-from browsing import DESKTOP, PHONE, TABLET, chromium, person
+from browsers import DESKTOP, PHONE, TABLET, chromium, person
 from serving import SERVE, Server
 
 KINDS = {"360": PHONE, "768": TABLET, "1280": DESKTOP}

@@ -15,6 +15,7 @@ from hypothesis import settings
 from evidence import run_fresh
 from heterobandits import Problem
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC
+from heterobandits.output.files import FIGURE_FORMATS
 from postgres import database, postgres  # noqa: F401 - fixtures
 
 mpl.use("Agg")  # no test may need a screen
@@ -60,6 +61,13 @@ def called(capsys):
         return int(exit_.value.code or 0), out, err
 
     return call
+
+
+@pytest.fixture
+def svg_alone(monkeypatch):
+    """Figures are written as SVG alone: the other formats take most of the time, and few tests look at them."""
+    for kind in ("png", "pdf"):
+        monkeypatch.delitem(FIGURE_FORMATS, kind)
 
 
 @pytest.fixture(scope="session")

@@ -9,17 +9,19 @@ import psycopg
 from heterobandits.campaigns.events import NOTHING, Draft, hash_of, now, sealed
 
 
+def events_of(drafts, last=None, campaign="c", time=None, who="Vera", **more):
+    """Sealed events that follow on an event or on what a campaign was then, or that begin one."""
+    after, previous = (last.number, last.hash) if last else (0, NOTHING)
+    campaign = last.campaign if last else campaign
+    return sealed(
+        drafts, campaign, after=after, previous=previous, time=time or now(), who=who, **more
+    )
+
+
 def notes(count, campaign="c", after=(), who="Ana", time=None):
     """Sealed notes that follow on other events."""
-    last = after[-1] if after else None
-    return sealed(
-        [Draft("note", {"text": f"{who} {i}"}) for i in range(count)],
-        campaign,
-        after=last.number if last else 0,
-        previous=last.hash if last else NOTHING,
-        time=time or now(),
-        who=who,
-    )
+    drafts = [Draft("note", {"text": f"{who} {i}"}) for i in range(count)]
+    return events_of(drafts, after[-1] if after else None, campaign, time, who)
 
 
 def of_first_version(events):

@@ -38,6 +38,16 @@ def test_folders_of_tests_are_folders_of_sources():
     }
 
 
+def test_a_helper_of_one_folder_of_tests_stands_in_it():
+    users = {path.stem: set() for path in TESTS.glob("*.py") if not path.stem.startswith("test_")}
+    for path in TESTS.rglob("*.py"):
+        folder = path.relative_to(TESTS).parts[0]
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in users:
+                users[node.module].add(folder)
+    assert {name: found for name, found in users.items() if len(found) == 1} == {}
+
+
 def test_a_name_of_a_class_is_that_of_one_class():
     found = defaultdict(list)
     for path in SOURCES.rglob("*.py"):

@@ -149,8 +149,7 @@ class TestText:
             canonical(float("inf"))
 
     @pytest.mark.parametrize(
-        "text",
-        ["", "x", "[]", "{}", "1", '{"campaign": 1}', '{"a":1,"a":2}', "[" * 100_000],
+        "text", ["", "x", "[]", "{}", "1", '{"campaign": 1}', '{"a":1,"a":2}', "[" * 100_000]
     )
     def test_what_is_no_event_is_refused_in_one_line(self, text):
         with pytest.raises(InvalidInput) as refused:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from campaigning import AGENTS, ARMS, VERA, opened, park
 from heterobandits import InvalidInput, Planner
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import KINDS, NOTHING, Draft, sealed
@@ -17,6 +16,7 @@ from heterobandits.campaigns.reducer import APPLY, fold
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.errors import UnsupportedVersion
+from parks import AGENTS, ARMS, VERA, opened, park
 
 FIRST = {
     "name": "North park",
@@ -134,8 +134,7 @@ class TestTables:
             Draft("overridden", {"round": 1, "agent": "agent-3", "arms": ["arm-3"]}),
             told("reported", 1, "agent-3", "arm-3", 5, 10),
             Draft(
-                "agent revised",
-                {"id": "agent-3", "since": "now", "reports": {"sensitivity": 0.5}},
+                "agent revised", {"id": "agent-3", "since": "now", "reports": {"sensitivity": 0.5}}
             ),
         ]
         state = fold(log_of(*drafts))

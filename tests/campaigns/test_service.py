@@ -8,19 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from campaigning import AGENTS, ARMS, VERA, Watched, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.verification import verify
 from heterobandits.campaigns.events import (
-    NOTHING,
     OWNER,
     SERVER,
     Draft,
     hash_of,
     line,
     now,
-    sealed,
     timestamp,
 )
 from heterobandits.campaigns.reducer import AlreadyTold, LinkEnded, fold
@@ -31,8 +28,13 @@ from heterobandits.campaigns.storage.store import Conflict, Store, UnknownCampai
 from heterobandits.campaigns.validation import Wrong
 from heterobandits.errors import appearance
 from heterobandits.web.auth import Gate
+from logs import events_of
+from parks import AGENTS, ARMS, VERA, Watched, opened, park
 
 pytestmark = pytest.mark.smoke
+
+NOTE = Draft("note", {"text": "x", "round": None})
+MALLORY = {"link": "b" * 12, "role": "owner", "name": "Mallory", "agent": None, "expires": None, "token_hash": "0" * 64}  # fmt: skip
 
 
 @pytest.fixture
@@ -89,7 +91,14 @@ class TestCreate:
             ({"name": "x" * 201}, "201 letters"),
             ({"policy": "season"}, "say how many rounds"),
             ({"policy": "sesaon"}, "did you mean 'season'"),
+            ({"policy": "oracle"}, "can be simulated, not planned with"),
+            ({"name": "agent-1"}, "names like agent-1 and arm-1 are ids"),
+            ({"name": "a\u202eb"}, "a name has no control"),
+            ({"arms": ["a\0b", "b", "c"]}, "a name has no control"),
+            ({"arms": ["a\nb", "b", "c"]}, "a name has no control"),
+            ({"policy": "min-width", "memory": 5}, "min-width forgets nothing"),
             ({"delta": 0}, "delta"),
+            ({"delta": 2}, "delta is 2: a probability strictly between 0 and 1"),
             ({"seed": -1}, "seed is -1"),
             ({"season": 0}, "season is 0"),
             ({"arms": [f"arm {i}" for i in range(400_000)]}, "at most 1,000,000 pairs"),
@@ -124,6 +133,14 @@ class TestRounds:
         where = sent(done.state, 1)
         assert set(where) == {"Ana", "Chi"}
         assert "river" not in where.values()
+
+    def test_a_plan_of_what_has_changed_meanwhile_is_refused(self, log, campaign):
+        seen = log.state(campaign).number
+        service.add_note(log, campaign, VERA, "hello")
+        with pytest.raises(Stale, match="Something was reported or changed since you looked"):
+            service.plan_round(log, campaign, VERA, seen=seen)
+        assert not log.state(campaign).rounds
+        assert service.plan_round(log, campaign, VERA, seen=seen + 1).state.rounds
 
     def test_several_rounds_may_wait_and_results_come_in_any_order(self, log, campaign):
         for _ in range(3):
@@ -493,20 +510,12 @@ class TestLinks:
         for one in (log, other):
             with pytest.raises(LinkEnded, match="revoked"):
                 service.issue_link(one, campaign, olga, role="owner", name="Olga again")
-        forged = sealed(
-            [Draft("note", {"text": "x", "round": None})],
-            campaign,
-            after=log.state(campaign).number,
-            previous=log.state(campaign).hash,
-            time=now(),
-            who="Olga",
-            link=olga.link,
-        )
+        (forged,) = events_of([NOTE], log.state(campaign), who="Olga", link=olga.link)
         for link in (olga.link, "f" * 12):
             with pytest.raises(LinkEnded):
-                fold([replace(forged[0], link=link)], log.state(campaign))
+                fold([replace(forged, link=link)], log.state(campaign))
         with pytest.raises(LinkEnded):
-            fold(sealed([Draft("created", {})], campaign, after=0, previous=NOTHING, time=now(), who="Vera", link="f" * 12))  # fmt: skip
+            fold(events_of([Draft("created", {})], campaign=campaign, link="f" * 12))
 
     def test_a_revocation_gives_no_way_to_who_writes_without_a_pause(self, campaign, tmp_path):
         others = opened(tmp_path)
@@ -530,16 +539,8 @@ class TestLinks:
         assert store.rushed == 40
 
     def test_one_that_would_end_before_the_last_event_is_not_issued(self, log, campaign):
-        state = log.state(campaign)
-        ahead = sealed(
-            [Draft("note", {"text": "x", "round": None})],
-            campaign,
-            after=state.number,
-            previous=state.hash,
-            time=timestamp(datetime.now(UTC) + timedelta(hours=23)),
-            who="Vera",
-        )
-        log.store.append(ahead)
+        ahead = timestamp(datetime.now(UTC) + timedelta(hours=23))
+        log.store.append(events_of([NOTE], log.state(campaign), time=ahead))
         soon, later = (timestamp(datetime.now(UTC) + timedelta(hours=hours)) for hours in (2, 24))
         with pytest.raises(InvalidInput, match="by a clock that was ahead"):
             service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=soon)
@@ -602,19 +603,19 @@ class TestLinks:
             service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ben")
 
     @pytest.mark.parametrize(
-        "given",
+        ("given", "message"),
         [
-            {"role": "king", "name": "x"},
-            {"role": "viewer", "name": "x", "agent": "Ana"},
-            {"role": "reporter", "name": "x", "agent": "Zoe"},
-            {"role": "viewer", "name": "x", "expires": "2020-01-01T00:00:00Z"},
-            {"role": "viewer", "name": "x", "expires": "soon"},
-            {"role": "viewer", "name": ""},
+            ({"role": "king"}, "role is 'king'"),
+            ({"agent": "Ana"}, "only a reporter is of one agent"),
+            ({"role": "reporter", "agent": "Zoe"}, "unknown agent 'Zoe'"),
+            ({"expires": "2020-01-01T00:00:00Z"}, "a time to come"),
+            ({"expires": "soon"}, "expires is 'soon'"),
+            ({"name": ""}, "name is ''"),
         ],
     )
-    def test_what_is_refused(self, log, campaign, given):
-        with pytest.raises(InvalidInput):
-            service.issue_link(log, campaign, VERA, **given)
+    def test_what_is_refused(self, log, campaign, given, message):
+        with pytest.raises(InvalidInput, match=message):
+            service.issue_link(log, campaign, VERA, **{"role": "viewer", "name": "x"} | given)
         assert log.store.head(campaign).number == 1
 
 
@@ -683,11 +684,10 @@ class TestFiles:
         assert (done.events[-1].who, done.events[-1].link) == ("owner", SERVER)
         assert Gate(left, "").caller(token) is None
         assert service.import_events(left, asks, text).events == []
-        forged = sealed(
-            [Draft("link issued", {"link": "ab" * 6, "role": "owner", "name": "Mallory", "agent": None, "expires": None, "token_hash": "0" * 64})],
-            lived, after=log.state(lived).number, previous=log.state(lived).hash, time=now(), who="Vera",
-        )  # fmt: skip
-        done = service.import_events(kept, VERA, text + line(forged[0]) + "\n")
+        (forged,) = events_of(
+            [Draft("link issued", MALLORY | {"link": "ab" * 6})], log.state(lived)
+        )
+        done = service.import_events(kept, VERA, text + line(forged) + "\n")
         assert [one.id for one in done.state.links.values() if one.holds(now())] == [link]
 
     @pytest.mark.parametrize(
@@ -696,11 +696,7 @@ class TestFiles:
             ("viewer", "note", {"text": "x", "round": None}),
             ("reporter", "renamed", {"what": "campaign", "name": "mine"}),
             ("planner", "season changed", {"season": 99}),
-            (
-                "planner",
-                "link issued",
-                {"link": "b" * 12, "role": "owner", "name": "Mallory", "agent": None, "expires": None, "token_hash": "0" * 64},
-            ),
+            ("planner", "link issued", MALLORY),
             ("reporter of Ben", "withdrawn", {"round": 1, "agent": "agent-1", "arm": "arm-1"}),
             ("nobody", "note", {"text": "x", "round": None}),
         ],
@@ -713,36 +709,20 @@ class TestFiles:
             done, _ = service.issue_link(log, lived, VERA, **given)
             link = done.events[0].body["link"]
         last = log.state(lived)
-        forged = sealed(
-            [Draft(kind, body)],
-            lived,
-            after=last.number,
-            previous=last.hash,
-            time=now(),
-            who="Mallory",
-            link=link,
-        )
+        (forged,) = events_of([Draft(kind, body)], last, who="Mallory", link=link)
         text = service.export(log, lived)
         other = opened(tmp_path, "other.db")
         for _ in range(2):  # as a whole, and as what follows
             with pytest.raises(
                 InvalidInput, match=r"writes no such|is another|did not hold"
             ) as caught:
-                service.import_events(other, VERA, text + line(forged[0]) + "\n")
+                service.import_events(other, VERA, text + line(forged) + "\n")
             assert not isinstance(caught.value, LinkEnded)
             service.import_events(other, VERA, text, keep_links=True)
         assert other.state(lived).number > last.number - 1
 
     def test_one_wrong_clock_dates_nothing_else(self, log, lived, tmp_path):
-        last = log.state(lived)
-        ahead = sealed(
-            [Draft("note", {"text": "x", "round": None})],
-            lived,
-            after=last.number,
-            previous=last.hash,
-            time="9999-12-31T23:59:59.999999Z",
-            who="Vera",
-        )
+        ahead = events_of([NOTE], log.state(lived), time="9999-12-31T23:59:59.999999Z")
         text = service.export(log, lived) + line(ahead[0]) + "\n"
         with pytest.raises(InvalidInput, match="more than a day ahead"):
             service.import_events(opened(tmp_path, "other.db"), VERA, text)

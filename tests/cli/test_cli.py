@@ -21,29 +21,13 @@ from hypothesis import strategies as st
 
 import heterobandits
 from heterobandits import CATALOGUE, Problem, simulate
+from processes import COMMAND, run
 
 pytestmark = pytest.mark.smoke
 
-COMMAND = [sys.executable, "-m", "heterobandits"]
 MEANS = "0.05,0.1,0.12,0.15,0.25,0.3"
 SENSITIVITIES = "0.8,0.8,0.8,0.95,0.95"
 COVID = ["--means", MEANS, "--sensitivities", SENSITIVITIES]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=300
-    )
-
-
-def run_in_process(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """The same without the cost of a process."""
-    from heterobandits.cli import main
-
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    return int(exit_.value.code or 0), out, err
 
 
 def test_json_is_the_contract() -> None:
@@ -70,29 +54,20 @@ def test_json_is_the_contract() -> None:
         assert entry["rounds_per_second"] == pytest.approx(100 * 300 / entry["seconds"])
 
 
-def test_all_is_the_papers_five(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run_in_process(
-        capsys,
-        "simulate",
-        "--problem",
-        "covid",
-        "--policy",
-        "all",
-        "--trials",
-        "3",
-        "--format",
-        "json",
+def test_all_is_the_papers_five(called) -> None:
+    code, out, _ = called(
+        "simulate", "--problem", "covid", "--policy", "all", "--trials", "3", "--format", "json"
     )
     assert code == 0
     names = [entry["policy"] for entry in json.loads(out)["results"]]
     assert names == ["min-width", "min-ucb", "no-sharing", "cucb", "ucb"]
 
 
-def test_delta_and_policy_horizon_reach_the_policies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_delta_and_policy_horizon_reach_the_policies(called) -> None:
     common = ("simulate", "--problem", "hotel", "--policy", "min-width", "--horizon", "50", "--trials", "20", "--format", "json")  # fmt: skip
     means = {}
     for extra in ((), ("--delta", "0.5"), ("--policy-horizon", "100000")):
-        code, out, _ = run_in_process(capsys, *common, *extra)
+        code, out, _ = called(*common, *extra)
         assert code == 0
         (entry,) = json.loads(out)["results"]
         means[entry["policy"]] = entry["mean"][-1]
@@ -100,23 +75,22 @@ def test_delta_and_policy_horizon_reach_the_policies(capsys: pytest.CaptureFixtu
     assert len(set(means.values())) == 3
 
 
-def test_csv_and_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_and_table(called) -> None:
     common = ("simulate", "--problem", "hotel", "--policy", "oracle", "--policy", "random", "--horizon", "40", "--trials", "5")  # fmt: skip
-    code, out, _ = run_in_process(capsys, *common, "--checkpoints", "4", "--format", "csv")
+    code, out, _ = called(*common, "--checkpoints", "4", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert code == 0
     assert [row["round"] for row in rows] == ["10", "20", "30", "40"] * 2
     assert {row["mean"] for row in rows if row["policy"] == "oracle"} == {"0.0"}
-    code, out, _ = run_in_process(capsys, *common)
+    code, out, _ = called(*common)
     assert code == 0
     assert out.index("oracle") < out.index("random")
     assert "5 trials" in out
 
 
-def test_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_folder(tmp_path: Path, called) -> None:
     folder = tmp_path / "new" / "folder"
-    code, _, err = run_in_process(
-        capsys, "simulate", *COVID, "--policy", "min-width", "--horizon", "20", "--trials", "9", "--output", str(folder)
+    code, _, err = called("simulate", *COVID, "--policy", "min-width", "--horizon", "20", "--trials", "9", "--output", str(folder)
     )  # fmt: skip
     assert code == 0
     names = ["regret.png", "results.csv", "results.json", "results.parquet"]
@@ -124,26 +98,24 @@ def test_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert all(name in err for name in names)
     assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "file").write_text("")
-    code, _, err = run_in_process(
-        capsys, "simulate", *COVID, "--policy", "min-width", "--horizon", "20", "--trials", "9", "--output", str(tmp_path / "file")
+    code, _, err = called("simulate", *COVID, "--policy", "min-width", "--horizon", "20", "--trials", "9", "--output", str(tmp_path / "file")
     )  # fmt: skip
     assert code == 2
     assert err.startswith("heterobandits: cannot write to")
 
 
-def test_problem_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problem_files(tmp_path: Path, called) -> None:
     problem = Problem([0.2, 0.6], [0.5], arm_names=["Süd", "Nord"])
     (tmp_path / "p.json").write_text(problem.to_json(), encoding="utf-8")
     (tmp_path / "p.toml").write_text(problem.to_toml(), encoding="utf-8")
     for name in ("p.json", "p.toml"):
-        code, out, _ = run_in_process(
-            capsys, "simulate", "--problem", str(tmp_path / name), "--policy", "oracle", "--horizon", "5", "--trials", "2", "--format", "json"
+        code, out, _ = called("simulate", "--problem", str(tmp_path / name), "--policy", "oracle", "--horizon", "5", "--trials", "2", "--format", "json"
         )  # fmt: skip
         assert code == 0
         assert Problem.from_dict(json.loads(out)["problem"]) == problem
 
 
-def test_names_are_data_not_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_data_not_markup(tmp_path: Path, called) -> None:
     arms = ["[/foo]", "camp [north]", "[link=https://example.org]a[/link]", ":smile: [red]x"]
     problem = Problem(
         [0.8, 0.6, 0.4, 0.2],
@@ -152,9 +124,7 @@ def test_names_are_data_not_markup(tmp_path: Path, capsys: pytest.CaptureFixture
         agent_names=[f"[b]{i}" for i in range(4)],
     )
     (tmp_path / "p.json").write_text(problem.to_json(), encoding="utf-8")
-    code, out, err = run_in_process(
-        capsys, "bounds", "--problem", str(tmp_path / "p.json"), "--horizon", "9"
-    )
+    code, out, err = called("bounds", "--problem", str(tmp_path / "p.json"), "--horizon", "9")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     for i, arm in enumerate(arms):
@@ -163,12 +133,12 @@ def test_names_are_data_not_markup(tmp_path: Path, capsys: pytest.CaptureFixture
         )
 
 
-def test_policies_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run_in_process(capsys, "policies", "--format", "json")
+def test_policies_lists_all(called) -> None:
+    code, out, _ = called("policies", "--format", "json")
     entries = json.loads(out)
     assert code == 0
     assert sum(entry["paper"] for entry in entries) == 5
-    code, text, _ = run_in_process(capsys, "policies")
+    code, text, _ = called("policies")
     assert code == 0
     for entry in entries:
         for field in ("name", "summary", "equation", "guarantee", "cost"):
@@ -176,10 +146,10 @@ def test_policies_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
             assert entry[field] in text
 
 
-def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bounds(called) -> None:
     # G(2, 2) = 2 + 3 = 5; with N = 2 and delta = 0.5 the log term is ln(2 * 2 * 5 / 0.5) = ln 40.
     arguments = ("bounds", "--means", "0.1,0.5", "--sensitivities", "0.5,1", "--horizon", "2", "--delta", "0.5")  # fmt: skip
-    code, out, _ = run_in_process(capsys, *arguments, "--coverage", "50", "--format", "json")
+    code, out, _ = called(*arguments, "--coverage", "50", "--format", "json")
     answer = json.loads(out)
     assert code == 0
     assert answer["optimum"] == [0, 1]
@@ -189,15 +159,15 @@ def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     # A (N - 1) + 2 sqrt(2 A N T ln 40) max S / min S = 2 + 2 sqrt(16 ln 40) 2
     assert answer["regret_bound"] == pytest.approx(2 + 16 * 3.6888794541139363**0.5)
     assert answer["coverage"]["trials"] == 50
-    code, text, _ = run_in_process(capsys, *arguments)
+    code, text, _ = called(*arguments)
     assert code == 0
     assert "32.7" in text
 
 
 @pytest.mark.slow
-def test_bench_measures_every_policy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_measures_every_policy(called) -> None:
     how = ("--seconds", "0.001", "--threads", "1", "--format", "json")
-    code, out, _ = run_in_process(capsys, "bench", *how)
+    code, out, _ = called("bench", *how)
     report = json.loads(out)
     assert code == 0
     measured = {(entry["problem"], entry["policy"]) for entry in report["results"]}
@@ -235,9 +205,9 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_is_one_clear_line(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_clear_line(case: str, called) -> None:
     arguments, expected = BAD_INPUT[case]
-    code, out, err = run_in_process(capsys, "simulate", *arguments)
+    code, out, err = called("simulate", *arguments)
     assert code == 2
     assert out == ""
     assert expected in err
@@ -257,13 +227,13 @@ def test_an_empty_text_is_not_taken_for_nothing(
     arguments: tuple[str, str],
     culprit: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    called,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As of a variable of the shell that is not set."""
     monkeypatch.chdir(tmp_path)
     how = ("simulate", "--problem", "covid", "--policy", "greedy", "--trials", "3")
-    code, out, err = run_in_process(capsys, *how, *arguments)
+    code, out, err = called(*how, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert culprit in err
     assert list(tmp_path.iterdir()) == []
@@ -512,11 +482,11 @@ LONG_NUMBERS = [
 
 @pytest.mark.parametrize("arguments", LONG_NUMBERS, ids=lambda given: " ".join(given)[:60])
 def test_a_number_of_thousands_of_digits_is_one_short_line(
-    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...], tmp_path: Path, called, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ratings.dat").write_text(RATINGS, encoding="utf-8")
-    code, out, err = run_in_process(capsys, *arguments)
+    code, out, err = called(*arguments)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert 20 < len(err) < 600
@@ -579,7 +549,7 @@ def test_an_interrupt_that_got_lost_in_the_work_is_raised_again() -> None:
 
 
 def test_an_error_that_an_interrupt_became_is_an_interrupt(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    called, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And one that was not made of it is none."""
 
@@ -591,46 +561,38 @@ def test_an_error_that_an_interrupt_became_is_an_interrupt(
 
     monkeypatch.setattr("heterobandits.simulation.simulation.check_memory", strike)
     struck = True
-    code, out, err = run_in_process(capsys, "simulate", *SMALL, "--trials", "2")
+    code, out, err = called("simulate", *SMALL, "--trials", "2")
     assert (code, out, err) == (130, "", "heterobandits: interrupted\n")
     struck = False
     with pytest.raises(TypeError, match="something else"):
-        run_in_process(capsys, "simulate", *SMALL, "--trials", "2")
+        called("simulate", *SMALL, "--trials", "2")
 
 
-def test_the_folder_is_tried_before_the_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_folder_is_tried_before_the_work(tmp_path: Path, called) -> None:
     # With 10**15 trials this test would not end if the work came first.
     (tmp_path / "file").write_text("in the way")
-    code, out, err = run_in_process(
-        capsys, "simulate", *SMALL, "--trials", str(10**15), "--output", str(tmp_path / "file")
+    code, out, err = called(
+        "simulate", *SMALL, "--trials", str(10**15), "--output", str(tmp_path / "file")
     )
     assert (code, out) == (2, "")
     assert err == f"heterobandits: cannot write to {tmp_path / 'file'}: File exists\n"
 
 
-def test_what_is_refused_leaves_no_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_refused_leaves_no_folder(tmp_path: Path, called) -> None:
     made, before = tmp_path / "not" / "yet", tmp_path / "before"
     before.mkdir()
     for folder in (made, before):
-        code, _, err = run_in_process(
-            capsys, "simulate", *SMALL, "--trials", "0", "--output", str(folder)
-        )
+        code, _, err = called("simulate", *SMALL, "--trials", "0", "--output", str(folder))
         assert code == 2
         assert err.startswith("heterobandits: trials is 0: ")
     assert list(tmp_path.iterdir()) == [before]
-    assert (
-        run_in_process(capsys, "simulate", *SMALL, "--trials", "2", "--output", str(made))[0] == 0
-    )
+    assert called("simulate", *SMALL, "--trials", "2", "--output", str(made))[0] == 0
     assert (made / "results.json").exists()
 
 
-def test_one_trial_has_no_error_to_show(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_trial_has_no_error_to_show(called) -> None:
     both = ("--policy", "min-width", "--policy", "oracle")
-    code, out, _ = run_in_process(capsys, "simulate", *SMALL, *both, "--trials", "1")
+    code, out, _ = called("simulate", *SMALL, *both, "--trials", "1")
     assert code == 0
     assert "nan" not in out
     assert "9 rounds, 1 trial, on the same luck" in " ".join(out.split())
@@ -638,11 +600,9 @@ def test_one_trial_has_no_error_to_show(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("command", ["reproduce", "compare"])
 def test_trials_that_cannot_be_kept_are_refused_at_once(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, called
 ) -> None:
-    code, out, err = run_in_process(
-        capsys, command, "--trials", str(10**15), "--output", str(tmp_path / "made")
-    )
+    code, out, err = called(command, "--trials", str(10**15), "--output", str(tmp_path / "made"))
     assert (code, out) == (2, "")
     assert re.fullmatch(
         r"heterobandits: 1,000,000,000,000,000 trials of .* would need \d+ PB of memory: .*\n", err

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,17 @@ from pydantic import TypeAdapter
 from heterobandits.campaigns import responses_schema, service
 from heterobandits.campaigns.analysis.answers import ArmEstimate
 from heterobandits.campaigns.events import NOTHING, Draft, line, sealed
-from heterobandits.campaigns.storage.repository import Request
+from heterobandits.campaigns.files.csv_tables import read_team
+from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.store import Store
 from heterobandits.cli.campaign.app import COMMANDS
 from heterobandits.cli.campaign.options import open_campaign
 from heterobandits.cli.campaign.tables import ASCII, DRAWN, bar, chart
 from heterobandits.cli.campaign.text import print_change
 from paths import ROOT
+from processes import COMMAND
 
+VERA = Request("Vera")
 PAGE = ROOT / "docs" / "campaigns.md"
 
 
@@ -74,11 +79,19 @@ def begun(tmp_path_factory):
     folder = tmp_path_factory.mktemp("begun")
     (folder / "agents.csv").write_text("name,sensitivity,tests\nAna,0.9,1\nBen,0.6,1\nChi,0.8,12\n")
     (folder / "arms.csv").write_text("name\nriver\nhill\ngate\nford\n")
-    subprocess.run(
-        [sys.executable, "-m", "heterobandits", "campaign", "new", "park.db", "--name", "North park",
-         "--from", "agents.csv", "arms.csv", "--seed", "3", "--who", "Vera"],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip
+    with closing(Store(folder / "park.db")) as store:
+        agents, arms = read_team(folder / "agents.csv", folder / "arms.csv")
+        service.create(Log(store), VERA, name="North park", agents=agents, arms=arms, seed=3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def begun_round(begun, tmp_path_factory):
+    """The same with a round that waits."""
+    folder = tmp_path_factory.mktemp("planned")
+    shutil.copytree(begun, folder, dirs_exist_ok=True)
+    with open_campaign(str(folder / "park.db"), None) as (log, state):
+        service.plan_round(log, state.campaign, VERA)
     return folder
 
 
@@ -276,26 +289,18 @@ class TestASeason:
         went = [one["arm"] for one in answer["visits"] if one["agent"] == "Gus"]
         assert went == ["hill", "gate"]
 
-    def test_the_memory_of_a_policy_that_forgets(self, park, told):
-        said = park("set", "--policy", "min-width-window", "--memory", 40)
-        assert said == "changed the policy to min-width-window, delta 0.05, memory 40\n"
-        said = park("set", "--delta", "0.1")
-        assert said == "changed the policy to min-width-window, delta 0.1, memory 40\n"
-        park("set", "--memory", 7)
-        last = told("history")["events"][-1]["body"]["policy"]
-        assert last == {"name": "min-width-window", "delta": 0.1, "memory": 7}
-
     def test_what_changes_between_rounds(self, park, told, refused):
         park("add", "arm", "lake")
         park("add", "agent", "Dan", "--calibration", "17/20", "--tests", 4)
         park("retire", "agent", "Ben")
         park("revise", "Ana", "--sensitivity", "0.5", "--since", "always")
         park("set", "--season", 12)
-        park("set", "--policy", "min-width", "--delta", "0.01")
+        said = park("set", "--policy", "min-width-window", "--delta", "0.01", "--memory", 40)
+        assert said == "changed the policy to min-width-window, delta 0.01, memory 40\n"
         park("rename", "campaign", "North park", "South park")
         state = told("status")
         assert (state["name"], state["season"]) == ("South park", 12)
-        assert state["policy"] == {"name": "min-width", "delta": 0.01, "memory": None}
+        assert state["policy"] == {"name": "min-width-window", "delta": 0.01, "memory": 40}
         by_name = {one["name"]: one for one in state["agents"]}
         assert by_name["Ana"]["sensitivity"] == 0.5
         assert by_name["Ben"]["retired"]
@@ -347,17 +352,6 @@ class TestFiles:
         assert "1 new event of 5" in out
         _, other, _ = called("campaign", "export", "other.db")
         assert other.encode() == Path("more.ndjson").read_bytes()
-
-    def test_a_copy_that_went_another_way_is_refused(self, park, refused):
-        Path("before.ndjson").write_text(park("export"))
-        park("note", "here")
-        there = json.loads(Path("before.ndjson").read_text())
-        (event,) = sealed(
-            [Draft("note", {"text": "there", "round": None})], there["campaign"],
-            after=1, previous=there["hash"], time=there["time"], who="Vera",
-        )  # fmt: skip
-        Path("other.ndjson").write_text(Path("before.ndjson").read_text() + line(event) + "\n")
-        assert "they part after event 1" in refused("import", "other.ndjson")
 
     def test_a_changed_event_is_found(self, park, refused):
         """SQLite itself refuses to change an event, so one is changed in a file."""
@@ -516,82 +510,60 @@ class TestDamage:
 class TestMistakes:
     """One line each, and nothing is changed."""
 
-    @pytest.mark.slow
+    @pytest.fixture
+    def planned(self, begun_round):
+        """The database of a campaign with a round that waits."""
+        shutil.copytree(begun_round, Path(), dirs_exist_ok=True)
+        return Path("park.db")
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             (("report", "Ana"), "'Ana' has no outcome: such as Ana=1 or Chi=3/12"),
             (("report", "Ana=2"), "Ana=2: the outcome is '2': 0, 1, successes of tests such as 3/12, or - if it was not done"),
             (("report", "Chi=13/12"), "Chi=13/12: the outcome is '13/12': at most all tests are successes"),
-            (("report", "Chi=1/0"), "Chi=1/0: the outcome is '1/0': at most all tests are successes"),
             (("report", "Chi=0/1000001"), "Chi=0/1000001: tests of 'Chi' is 1,000,001, and 12 planned: at most 1,000,000"),
             (("report", "Anna=1"), "Anna=1: unknown agent 'Anna': did you mean 'Ana'?"),
             (("report", "Ana=1", "Ana=0"), "Ana=0: that visit is there twice: once is enough"),
             (("report", "X=1", "Ana=x"), "X=1: unknown agent 'X': known are Ana, Ben, Chi; Ana=x: the outcome is 'x': 0, 1, "),
             (("report", "Ana@sea=1"), "Ana@sea=1: unknown arm 'sea': known are river, hill, gate, ford"),
             (("report",), "outcomes such as Ana=1, or --csv: one of them says what came of it"),
-            (("report", "Ana=1", "--round", "7"), "round 7 is not planned: rounds 1 to 1 are"),
             (("report", "--csv", "none.csv"), "cannot read none.csv: No such file or directory"),
-            (("correct", "--round", "1", "Ana=0"), "Ana=0: the visit of 'Ana' to "),
             (("withdraw", "--round", "1", "Ana"), "the visit of 'Ana' to "),
             (("override", "--round", "1", "Ana"), "'Ana' says no arm: such as Ana=ford, or Ana=- for none"),
-            (("override", "--round", "1", "Ana=sea"), "unknown arm 'sea'"),
-            (("close", "--round", "2"), "round 2 is not planned: rounds 1 to 1 are"),
             (("plan", "--absent", "Zoe"), "unknown agent 'Zoe'"),
-            (("plan", "--closed", "sea"), "unknown arm 'sea'"),
             (("plan", "--force", "Ana"), "--force is 'Ana': an agent and an arm, such as Ana=river"),
             (("plan", "--absent", "Ana", "--force", "Ana=hill"), "forced pair ('Ana', 'hill'): the agent is absent"),
             (("plan", "--who", "a\x1b[31m"), "who is 'a\\x1b[31m'"),
             (("add", "agent", "Dan"), "sensitivity is missing: a probability in (0, 1]"),
-            (("add", "agent", "Dan", "1.2"), "sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
             (("add", "agent", "Dan", "--calibration", "much"), "calibration is 'much': how many of how many"),
-            (("add", "agent", "Ana", "0.5"), "name is 'Ana': that name is taken"),
-            (("add", "agent", "", "0.5"), "name is '': a name is a text that is not blank"),
-            (("add", "arm", ""), "name is '': a name is a text that is not blank"),
-            (("add", "arm", "hill"), "name is 'hill': that name is taken"),
             (("add", "arm", "sea", "0.5"), "sensitivity: an arm has only a name"),
             (("add", "tree", "sea"), "Invalid value for "),
-            (("retire", "arm", "sea"), "unknown arm 'sea'"),
-            (("rename", "agent", "Ana", "Ben"), "name is 'Ben': that name is taken"),
             (("rename", "agent", "Ana", "a\u202eb"), "name is 'a\\u202eb': a name has no control"),
             (("rename", "campaign", "Mine", "Ours"), "no campaign in park.db is called 'Mine'"),
             (("revise", "Ana", "--since", "now"), "nothing to revise: say what changes, such as --sensitivity 0.8"),
             (("revise", "Ana", "--since", "now", "--sensitivity", "0"), "reports.sensitivity is 0: a sensitivity"),
             (("set",), "--season, or --policy, --delta and --memory: one change at a time"),
             (("set", "--season", "5", "--memory", "5"), "--season, or --policy, --delta and --memory: one change at a time"),
-            (("set", "--policy", "cucb", "--memory", "5"), "memory is 5: cucb forgets nothing"),
             (("set", "--season", "soon"), "season is 'soon': a number of rounds, or none"),
-            (("set", "--season", "0"), "season is 0: a whole number"),
-            (("set", "--policy", "best"), "unknown policy 'best'"),
-            (("set", "--delta", "2"), "delta is 2: a probability strictly between 0 and 1"),
             (("explain", "--round", "3"), "round 3 is not planned"),
-            (("explain", "Zoe"), "unknown agent 'Zoe'"),
             (("history", "--last", "0"), "--last is 0: a whole number at least 1"),
-            (("history", "--agent", "Zoe"), "unknown agent 'Zoe'"),
             (("shadow", "--policy", "best"), "unknown policy 'best'"),
-            (("project", "--rounds", "0"), "rounds is 0: a whole number from 1 to"),
-            (("project", "--rounds", "2", "--add-agent", "2"), "agent.sensitivity is 2: "),
             (("project", "--rounds", "2", "--revise", "Ana"), "--revise is 'Ana': an agent and a sensitivity, as Ben=0.9"),
             (("project", "--rounds", "2", "--revise", "Ana=x"), "agent.sensitivity is 'x': "),
             (("project", "--add-agent", "0.5", "--revise", "Ana=1"), "--add-agent and --revise: one or the other"),
-            (("note", " "), "text is ' ': a text that is not blank"),
             (("note", "bell \x07"), "text is 'bell \\x07': a name has no control"),
             (("import", "agents.csv"), "not an event of a campaign: "),
             (("export", "--output", "no/such/folder"), "cannot write to no/such/folder: No such file or directory"),
             (("new", "--name", "B"), "--from or --template: one of them says who and where"),
             (("new", "--name", "B", "--template", "zoo"), "unknown template 'zoo': known are hotels, rangers, tests"),
-            (("new", "--name", "agent-1", "--template", "tests"), "name is 'agent-1': names like agent-1 and arm-1 are ids"),
-            (("new", "--name", "B", "--template", "tests", "--policy", "oracle"), "oracle knows the true means: "),
-            (("new", "--name", "B", "--template", "tests", "--seed", "-1"), "seed is -1: a whole number"),
             (("new", "--name", "B", "--from", "arms.csv", "arms.csv"), "arms.csv, line 2: sensitivity is missing: "),
         ],
     )  # fmt: skip
-    def test_is_said_in_a_line(self, park, refused, arguments, message):
-        park("plan")
-        before = park("export")
-        said = refused(arguments[0], *arguments[1:])
-        assert said.startswith(message)
-        assert park("export", "--campaign", "North park") == before
+    def test_is_said_in_a_line(self, planned, refused, arguments, message):
+        before = planned.read_bytes()
+        assert refused(arguments[0], *arguments[1:]).startswith(message)
+        assert planned.read_bytes() == before
 
     def test_no_file_no_campaign_and_no_round(self, called, refused, park):
         code, _, err = called("campaign", "status", "none.db")
@@ -712,12 +684,6 @@ class TestNames:
         campaign("report", "--round", 1, "\\n@a=b@c=0")
         assert "[bold]" in campaign("list")
 
-    @pytest.mark.parametrize("name", ["a\x1b[2Jb", "a\u202eb", "a\x00b", "a\nb", "a\u2028b", " "])
-    def test_that_are_not_one_line_of_text_are_refused(self, park, refused, name):
-        said = refused("rename", "arm", "river", name)
-        assert said.isprintable()
-        assert "a name" in said
-
     def test_of_a_foreign_history_cannot_reach_the_terminal(self, park, called):
         """An import refuses such events, so they are written into the file past it."""
         first = json.loads(park("export"))
@@ -795,7 +761,7 @@ class TestChart:
     def test_ascii_where_the_terminal_has_no_more(self, park):
         environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
         done = subprocess.run(
-            [sys.executable, "-m", "heterobandits", "campaign", "status", "park.db"],
+            [*COMMAND, "campaign", "status", "park.db"],
             capture_output=True, check=True, env=environment,
         )  # fmt: skip
         assert b"|---" in done.stdout
@@ -824,7 +790,7 @@ class TestTwoAtOnce:
             park("plan")
         at_once = [
             subprocess.Popen(
-                [sys.executable, "-m", "heterobandits", "campaign", "report", "park.db", f"{who}={outcome}", "--round", "2", "--who", who],
+                [*COMMAND, "campaign", "report", "park.db", f"{who}={outcome}", "--round", "2", "--who", who],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )
             for who, outcome in (("Ana", "1"), ("Chi", "3/12"))
@@ -846,19 +812,6 @@ class TestTwoAtOnce:
             print_change(log, state, done, "table")
         said = capsys.readouterr().out
         assert said.endswith(": corrected to 0 of 1, before it was 1 of 1\n")
-
-    @pytest.mark.slow
-    def test_one_of_two_first_reports_of_a_visit_is_refused(self, park, told):
-        park("plan")
-        command = [sys.executable, "-m", "heterobandits", "campaign", "report", "park.db", "--round", "1"]  # fmt: skip
-        both = [
-            subprocess.Popen([*command, f"Ana={k}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for k in (0, 1)
-        ]  # fmt: skip
-        errors = [process.communicate(timeout=120)[1] for process in both]
-        assert sorted(process.returncode for process in both) == [0, 2]
-        assert sum("is reported already: correct it" in error for error in errors) == 1
-        assert told("status")["number"] == 3
 
 
 class TestPrograms:

@@ -5,7 +5,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 
@@ -16,8 +15,10 @@ from heterobandits import PAPER, InvalidInput, simulate
 from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
 from heterobandits.experiments.hotels import hotel_means
 from heterobandits.simulation.pool.shards import ShardStore
+from processes import COMMAND, run
 
-COMMAND = [sys.executable, "-m", "heterobandits"]
+pytestmark = pytest.mark.usefixtures("svg_alone")
+
 UNDRAWN = SYNTHETIC[0]  # it has no figure, so it takes no time
 
 # what theory promises is checked on every domain of the theory that was run
@@ -30,12 +31,6 @@ THEORY_IDS = [
     "closed-form",
     "lemma",
 ]
-
-
-def run(*arguments):
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300
-    )
 
 
 def one_line(err):

@@ -84,10 +84,11 @@ def test_picking_by_own_rows_agrees_with_the_reference(made):
     index, ties, order = made
     _, N, B = index.shape
     A = len(order)
-    out = np.full((A, B), -7, np.int32)
-    pick_in_turn(index, ties.reshape(-1, B), order, table(A, N, B), out)
-    wanted = by_agent(picked_by_reference(index, ties, order), order)
-    np.testing.assert_array_equal(out, wanted)
+    words, wanted = ties.reshape(-1, B), by_agent(picked_by_reference(index, ties, order), order)
+    for pick, *how in ((pick_in_turn, order), (assign, words[:0], BY_INDEX, order)):
+        out = np.full((A, B), -7, np.int32)
+        pick(index, words, *how, table(A, N, B), out)
+        np.testing.assert_array_equal(out, wanted)
 
 
 @settings(max_examples=100)
@@ -110,19 +111,6 @@ def test_assign_sends_the_agent_with_the_larger_draw_first(made, data):
                 turns.sort(key=lambda q: (-int(draws[q, lane]), q))
             agents = [order[q] for q in turns]
             assert out[agents, lane].tolist() == in_turn[:, lane].tolist()
-
-
-@settings(max_examples=100)
-@given(made=index_tables(rows=2))
-def test_assign_lets_each_agent_pick_by_its_own_row(made):
-    index, ties, order = made
-    _, N, B = index.shape
-    A = len(order)
-    out = np.full((A, B), -7, np.int32)
-    words = ties.reshape(-1, B)
-    assign(index, words, words[:0], BY_INDEX, order, table(A, N, B), out)
-    wanted = by_agent(picked_by_reference(index, ties, order), order)
-    np.testing.assert_array_equal(out, wanted)
 
 
 @settings(max_examples=300)

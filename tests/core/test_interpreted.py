@@ -13,14 +13,14 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
-from test_posterior import Lanes, index_rows
 
+from false_alarms import Reporting
 from heterobandits import CATALOGUE, Planner, Policy, Problem, simulate
 from heterobandits.core.work import STRIP
 from heterobandits.inference.intervals import METHODS, mean_intervals, ranking
 from heterobandits.policies.policy import checked_policies, policy
 from heterobandits.simulation.engine import Learning, PolicyWorld, kernels_cached
-from reporting import Reporting
+from test_posterior import Lanes, index_rows
 
 ROUNDS, TRIALS, SEED = 8, 2, 7
 PROBLEMS = {

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import test_indices
 
 import reference
+import test_indices
 from heterobandits import Problem
 from heterobandits.core import indices
 from heterobandits.policies.policy import policy

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_posterior import KEYS, Lanes, index_rows, one, outcomes
 
 import reference
+from false_alarms import Reporting
 from heterobandits.core import likelihood, randomness
 from heterobandits.core.seen import see
 from heterobandits.core.work import desk
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
-from reporting import Reporting
+from test_posterior import KEYS, Lanes, index_rows, one, outcomes
 
 # With a million pulls l is rounded to about 1e-10, and quad complains that it cannot get to 1e-13.
 pytestmark = pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")

@@ -263,10 +263,7 @@ def on(results, change):
     """Evidence with these changes to some of its results."""
     return lambda evidence: replace(
         evidence,
-        results={
-            **evidence.results,
-            **{name: change(evidence.results[name]) for name in results},
-        },
+        results={**evidence.results, **{name: change(evidence.results[name]) for name in results}},
     )
 
 
@@ -279,11 +276,7 @@ def swap_runs(one, other):
     """The results of two experiments exchanged."""
     return lambda evidence: replace(
         evidence,
-        results={
-            **evidence.results,
-            one: evidence.results[other],
-            other: evidence.results[one],
-        },
+        results={**evidence.results, one: evidence.results[other], other: evidence.results[one]},
     )
 
 

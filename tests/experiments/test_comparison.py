@@ -47,26 +47,13 @@ ALONE = Problem([0.1, 0.9], [1.0])
 
 def row(policy="posterior-sorted", ratio=0.5, verdict="ahead", group="settings", **changes):
     made = {
-        "problem": "p",
-        "title": "a <problem>",
-        "group": group,
-        "policy": policy,
-        "regret": 2.0,
-        "se": 0.1,
-        "best": "min-ucb",
-        "ratio": ratio,
-        "lower": ratio * 0.9,
-        "upper": ratio * 1.1,
-        "verdict": verdict,
-        "sure": False,
-        "trials": 60,
-        "played": 100,
-        "largest": 9.0,
-        "failed": 3,
-        "to_min_width": ratio / 2,
-        "to_limit": None,
-    }
-    return ComparedPolicy(**{**made, **changes})
+        "problem": "p", "title": "a <problem>", "group": group, "policy": policy,
+        "regret": 2.0, "se": 0.1, "best": "min-ucb",
+        "ratio": ratio, "lower": ratio * 0.9, "upper": ratio * 1.1, "verdict": verdict, "sure": False,
+        "trials": 60, "played": 100, "largest": 9.0, "failed": 3,
+        "to_min_width": ratio / 2, "to_limit": None,
+    }  # fmt: skip
+    return ComparedPolicy(**made | changes)
 
 
 def compared(rows, folder="."):
@@ -336,38 +323,17 @@ class TestJudging:
         near = Distance("a world", "posterior-sorted", 0.75, 0.5)
         made = Comparison(rows, speeds, 7.0, True, Path("there"), (own,), (near,))
         easy = {
-            "problems": 1,
-            "ahead": 1,
-            "unclear": 0,
-            "behind": 0,
-            "sure": 0,
-            "played": 100,
-            "failed": 3,
-            "ratio": 0.5,
-            "to_min_width": 0.25,
-            "to_limit": None,
-            "worst_ratio": 0.5,
-            "worst_problem": "a <problem>",
-        }
-        hard = {
-            **easy,
-            "ahead": 0,
-            "behind": 1,
-            "ratio": 2.0,
-            "to_min_width": 1.0,
-            "to_limit": 3.0,
-            "worst_ratio": 2.0,
-            "worst_problem": "hard",
-        }
-        both = {
-            **hard,
-            "problems": 2,
-            "played": 200,
-            "failed": 6,
-            "ahead": 1,
-            "ratio": 1.0,
-            "to_min_width": 0.625,
-        }
+            "problems": 1, "ahead": 1, "unclear": 0, "behind": 0, "sure": 0, "played": 100, "failed": 3,
+            "ratio": 0.5, "to_min_width": 0.25, "to_limit": None,
+            "worst_ratio": 0.5, "worst_problem": "a <problem>",
+        }  # fmt: skip
+        hard = easy | {
+            "ahead": 0, "behind": 1, "ratio": 2.0, "to_min_width": 1.0, "to_limit": 3.0,
+            "worst_ratio": 2.0, "worst_problem": "hard",
+        }  # fmt: skip
+        both = hard | {
+            "problems": 2, "played": 200, "failed": 6, "ahead": 1, "ratio": 1.0, "to_min_width": 0.625,
+        }  # fmt: skip
         mine = {**easy, "ratio": 0.25, "to_min_width": 0.125, "to_limit": 5.0, "worst_ratio": 0.25}
         assert made.summary() == {
             "standings": [

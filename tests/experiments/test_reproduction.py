@@ -204,6 +204,7 @@ class TestReproduce:
         found = report.report_headline([Judged(CLAIMS[0], verdict, "") for verdict in verdicts])
         assert found.startswith(sentence)
 
+    @pytest.mark.usefixtures("svg_alone")
     def test_quick_is_marked_everywhere(self, tmp_path):
         made = reproduce(tmp_path, only=["two-by-two", "synthetic-1_9-by-1_9"], quick=True)
         assert made.quick
@@ -220,6 +221,7 @@ class TestReproduce:
         stored = [json.loads(kept.row(place).definition) for place in kept]
         assert sorted(what["horizon"] for what in stored) == [500, 20_000]
 
+    @pytest.mark.usefixtures("svg_alone")
     def test_resume_in_the_same_folder(self, tmp_path):
         reproduce(tmp_path, only=["two-by-two"], trials=5, seed=2)
         (two,) = (e for e in FIGURES if e.name == "two-by-two")
@@ -233,6 +235,7 @@ class TestReproduce:
             numbers.append(frame[frame["policy"] == "min-width"]["mean"].tolist())
         assert numbers == [stored.mean("ucb").tolist(), stored.mean("min-width").tolist()]
 
+    @pytest.mark.usefixtures("svg_alone")
     def test_an_earlier_report_survives_a_run_that_fails(self, tmp_path):
         reproduce(tmp_path, only=["two-by-two"], trials=5)
         good = (tmp_path / "report.html").read_bytes()
@@ -259,6 +262,7 @@ class TestReproduce:
         with pytest.raises(InvalidInput, match="trials is"):
             reproduce(tmp_path, only=["covid"], trials=trials)
 
+    @pytest.mark.usefixtures("svg_alone")
     def test_what_is_shown_names_the_experiments(self, tmp_path):
         seen = []
         reproduce(tmp_path, only=["two-by-two"], trials=3, show=lambda *what: seen.append(what))

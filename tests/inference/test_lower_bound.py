@@ -54,10 +54,7 @@ def by_linear_program(means, sensitivities):
     return solved.fun
 
 
-@given(
-    st.lists(probability, min_size=1, max_size=5),
-    st.lists(probability, min_size=1, max_size=3),
-)
+@given(st.lists(probability, min_size=1, max_size=5), st.lists(probability, min_size=1, max_size=3))
 def test_it_is_the_linear_program_over_all_assignments(means, sensitivities):
     assume(len(sensitivities) <= len(means))
     wanted = by_linear_program(means, sensitivities)

@@ -29,6 +29,7 @@ from heterobandits import (
 )
 from heterobandits.inference import bounds
 from heterobandits.simulation.engine import Learning, PolicyWorld
+from small_runs import assert_parts_are_the_whole
 
 S = [0.9, 0.5]
 MEANS = [0.1, 0.5, 0.3]
@@ -160,23 +161,6 @@ class TestMeans:
 
 
 class TestSimulation:
-    @pytest.mark.slow
-    @pytest.mark.parametrize("kind", DRIFTS)
-    @pytest.mark.parametrize("name", CATALOGUE)
-    def test_every_trial_is_the_references(self, name, kind):
-        """Round by round: the words, the means of the round, and its own optimum."""
-        drift, horizon = DRIFTS[kind], 15
-        problem = Problem(MEANS, S, drift=drift)
-        results = simulate(problem, name, horizon, range(5, 7), 9, keep="all", checkpoints=horizon)
-        for i, trial in enumerate(results.spans[0][0] + np.arange(2)):
-            play = reference.play(name, lambda t: means_in(drift, t), S, horizon, 9, int(trial))
-            regrets = [
-                reference.regret(means_in(drift, t), S, [f])
-                for t, (f, _, _) in enumerate(play, start=1)
-            ]
-            curve = list(itertools.accumulate(regrets))
-            np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-8)
-
     @pytest.mark.parametrize("name", CATALOGUE)
     def test_changes_to_the_same_means_change_no_bit(self, name):
         still = Problem(MEANS, S)
@@ -204,21 +188,10 @@ class TestSimulation:
     @pytest.mark.parametrize("kind", DRIFTS)
     @pytest.mark.parametrize("tests", [None, [2, 5]])
     def test_threads_blocks_shards_and_calls_change_no_bit(self, kind, tests, monkeypatch):
-        from heterobandits.simulation import engine
-
         problem = Problem(MEANS, S, drift=DRIFTS[kind], tests=tests)
         own = Policy("own", index=lambda known: known.successes.sum(axis=0) + 0.0)
-        how = ([*("min-width", "posterior-sorted", "ucb"), own], 40)
-        whole = simulate(problem, *how, 300, seed=2, keep="all", threads=1)
-        wide = simulate(problem, *how, 300, seed=2, keep="all", threads=2, block=7)
-        assert np.array_equal(whole.kept, wide.kept)
-        parts = [
-            simulate(problem, *how, part, seed=2, keep="all")
-            for part in (range(90), range(90, 300))
-        ]
-        assert np.array_equal(parts[0].merge(parts[1]).kept, whole.kept)
-        monkeypatch.setattr(engine, "MOST_ROUNDS_A_CALL", 6)
-        assert np.array_equal(simulate(problem, *how, 300, seed=2, keep="all").kept, whole.kept)
+        some = ["min-width", "posterior-sorted", "ucb", own]
+        assert_parts_are_the_whole(monkeypatch, problem, some, 40, 300)
 
     def test_outcomes_are_as_likely_as_the_means_of_their_round(self, seed):
         """Binomial in each round; false alarms: 1e-6."""

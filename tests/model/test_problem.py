@@ -46,12 +46,7 @@ def texts(count):
     text = st.text(allowed, min_size=1, max_size=8) | st.text(
         alphabet="\"'\\\ufeff=[]{}#,$_\U0001f98fée\u0301", min_size=1
     )
-    return st.lists(
-        text.filter(seen),
-        min_size=count,
-        max_size=count,
-        unique_by=seen,
-    )
+    return st.lists(text.filter(seen), min_size=count, max_size=count, unique_by=seen)
 
 
 def seen(name):

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from false_alarms import Reporting
 from heterobandits import InvalidInput
 from heterobandits.model.team import Team
-from reporting import Reporting
 
 SLOPES = st.one_of(st.sampled_from([1.0, 0.9, 0.5, 0.25, 0.1]), st.floats(1e-6, 1.0))
 

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from heterobandits import InvalidInput, Problem, Results, UnsupportedVersion, simulate
 from heterobandits.output.files import write_aside
 from heterobandits.simulation.results import _total
-from measured import NAMES, PROBLEM, bits, run
+from small_runs import NAMES, PROBLEM, bits, run
 
 pytestmark = pytest.mark.smoke
 
@@ -86,44 +87,24 @@ class TestJson:
         with pytest.raises(InvalidInput, match="damaged"):
             Results.from_json(json.dumps(payload))
 
+    DAMAGE: ClassVar = {
+        "horizon": ["many", None, math.inf, 0],
+        "seed": [[], -math.inf],
+        "rounds": [3, [], ["a", "b", "c", "d"]],
+        "labels": [3, ["min-width"], ["min-width", "min-width", "cucb"], ["min-width", "\x1b[31m", "cucb"]],
+        "policies": [[{}]],
+        "trial_spans": [[[1]], [3], [], [[0, 30], [20, 40]], [[5, 5]]],
+        "sums": ["1", [], [["x"]], [["1"]]],
+        "products": [[[["1"]]], None],
+        "kept": [[[1.0]], [[[1.0], [2.0, 3.0]]], "all"],
+        "seconds": [None, [1.0]],
+        "versions": [3],
+        "partial": ["false"],
+        "problem": [{"means": [2.0], "sensitivities": [0.5]}, None],
+    }  # fmt: skip
+
     @pytest.mark.parametrize(
-        ("field", "value"),
-        [
-            ("horizon", "many"),
-            ("horizon", None),
-            ("horizon", math.inf),
-            ("horizon", 0),
-            ("seed", []),
-            ("seed", -math.inf),
-            ("rounds", 3),
-            ("rounds", []),
-            ("rounds", ["a", "b", "c", "d"]),
-            ("labels", 3),
-            ("labels", ["min-width"]),
-            ("policies", [{}]),
-            ("trial_spans", [[1]]),
-            ("trial_spans", [3]),
-            ("trial_spans", []),
-            ("trial_spans", [[0, 30], [20, 40]]),
-            ("trial_spans", [[5, 5]]),
-            ("sums", "1"),
-            ("sums", []),
-            ("sums", [["x"]]),
-            ("sums", [["1"]]),
-            ("products", [[["1"]]]),
-            ("products", None),
-            ("kept", [[1.0]]),
-            ("kept", [[[1.0], [2.0, 3.0]]]),
-            ("kept", "all"),
-            ("seconds", None),
-            ("seconds", [1.0]),
-            ("versions", 3),
-            ("partial", "false"),
-            ("labels", ["min-width", "min-width", "cucb"]),
-            ("labels", ["min-width", "\x1b[31m", "cucb"]),
-            ("problem", {"means": [2.0], "sensitivities": [0.5]}),
-            ("problem", None),
-        ],
+        ("field", "value"), [(f, v) for f, values in DAMAGE.items() for v in values]
     )
     def test_a_damaged_field_is_refused(self, results, field, value):
         payload = json.loads(results.to_json()) | {field: value}

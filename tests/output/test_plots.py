@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from heterobandits import CATALOGUE, Policy
 from heterobandits.output.plots import OTHER_COLOURS, style_of
-from measured import NAMES, run
+from small_runs import NAMES, run
 
 pytestmark = pytest.mark.smoke
 

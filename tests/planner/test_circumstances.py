@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Planner, policy
-from planning import (
+from planners import (
     OWN,
     PLANNED,
     circumstances,
@@ -42,9 +42,7 @@ class TestAbsentAndClosed:
         assert planner.pulls[1].sum() == 0
 
     @pytest.mark.parametrize(
-        "entry",
-        [p for p in [*PLANNED, *OWN] if policy(p).first == "most sensitive"],
-        ids=labelled,
+        "entry", [p for p in [*PLANNED, *OWN] if policy(p).first == "most sensitive"], ids=labelled
     )
     def test_the_least_sensitive_stay_home_when_arms_are_few(self, entry):
         planner = play(Planner([0.3, 0.9, 0.6], 4, entry), 12)
@@ -97,9 +95,7 @@ class TestAbsentAndClosed:
         assert not planner.pulls.any()
 
     @pytest.mark.parametrize(
-        "entry",
-        [p for p in [*PLANNED, *OWN] if p not in FINITE],
-        ids=labelled,
+        "entry", [p for p in [*PLANNED, *OWN] if p not in FINITE], ids=labelled
     )
     def test_arms_never_pulled_come_first(self, entry):
         planner = Planner([0.5, 0.8], 5, entry, seed=3)
@@ -303,10 +299,7 @@ class TestPairs:
             ({"forced": [(0, 1), (0, 2)]}, "'agent 1'.*two arms"),
             ({"forced": [(0, 1), (1, 1)]}, "'arm 2'.*two agents"),
             ({"forbidden": [(0, 0), (0, 1), (0, 2)]}, "no assignment is left"),
-            (
-                {"forbidden": [(0, 1), (0, 2), (1, 1), (1, 2)]},
-                "no assignment is left",
-            ),
+            ({"forbidden": [(0, 1), (0, 2), (1, 1), (1, 2)]}, "no assignment is left"),
             (
                 {"forced": [(0, 0)], "forbidden": [(1, 1), (1, 2)]},
                 "without an arm; name it as absent",
@@ -353,10 +346,7 @@ class TestPairs:
                 {"forbidden": ["Ana", "Swamp"]},
                 "forbidden has 'Ana': pairs (agent, arm), as ('Ana', 'Swamp')",
             ),
-            (
-                {"forced": "Ana"},
-                "forced is 'Ana': a list of pairs (agent, arm), or one of them",
-            ),
+            ({"forced": "Ana"}, "forced is 'Ana': a list of pairs (agent, arm), or one of them"),
         ):
             with pytest.raises(InvalidInput) as caught:
                 planner.ask(**how)

@@ -17,7 +17,7 @@ from heterobandits.core.randomness import uniform
 from heterobandits.model.team import Team
 from heterobandits.planner.explanation import next_with_pairs
 from heterobandits.planner.matching import Circumstances, Luck, match
-from planning import (
+from planners import (
     OWN,
     PLANNED,
     circumstances,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from heterobandits import InvalidInput, Plan, Planner, Policy, Problem, UnsupportedVersion, policy
-from planning import (
+from planners import (
     OWN,
     PLANNED,
     circumstances,
@@ -241,131 +242,71 @@ class TestSaving:
             rest = {k: v for k, v in state["policy"].items() if k != key}
             with pytest.raises(InvalidInput):
                 Planner.from_json(json.dumps(state | {"policy": rest}))
+        with pytest.raises(InvalidInput):
+            Planner.from_json(json.dumps(state | {"pulls": None, "successes": None}))
+
+    STATES: ClassVar = {
+        "heterobandits_planner": [0, -1, True, "1", 1.5, None],
+        "policy": [
+            None, "min-width", [], {"name": "min-with", "delta": 0.05, "horizon": "anytime"},
+            {"name": "oracle", "delta": 0.05, "horizon": "anytime"},
+            {"name": ["min-width"], "delta": 0.05, "horizon": "anytime"},
+            {"name": "min-width", "delta": 5, "horizon": "anytime"},
+            {"name": "min-width", "delta": 0.05, "horizon": "soon"},
+        ],
+        "seed": [-1, 0.5, "0"],
+        "trial": [None],
+        "agent_names": [None, ["x"], ["x", "x"]],
+        "arm_names": [["a", "b"], "abc", 3],
+        "sensitivities": [[0.5], [0.5, math.nan], [0.5, 0], None],
+        "rounds": [-1, 1.5, math.inf, None, True],
+        "pulls": [
+            None, 5, [[9, 9, 9]], [[9, 9], [9, 9]], [[9, 9, 9], [9, 9]], [[9, 9, 9], [9, 9, -1]],
+            [[9, 9, 9], [9, 9, math.nan]], [[9, 9, 9], [9, 9, math.inf]], [[9, 9, 9], [9, 9, 1.5]],
+            [[9, 9, 9], [9, 9, "many"]], [[9, 9, 9], [9, 9, None]], [[9, 9, 9], [9, 9, 2**31]],
+            [[9, 9, 2**31 - 1], [9, 9, 1]], [[9, 9, 9], [9, 9, 10**400]], [[[9], [9], [9]], [[9], [9], [9]]],
+            [[0, 0, 0], [0, 0, 0]],
+        ],
+        "successes": [[[99, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, -1]], [[0, 0, 0], [0, 0, 0.5]], [[0, 0, 0]], {}],
+        "left": [None, 1, [2], ["agent 3"], [True]],
+        "history": [None, 3, {}, "all", [5], [[]], ["round"], [None], [{}]],
+    }  # fmt: skip
 
     @pytest.mark.parametrize(
-        "damage",
-        [
-            {"heterobandits_planner": 0},
-            {"heterobandits_planner": -1},
-            {"heterobandits_planner": True},
-            {"heterobandits_planner": "1"},
-            {"heterobandits_planner": 1.5},
-            {"heterobandits_planner": None},
-            {"policy": None},
-            {"policy": "min-width"},
-            {"policy": []},
-            {"policy": {"name": "min-with", "delta": 0.05, "horizon": "anytime"}},
-            {"policy": {"name": "oracle", "delta": 0.05, "horizon": "anytime"}},
-            {"policy": {"name": ["min-width"], "delta": 0.05, "horizon": "anytime"}},
-            {"policy": {"name": "min-width", "delta": 5, "horizon": "anytime"}},
-            {"policy": {"name": "min-width", "delta": 0.05, "horizon": "soon"}},
-            {"seed": -1},
-            {"seed": 0.5},
-            {"seed": "0"},
-            {"trial": None},
-            {"agent_names": None},
-            {"agent_names": ["x"]},
-            {"agent_names": ["x", "x"]},
-            {"arm_names": ["a", "b"]},
-            {"arm_names": "abc"},
-            {"arm_names": 3},
-            {"sensitivities": [0.5]},
-            {"sensitivities": [0.5, math.nan]},
-            {"sensitivities": [0.5, 0]},
-            {"sensitivities": None},
-            {"rounds": -1},
-            {"rounds": 1.5},
-            {"rounds": math.inf},
-            {"rounds": None},
-            {"rounds": True},
-            {"pulls": None},
-            {"pulls": None, "successes": None},
-            {"pulls": 5},
-            {"pulls": [[9, 9, 9]]},
-            {"pulls": [[9, 9], [9, 9]]},
-            {"pulls": [[9, 9, 9], [9, 9]]},
-            {"pulls": [[9, 9, 9], [9, 9, -1]]},
-            {"pulls": [[9, 9, 9], [9, 9, math.nan]]},
-            {"pulls": [[9, 9, 9], [9, 9, math.inf]]},
-            {"pulls": [[9, 9, 9], [9, 9, 1.5]]},
-            {"pulls": [[9, 9, 9], [9, 9, "many"]]},
-            {"pulls": [[9, 9, 9], [9, 9, None]]},
-            {"pulls": [[9, 9, 9], [9, 9, 2**31]]},
-            {"pulls": [[9, 9, 2**31 - 1], [9, 9, 1]]},
-            {"pulls": [[9, 9, 9], [9, 9, 10**400]]},
-            {"pulls": [[[9], [9], [9]], [[9], [9], [9]]]},
-            {"pulls": [[0, 0, 0], [0, 0, 0]]},
-            {"successes": [[99, 0, 0], [0, 0, 0]]},
-            {"successes": [[0, 0, 0], [0, 0, -1]]},
-            {"successes": [[0, 0, 0], [0, 0, 0.5]]},
-            {"successes": [[0, 0, 0]]},
-            {"successes": {}},
-            {"left": None},
-            {"left": 1},
-            {"left": [2]},
-            {"left": ["agent 3"]},
-            {"left": [True]},
-            {"history": None},
-            {"history": 3},
-            {"history": {}},
-            {"history": "all"},
-            {"history": [5]},
-            {"history": [[]]},
-            {"history": ["round"]},
-            {"history": [None]},
-            {"history": [{}]},
-        ],
+        ("field", "value"), [(f, v) for f, values in STATES.items() for v in values]
     )
-    def test_damaged_states(self, damage):
+    def test_damaged_states(self, field, value):
         planner = began()
         state = json.loads(planner.to_json())
         assert Planner.from_json(json.dumps(state)).to_json() == planner.to_json()
         with pytest.raises(InvalidInput):
-            Planner.from_json(json.dumps(state | damage))
+            Planner.from_json(json.dumps(state | {field: value}))
+
+    ROUNDS: ClassVar = {
+        "round": [7, "8", None],
+        "assignment": [
+            None, 5, "ab", [], [0], [0, 1, 2], [0, 0], [0, 3], [0, -1], [0, 1.5], [0, True],
+            [None, None],  # they have outcomes
+        ],
+        "outcomes": [
+            None, 5, "11", {"agent 1": 1}, [[1, 1]], [[1, 1], [1, 1], None], [[2, 1], [1, 1]], [[1], [1, 1]],
+            [[1, 1], [-1, 1]], [[1, 1], [0.5, 1]], [[1, 1], [0, 2**31]], [[1, 1], "1"],
+            [[1, 1], [0, 2**31 - 1]],  # with the rest more than can be counted
+        ],
+        "absent": [None, [5]],
+        "closed": [["arm 4"]],
+        "forbidden": [[[0]]],
+        "forced": [[[0, 1], [0, 2]]],
+        "left": [0],
+        "weather": ["rain"],
+    }  # fmt: skip
 
     @pytest.mark.parametrize(
-        "damage",
-        [
-            {"round": 7},
-            {"round": "8"},
-            {"round": None},
-            {"assignment": None},
-            {"assignment": 5},
-            {"assignment": "ab"},
-            {"assignment": []},
-            {"assignment": [0]},
-            {"assignment": [0, 1, 2]},
-            {"assignment": [0, 0]},
-            {"assignment": [0, 3]},
-            {"assignment": [0, -1]},
-            {"assignment": [0, 1.5]},
-            {"assignment": [0, True]},
-            {"assignment": [None, None]},  # they have outcomes
-            {"outcomes": None},
-            {"outcomes": 5},
-            {"outcomes": "11"},
-            {"outcomes": {"agent 1": 1}},
-            {"outcomes": [[1, 1]]},
-            {"outcomes": [[1, 1], [1, 1], None]},
-            {"outcomes": [[2, 1], [1, 1]]},
-            {"outcomes": [[1], [1, 1]]},
-            {"outcomes": [[1, 1], [-1, 1]]},
-            {"outcomes": [[1, 1], [0.5, 1]]},
-            {"outcomes": [[1, 1], [0, 2**31]]},
-            {"outcomes": [[1, 1], [0, 2**31 - 1]]},  # with the rest more than can be counted
-            {"outcomes": [[1, 1], "1"]},
-            {"absent": None},
-            {"absent": [5]},
-            {"closed": ["arm 4"]},
-            {"forbidden": [[0]]},
-            {"forced": [[0, 1], [0, 2]]},
-            {"left": 0},
-            {"weather": "rain"},
-        ],
+        ("field", "value"), [(f, v) for f, values in ROUNDS.items() for v in values]
     )
-    def test_damaged_rounds(self, damage):
+    def test_damaged_rounds(self, field, value):
         state = json.loads(began().to_json())
-        state["history"][1] |= damage
+        state["history"][1][field] = value
         with pytest.raises(InvalidInput):
             Planner.from_json(json.dumps(state))
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Planner, Round
-from planning import PLANNED, circumstances, fixed, play, ready, sent, sizes
+from planners import PLANNED, circumstances, fixed, play, ready, sent, sizes
 
 
 def named(**given):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from heterobandits import InvalidInput
 from heterobandits.planner.knowledge import Knowledge, Visit
-from planning import sizes
+from planners import sizes
 
 MOST = 2**31 - 1
 

@@ -12,7 +12,7 @@ from heterobandits import PAPER, InvalidInput, Planner, Problem, policy
 from heterobandits.core.randomness import uniform
 from heterobandits.inference import intervals
 from heterobandits.simulation.engine import Learning, PolicyWorld
-from planning import OWN, PLANNED, fixed, labelled, play, ready, with_tables
+from planners import OWN, PLANNED, fixed, labelled, play, ready, with_tables
 
 pytestmark = pytest.mark.smoke
 

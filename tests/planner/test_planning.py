@@ -13,7 +13,7 @@ from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.matching import Circumstances
 from heterobandits.planner.planning import Address, plan
 from heterobandits.planner.plans import SENTENCES, Code, Reason
-from planning import OWN, PLANNED, labelled, play
+from planners import OWN, PLANNED, labelled, play
 
 ARMS = ("a", "b", "c", "d")
 PULLS = [[4, 0, 9, 1], [2, 0, 3, 0], [0, 0, 8, 5]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from heterobandits import InvalidInput, Planner, policy
-from planning import OWN, PLANNED, labelled, play, with_tables
+from planners import OWN, PLANNED, labelled, play, with_tables
 
 
 def begun(entry="posterior-sorted"):

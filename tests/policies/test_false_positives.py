@@ -110,41 +110,12 @@ class TestProblem:
 class TestSimulation:
     """Outcomes with false alarms, in every policy."""
 
-    PROBLEMS = (
-        ALARMS,
-        Problem(
-            [0.1, 0.9, 0.5],
-            [0.6, 0.4],
-            [0.5, 0.9],
-            false_positive_rates=[0.3, 0.1],
-            believed_false_positive_rates=[0.0, 0.2],
-        ),
-    )
-
     @pytest.mark.parametrize("name", CATALOGUE)
     def test_no_false_alarms_change_no_bit(self, name):
         plain = Problem(ALARMS.means, ALARMS.sensitivities)
         none = Problem(ALARMS.means, ALARMS.sensitivities, false_positive_rates=[0.0] * 3)
         one, other = (simulate(p, name, 60, 40, seed=3, keep="all").kept for p in (plain, none))
         assert np.array_equal(one, other)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("problem", PROBLEMS)
-    @pytest.mark.parametrize("name", CATALOGUE)
-    def test_every_trial_is_the_references(self, name, problem):
-        few = name in ("bayes-ucb", "season", "posterior-sorted-discounted")
-        trials = range(5, 6 if few else 7)
-        horizon = 25
-        results = simulate(problem, name, horizon, trials, 9, keep="all", checkpoints=horizon)
-        mu, s = problem.means, problem.sensitivities
-        alarms = (problem.false_positive_rates, problem.believed_false_positive_rates)
-        for i, trial in enumerate(trials):
-            play = reference.play(
-                name, mu, s, horizon, 9, trial, problem.believed, phi=alarms[0], rates=alarms[1]
-            )
-            played = [f for f, _, _ in play]
-            curve = [reference.regret(mu, s, played[: t + 1]) for t in range(horizon)]
-            np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-9)
 
     def test_reports_come_as_often_as_they_should(self, seed):
         """Of agent a on arm n with probability phi + (s - phi) mu; binomial, false alarms: 1e-6 in all."""
@@ -157,12 +128,6 @@ class TestSimulation:
             p = s * ALARMS.means[n] + phi * (1 - ALARMS.means[n])
             low, high = binom.ppf(share, pulls[a, n], p), binom.isf(share, pulls[a, n], p)
             assert low <= successes[a, n] <= high
-
-    @pytest.mark.parametrize("name", ["min-width", "posterior-sorted", "no-sharing", "cucb"])
-    def test_planner_and_simulator_walk_one_path(self, name):
-        from heterobandits.testing import check_one_path
-
-        check_one_path(policy(name))  # one of its problems has false alarms
 
     def test_knowing_of_them_helps(self, seed):
         """Paired over 4,000 trials; without believing in them the quick test's alarms look like cases."""

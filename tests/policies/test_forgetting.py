@@ -19,6 +19,8 @@ from heterobandits.planner.knowledge import Knowledge, Visit, recalled
 from heterobandits.policies.policy import CATALOGUE, forgetting
 from heterobandits.simulation.engine import Learning, PolicyWorld
 from heterobandits.simulation.results import Results
+from heterobandits.testing import check_one_path
+from small_runs import assert_parts_are_the_whole
 
 NAMES = tuple(reference.FORGETS)
 MEANS, S = [0.2, 0.7, 0.4], [0.9, 0.5]
@@ -31,35 +33,6 @@ def test_these_are_all():
 
 
 class TestTrials:
-    @pytest.mark.parametrize("memory", [2, 7, 30])
-    @pytest.mark.parametrize(("phi", "tests"), [(None, None), ([0.1, 0.05], None), (None, [1, 4])])
-    @pytest.mark.parametrize("name", NAMES)
-    def test_every_trial_is_the_references(self, name, phi, tests, memory):
-        """The reference sums the weights of all visits anew in every round, in fractions."""
-        if memory == 2 and name == "posterior-sorted-discounted":
-            memory = 12  # with less the indices of several arms are 1/s but for rounding, which then decides
-        horizon = 25 if "min-width" in name else 14
-        problem = Problem(MEANS, S, false_positive_rates=phi, tests=tests, drift=MOVING)
-        entry = policy(name, memory=memory)
-        results = simulate(problem, entry, horizon, range(3, 5), 9, keep="all", checkpoints=horizon)
-        now = [problem.at(t).means for t in range(1, horizon + 1)]
-        worth = problem.team.worth.tolist()
-        for i, trial in enumerate((3, 4)):
-            play = reference.play(
-                name,
-                lambda t: now[t - 1],
-                S,
-                horizon,
-                9,
-                trial,
-                phi=phi,
-                tests=tests,
-                memory=memory,
-            )
-            regrets = [reference.regret(now[t], worth, [f]) for t, (f, _, _) in enumerate(play)]
-            curve = list(itertools.accumulate(regrets))
-            np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-8)
-
     @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("window")])
     def test_a_window_as_long_as_the_season_forgets_nothing(self, name):
         base, _ = reference.FORGETS[name]
@@ -72,37 +45,12 @@ class TestTrials:
 
     @pytest.mark.parametrize("name", NAMES)
     def test_threads_blocks_shards_and_calls_change_no_bit(self, name, monkeypatch):
-        from heterobandits.simulation import engine
-
-        problem, entry = Problem(MEANS, S, drift=MOVING), policy(name, memory=6)
-        whole = simulate(problem, entry, 40, 200, seed=2, keep="all", threads=1)
-        wide = simulate(problem, entry, 40, 200, seed=2, keep="all", threads=2, block=7)
-        assert np.array_equal(whole.kept, wide.kept)
-        parts = [
-            simulate(problem, entry, 40, r, seed=2, keep="all") for r in (range(9), range(9, 200))
-        ]
-        assert np.array_equal(parts[0].merge(parts[1]).kept, whole.kept)
-        monkeypatch.setattr(engine, "MOST_ROUNDS_A_CALL", 7)
-        assert np.array_equal(
-            simulate(problem, entry, 40, 200, seed=2, keep="all").kept, whole.kept
-        )
+        problem = Problem(MEANS, S, drift=MOVING)
+        assert_parts_are_the_whole(monkeypatch, problem, policy(name, memory=6), 40, 200)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_planner_and_simulator_walk_one_path(self, name):
-        entry = policy(name, memory=5)
-        problem = Problem(MEANS, S, drift=MOVING)
-        planner = Planner(S, 3, entry, 11, trial=3)
-        learning = Learning(PolicyWorld(problem, entry, 40), 11, 3, 1)
-        for round_ in range(1, 41):
-            plan = planner.ask()
-            now = problem.at(round_).means
-            lucky = [reference.word(11, 3, round_, arm) / 2**32 for arm in range(3)]
-            planner.tell(
-                plan, [int(lucky[n] < s * now[n]) for n, s in zip(plan.assignment, S, strict=True)]
-            )
-            learning.advance(1)
-            assert np.array_equal(learning.pulls[:, :, 0], planner.pulls)
-            assert np.array_equal(learning.successes[:, :, 0], planner.successes)
+        check_one_path(policy(name, memory=5))
 
     def test_all_of_them_are_played_by_one_kernel_more(self):
         """Compiled for tables of whole numbers and for those that fade, and for nothing else."""

@@ -17,7 +17,7 @@ from scipy import stats
 
 from heterobandits import InvalidInput, Policy, Problem, Results, simulate
 from heterobandits.simulation.results import joined_spans
-from measured import NAMES, PROBLEM, bits, run
+from small_runs import NAMES, PROBLEM, bits, run
 
 pytestmark = pytest.mark.smoke
 

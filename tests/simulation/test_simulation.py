@@ -30,7 +30,7 @@ from heterobandits.simulation.pool import runner
 from heterobandits.simulation.pool.pieces import ROUNDS_A_SHARD, ShardPiece, cut_shard
 from heterobandits.simulation.pool.runner import IN_FLIGHT
 from heterobandits.simulation.pool.threads import Threads
-from planning import OWN
+from planners import OWN
 
 ALL = tuple(CATALOGUE)
 # Two-sided, a standard normal exceeds this with probability 2e-7.
@@ -140,9 +140,7 @@ class TestExactLaws:
 
     @settings(max_examples=15)
     @given(
-        mu=st.lists(means, min_size=2, max_size=6),
-        s=sensitivities,
-        seed=st.integers(0, 2**64 - 1),
+        mu=st.lists(means, min_size=2, max_size=6), s=sensitivities, seed=st.integers(0, 2**64 - 1)
     )
     def test_one_agent_makes_all_policies_of_the_paper_equal(self, mu, s, seed):
         results = simulate(Problem(mu, [s]), PAPER, 60, 40, seed, keep="all")
@@ -191,50 +189,6 @@ class TestExactLaws:
         ]
         first, second = ((run.mean(name)[-1], run.se(name)[-1]) for run in runs)
         assert abs(first[0] - second[0]) < REACH * math.hypot(first[1], second[1])
-
-
-class TestReplay:
-    """The engine plays what the plain transcription plays on the same addresses."""
-
-    PROBLEMS = (
-        Problem([0.05, 0.1, 0.12, 0.15, 0.25, 0.3], [0.8, 0.8, 0.8, 0.95, 0.95]),
-        Problem([0.72, 0.74, 0.93, 0.61], [0.3, 0.5, 0.7, 0.9]),
-        Problem([0.1, 0.9, 0.5, 0.3], [0.2, 0.3], believed=[0.9, 0.55]),
-        Problem([0.0, 1.0, 1.0], [1.0, 0.5]),
-    )
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("problem", PROBLEMS)
-    @pytest.mark.parametrize("name", ALL)
-    def test_every_trial_is_the_references(self, name, problem):
-        if name == "ucb" and problem.agents > 4:
-            problem = Problem(problem.means[:4], problem.sensitivities[:3])
-        if name == "posterior-sorted-discounted" and problem.agents == problem.arms:
-            # there arms that succeeded alike in other rounds tie on paper, but sums of parts are rounded
-            problem = Problem(problem.means, problem.sensitivities[:2])
-        # whose reference integrates at every step of a search, or anew in every round
-        few = name in ("bayes-ucb", "season", "posterior-sorted-discounted")
-        trials = range(2**33, 2**33 + (1 if few else 2))
-        horizon, seed = 32, 2**50 + 9
-        results = simulate(problem, name, horizon, trials, seed, keep="all", checkpoints=horizon)
-        mu, s, believed = problem.means, problem.sensitivities, problem.believed
-        for i, trial in enumerate(trials):
-            played = [f for f, _, _ in reference.play(name, mu, s, horizon, seed, trial, believed)]
-            curve = [reference.regret(mu, s, played[: t + 1]) for t in range(horizon)]
-            np.testing.assert_allclose(results.kept[0, :, i], curve, rtol=0, atol=1e-9)
-
-    @pytest.mark.parametrize("name", ["min-width", "min-ucb", "no-sharing"])
-    @pytest.mark.parametrize(("delta", "fixed"), [(0.05, 400), (0.5, None), (0.9, 7)])
-    def test_delta_and_a_fixed_horizon_enter_the_logarithm(self, name, delta, fixed):
-        problem = Problem([0.72, 0.74, 0.93, 0.61], [0.3, 0.5, 0.7, 0.9])
-        entry = policy(name, delta=delta, horizon=fixed)
-        results = simulate(problem, entry, 40, 4, seed=5, keep="final")
-        mu, s = problem.means, problem.sensitivities
-        for trial in range(4):
-            play = reference.play(name, mu, s, 40, 5, trial, delta=delta, fixed_t=fixed)
-            played = [f for f, _, _ in play]
-            regret = reference.regret(mu, s, played)
-            assert results.regrets(entry.label)[trial] == pytest.approx(regret, abs=1e-9)
 
 
 class TestOutcomes:

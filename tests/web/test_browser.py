@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from browsing import DESKTOP, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
+from browsers import DESKTOP, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.store import Store
 from serving import NORTH, OWNER, SERVE, Server

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loading import Crowd, Server, lost
+from crowds import Crowd, Server, lost
 
 pytestmark = pytest.mark.server
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy.special import betaln, xlogy
 
-from folded import after, begun, lived, planned, reported
 from heterobandits.campaigns.analysis.answers import MOST_VISITS, answers, estimates, together
 from heterobandits.campaigns.analysis.projection import project
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.validation import policy_from
 from heterobandits.inference.intervals import MOST_RANKED, order_of
+from states import after, begun, lived, planned, reported
 
 DELTA = 0.05
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from folded import after, begun, lived
 from heterobandits.campaigns.analysis.prices import amount_of
 from heterobandits.campaigns.analysis.season_summary import standing
 from heterobandits.campaigns.plan_events import plan_of
@@ -16,6 +15,7 @@ from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reducer import given_from
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.errors import InvalidInput
+from states import after, begun, lived
 
 AGENTS = [
     {"sensitivity": 0.9},

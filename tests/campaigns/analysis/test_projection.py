@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from folded import after, begun, lived, planned, reported
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.analysis.projection import (
     Guess,
@@ -30,6 +29,7 @@ from heterobandits.errors import InvalidInput
 from heterobandits.inference.intervals import order_of
 from heterobandits.planner import planning
 from heterobandits.planner.knowledge import Knowledge, Visit, recalled
+from states import after, begun, lived, planned, reported
 
 HALF_A_WORD = 2.0**-33
 FAR = 5.0  # standard errors: a false alarm in 1.7 million, of a fixed seed

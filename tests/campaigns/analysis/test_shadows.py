@@ -2,13 +2,13 @@
 
 import pytest
 
-from campaigning import VERA, opened, park
 from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.shadows import shadow
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.storage.store import UnknownCampaign
 from heterobandits.campaigns.validation import policy_from
 from heterobandits.errors import InvalidInput
+from parks import VERA, opened, park
 
 
 def eventful(log, **options):

@@ -13,15 +13,15 @@ from random import Random
 
 import pytest
 
-from campaigning import VERA, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit import report
 from heterobandits.campaigns.audit.report import CLOSES, OPENS, audit, checked_audit, maker
 from heterobandits.campaigns.audit.verification import NOT_SAID
-from heterobandits.campaigns.events import Draft, line, sealed
-from logs import of_first_version
+from heterobandits.campaigns.events import Draft, line
+from logs import events_of, of_first_version
 from markup import Page
+from parks import VERA, opened, park
 
 HOSTILE = '<b>x</b> {{7*7}} & "two" &amp;'
 NOTE = f"{HOSTILE}\n</pre></style><script>x</script> {{% raw %}} <!-- '"
@@ -58,16 +58,7 @@ def by_a_link(events):
         (Draft("link issued", body | {"token_hash": "0" * 64}), None),
         (Draft("note", {"text": "Grüße", "round": None}), "a" * 12),
     ):
-        last = made[-1]
-        made += sealed(
-            [draft],
-            last.campaign,
-            after=last.number,
-            previous=last.hash,
-            time=last.time,
-            who="Zoë",
-            link=link,
-        )
+        made += events_of([draft], made[-1], time=made[-1].time, who="Zoë", link=link)
     return made
 
 
@@ -295,10 +286,7 @@ class TestChecked:
         drafts = [Draft(e.kind, e.body) for e in events]
         number = next(e.number for e in events if e.kind == "round planned")
         drafts[number - 1] = Draft("round planned", drafts[number - 1].body | {"index": "0" * 64})
-        first = events[0]
-        forged = sealed(
-            drafts, first.campaign, after=0, previous="0" * 64, time=first.time, who="Mal"
-        )
+        forged = events_of(drafts, None, events[0].campaign, events[0].time, "Mal")
         with pytest.raises(InvalidInput, match=rf"^event {number}, round planned, .*does not follow"):  # fmt: skip
             checked_audit(audit(forged))
 

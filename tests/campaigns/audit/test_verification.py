@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from campaigning import VERA, opened, park
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.verification import replayed, verify
-from heterobandits.campaigns.events import NOTHING, Draft, sealed
+from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.storage.store import Snapshot, UnknownCampaign
+from logs import events_of
+from parks import VERA, opened, park
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def resealed(events, number, **changes):
         changes.get("kind", events[number - 1].kind), changes.get("body", events[number - 1].body)
     )
     first = events[0]
-    return sealed(drafts, first.campaign, after=0, previous=NOTHING, time=first.time, who=first.who)
+    return events_of(drafts, None, first.campaign, first.time, first.who)
 
 
 def number_of(events, kind, nth=0):

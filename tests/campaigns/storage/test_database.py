@@ -16,7 +16,6 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from campaigning import park
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import KINDS, NOTHING, Draft, check_chain, sealed
 from heterobandits.campaigns.storage import database as storage
@@ -28,6 +27,7 @@ from heterobandits.campaigns.storage.tables import METADATA
 from heterobandits.cli.db import app
 from heterobandits.errors import InvalidInput, UnsupportedVersion
 from logs import notes, of_first_version, run_sql
+from parks import park
 from paths import TESTS
 
 pytestmark = [pytest.mark.usefixtures("ends"), pytest.mark.smoke]

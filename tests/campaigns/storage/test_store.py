@@ -35,7 +35,7 @@ from heterobandits.campaigns.storage.store import (
     UnknownCampaign,
 )
 from heterobandits.errors import InvalidInput
-from logs import notes, run_sql
+from logs import events_of, notes, run_sql
 from postgres import ESCAPED, PASSWORD
 
 pytestmark = [pytest.mark.usefixtures("ends"), pytest.mark.smoke]
@@ -109,7 +109,7 @@ class TestReading:
 
     def test_what_is_appended_is_read(self, database, store):
         drafts = [Draft("note", body) for body in BODIES]
-        made = sealed(drafts, "c", after=0, previous=NOTHING, time=now(), who="Zoë", key="k\\u0000")
+        made = events_of(drafts, who="Zoë", key="k\\u0000")
         store.append(made)
         with Store(database, create=False) as other:
             for reader in (store, other):
@@ -132,11 +132,9 @@ class TestReading:
 
     def test_the_latest_about_each_subject(self, store):
         visits = [(1, 1), (2, 1), (1, 11), (1, 1), (1, 1), (2, 1), (1, 1)]
-        made = sealed(
-            [Draft("corrected", {"agent": f"agent-{agent}", "round": round}) for agent, round in visits]
-            + [Draft("note", {"agent": "agent-1", "round": 1})],
-            "c", after=0, previous=NOTHING, time=now(), who="A",
-        )  # fmt: skip
+        bodies = [{"agent": f"agent-{agent}", "round": round} for agent, round in visits]
+        drafts = [Draft("corrected", body) for body in bodies]
+        made = events_of([*drafts, Draft("note", bodies[0])])
         store.append(made)
 
         def latest(after, *wanted):
@@ -151,16 +149,7 @@ class TestReading:
         assert one == (1, [made[6]])
 
     def test_the_bytes_of_a_body_stay(self, database, store):
-        store.append(
-            sealed(
-                [Draft("note", b) for b in BODIES],
-                "c",
-                after=0,
-                previous=NOTHING,
-                time=now(),
-                who="A",
-            )
-        )
+        store.append(events_of([Draft("note", body) for body in BODIES]))
         rows = run_sql(database, "SELECT body FROM events ORDER BY number")
         assert [body for (body,) in rows] == [canonical(body) for body in BODIES]
 
@@ -525,9 +514,7 @@ def small_disk(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
-        check=False,
-        capture_output=True,
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=False, capture_output=True
     )
     if mounted.returncode:
         pytest.skip("only root may mount a small disk")
@@ -538,14 +525,7 @@ def small_disk(tmp_path):
 def fill(store, made):
     """Append until it is refused, and give back the error."""
     while True:
-        new = sealed(
-            [Draft("note", {"text": "x" * 5000})] * 3,
-            "c",
-            after=len(made),
-            previous=made[-1].hash if made else NOTHING,
-            time=now(),
-            who="Ana",
-        )
+        new = events_of([Draft("note", {"text": "x" * 5000})] * 3, made[-1] if made else None)
         try:
             store.append(new, key=str(len(made)))
         except StoreUnavailable as error:
@@ -621,16 +601,7 @@ class TestDisk:
     def test_a_damaged_file_is_said(self, tmp_path):
         path = tmp_path / "a.db"
         with Store(path) as store:
-            store.append(
-                sealed(
-                    [Draft("note", {"t": "x" * 9000})] * 50,
-                    "c",
-                    after=0,
-                    previous=NOTHING,
-                    time=now(),
-                    who="A",
-                )
-            )
+            store.append(events_of([Draft("note", {"t": "x" * 9000})] * 50))
         data = bytearray(path.read_bytes())
         data[4096 * 9 :] = b"\xaa" * (len(data) - 4096 * 9)
         path.write_bytes(data)
@@ -692,10 +663,7 @@ def proxied(postgres):
     """A proxy, a store behind it, and one with a line of its own."""
     url = postgres.fresh()
     proxy = Proxy(postgres.port)
-    with (
-        Store(url) as direct,
-        Store(url.replace(f":{postgres.port}/", f":{proxy.port}/")) as store,
-    ):
+    with Store(url) as direct, Store(url.replace(f":{postgres.port}/", f":{proxy.port}/")) as store:
         yield proxy, store, direct
         proxy.close()
 

@@ -116,4 +116,3 @@ def test_a_failure_would_be_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(serialization, "json_of_entry", lambda state: {"id": 7})
     with pytest.raises(schemathesis.checks.FailureGroup):
         case.call_and_validate(headers=headers, checks=CHECKS)
-    log.store.close()

@@ -13,9 +13,8 @@ from itertools import product
 import httpx
 import pytest
 
-from campaigning import Watched
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import NOTHING, Draft, from_line, line, sealed
+from heterobandits.campaigns.events import Draft, from_line, line
 from heterobandits.campaigns.reducer import WRITERS
 from heterobandits.campaigns.storage.repository import Log, Request
 from heterobandits.campaigns.storage.store import Store
@@ -33,6 +32,8 @@ from heterobandits.web.auth import (
     renew_owner,
 )
 from heterobandits.web.turns import QUICK
+from logs import events_of
+from parks import Watched
 from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
 
 ROLES = ("owner", "planner", "reporter", "viewer")
@@ -368,7 +369,6 @@ class TestLinks:
         ((link, known),) = done.state.links.items()
         done.state.links[link] = replace(known, token_hash=kept)  # as of a file from elsewhere
         assert app.state.gate.caller(token) is None
-        log.store.close()
 
 
 KINDS = {
@@ -414,7 +414,6 @@ class TestOwner:
         assert owner_of(log.store, OWNER) == (service.token_hash(OWNER), None)
         with pytest.raises(InvalidInput, match="at least 32"):
             owner_of(log.store, "short")
-        log.store.close()
 
     def test_another_in_its_place_counts_at_once(self, database, called, monkeypatch):
         monkeypatch.setenv("HETEROBANDITS_DATABASE", database)
@@ -446,13 +445,8 @@ class TestOwner:
                 north = f"/api/campaigns/{asker.post('/api/campaigns', json=NORTH).json()['id']}"
                 export = asker.get(f"{north}/export").text
             first = from_line(export.splitlines()[0])
-            elsewhere = sealed(
-                [Draft(first.kind, first.body)],
-                "c0ffee000001",
-                after=0,
-                previous=NOTHING,
-                time=first.time,
-                who="Zoë",
+            elsewhere = events_of(
+                [Draft(first.kind, first.body)], None, "c0ffee000001", first.time, "Zoë"
             )
             heads = store.heads()
             quick, writing = app.state.places.quick, app.state.places.writing

@@ -231,7 +231,6 @@ class TestEveryPage:
         headers = {"Sec-Fetch-Site": "same-origin"}
         with Visitor(own.app, OWNER) as visitor:
             assert visitor.post(path, data={"text": "hello"}, headers=headers).status_code == 303
-        own.log.store.close()
 
     @pytest.mark.slow
     def test_what_a_role_may(self, tmp_path):
@@ -422,10 +421,7 @@ class TestLinks:
         many = [f"hb_{i:012x}=hb_{i:012x}_1_a" for i in range(1, 21)]
         own = f"hb_{world.id}={world.tokens['planner']}"
         with Visitor(world.app) as visitor:
-            for cookies, status in (
-                ([*many[1:], own], 303),
-                ([*many, own], 200),
-            ):
+            for cookies, status in (([*many[1:], own], 303), ([*many, own], 200)):
                 answer = visitor.get("/", headers={"Cookie": "; ".join(cookies)})
                 assert answer.status_code == status  # to its campaign, or to nothing that opens
             mine = f"hb_owner={OWNER}"  # the last of all, and not lost among them
@@ -454,13 +450,11 @@ class TestLinks:
             base.execute(text("delete from snapshots"))
             base.execute(text("update events set who='Mallory' where number=1 and campaign=:c"), {"c": own.south})  # fmt: skip
         engine.dispose()
-        fresh, log = app_on(tmp_path / "campaigns.db")
+        fresh, _ = app_on(tmp_path / "campaigns.db")
         with Visitor(fresh, OWNER) as visitor:
             page = visitor.get("/").text
             assert "cannot be read" in page
             assert visitor.get(f"/campaigns/{own.id}").status_code == 200
-        log.store.close()
-        own.log.store.close()
 
 
 class TestErrors:
@@ -491,7 +485,6 @@ class TestErrors:
         assert answer.status_code == 500
         assert "The server failed" in answer.text
         assert "secret" not in answer.text
-        own.log.store.close()
 
     def test_a_form_that_is_none(self, world):
         with Visitor(world.app, OWNER) as visitor:
@@ -557,7 +550,6 @@ class TestHostileNames:
                 assert answer.status_code == 200
                 assert "<b>x</b>" not in answer.text  # fmt: skip
         assert shown > 60
-        own.log.store.close()
 
 
 def test_pages_of_a_large_campaign_are_light(tmp_path):
@@ -574,7 +566,6 @@ def test_pages_of_a_large_campaign_are_light(tmp_path):
                 assert answer.status_code == 200
                 assert len(answer.content) < 75_000, name
     assert sum(map(len, files().values())) < 40_000  # all scripts and styles there are
-    own.log.store.close()
 
 
 def test_times_are_shown_in_a_way_that_scripts_can_read(world):
@@ -616,7 +607,6 @@ class TestEndedLinks:
         asyncio.run(own.app(scope, receive, send))
         assert statuses[0] == 401
         assert all(event.kind != "note" for event in own.log.store.read(own.id))
-        own.log.store.close()
 
     def test_one_that_has_ended_is_not_in_the_way_of_another(self, tmp_path):
         own = World(tmp_path)
@@ -627,7 +617,6 @@ class TestEndedLinks:
                 assert visitor.get(f"/campaigns/{own.id}{part}").status_code == 200
             assert visitor.get("/").status_code == 200
         assert len(own.app.state.slowing) == 0
-        own.log.store.close()
 
     def test_strange_headers_are_no_failures(self, world):
         with Visitor(world.app, OWNER) as visitor:
@@ -647,4 +636,3 @@ def test_whoever_comes_with_links_that_open_nothing_waits(tmp_path):
         guess.get(f"/campaigns/{own.id}")
         assert own.app.state.slowing.seconds("127.0.0.1") == 0.0  # FIRST is none here
         assert own.app.state.slowing._bad["127.0.0.1"][0] == 3  # two were counted, and this
-    own.log.store.close()

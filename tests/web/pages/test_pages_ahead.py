@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import Request as Asked
 
-from folded import begun, lived
 from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.projection import Guess, project, worth
 from heterobandits.campaigns.analysis.shadows import differs, shadow
@@ -25,6 +24,7 @@ from heterobandits.web.request_fields import Form
 from heterobandits.web.turns import Places
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
+from states import begun, lived
 
 ME = Request("Vera")
 HOSTILE = "<b>x</b> {{ 1237*4321 }} & \"two\" 'one' </script>"

@@ -54,9 +54,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path)
-    yield made
-    made.log.store.close()
+    return World(tmp_path)
 
 
 def rows(text):
@@ -182,7 +180,6 @@ class TestHistory:
             assert numbers(page) == numbers(world.history())
             service.add_note(log, world.id, ME, "and more")
             assert rows(visitor.get(f"{world.home}/history").text)[1][2] == "alone there"
-        log.store.close()
 
     def test_who_looks_at_an_older_state_sees_no_newer_event(self, world):
         before, kept = world.state, module.Chronicles()
@@ -333,7 +330,6 @@ class TestFiles:
             service.import_events(log, ME, answer.text, keep_links=True).state.hash
             == world.state.hash
         )
-        log.store.close()
 
     def test_the_visits_are_a_table_with_a_mark(self, world):
         with Visitor(world.app, world.token("viewer")) as visitor:

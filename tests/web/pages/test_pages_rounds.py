@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from campaigning import Watched
 from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.season_summary import standing
 from heterobandits.campaigns.audit.verification import replayed
@@ -20,6 +19,7 @@ from heterobandits.web.app import create_app
 from heterobandits.web.pages import report
 from heterobandits.web.pages.text import WHY
 from markup import Page
+from parks import Watched
 from serving import NORTH, OWNER, Visitor, app_on
 
 pytestmark = pytest.mark.smoke
@@ -69,7 +69,6 @@ def park(tmp_path):
     made = Park(tmp_path)
     yield made
     made.visitor.__exit__()
-    made.log.store.close()
 
 
 def text_of(answer):
@@ -174,13 +173,6 @@ class TestPlan:
         assert not park.state.rounds
         assert park.submit("/plan", **fields, absent=["agent-2"]).status_code == 303
         assert park.state.round(1).given.absent == {1}
-
-    def test_what_happens_while_it_is_written_counts_too(self, park):
-        with pytest.raises(service.Stale):
-            service.plan_round(park.log, park.id, ME, seen=park.state.number - 1)
-        assert not park.state.rounds
-        service.plan_round(park.log, park.id, ME, seen=park.state.number)
-        assert len(park.state.rounds) == 1
 
     def test_sent_twice_with_one_key_it_is_planned_once(self, park):
         fields = {"number": park.state.number, "key": "abc"}
@@ -605,7 +597,6 @@ class TestDemo:
         assert any(one.given.absent for one in state.rounds)
         assert any(told.counts is None for one in state.rounds for told in one.told.values())
         assert state.changed <= datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.999999Z")
-        log.store.close()
 
     def test_it_is_the_same_every_time_but_for_the_days(self):
         end = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -1,6 +1,9 @@
-"""A small run of three policies, and what in it is a number."""
+"""A small run of three policies, what in it is a number, and a run in parts."""
+
+import numpy as np
 
 from heterobandits import Problem, simulate
+from heterobandits.simulation import engine
 
 PROBLEM = Problem(
     [0.9, 0.2, 0.6],
@@ -24,3 +27,17 @@ def bits(results):
     if results.kept is not None:
         numbers += [results.kept_rounds, results.kept.tobytes()]
     return numbers
+
+
+def assert_parts_are_the_whole(monkeypatch, problem, policies, horizon, trials):
+    """Threads, blocks, shards and calls of few rounds change no bit of what is kept of a run."""
+
+    def kept(which=trials, **options):
+        return simulate(problem, policies, horizon, which, seed=2, keep="all", **options)
+
+    whole = kept(threads=1).kept
+    assert np.array_equal(kept(threads=2, block=7).kept, whole)
+    cut = trials // 3
+    assert np.array_equal(kept(range(cut)).merge(kept(range(cut, trials))).kept, whole)
+    monkeypatch.setattr(engine, "MOST_ROUNDS_A_CALL", 6)
+    assert np.array_equal(kept().kept, whole)

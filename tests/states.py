@@ -3,10 +3,11 @@
 import numpy as np
 
 from heterobandits.campaigns import plan_events
-from heterobandits.campaigns.events import NOTHING, Draft, sealed
+from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.reducer import fold, given_from, policy_body, state_after_drafts
 from heterobandits.campaigns.state import id_of
 from heterobandits.campaigns.validation import policy_from
+from logs import events_of
 
 TIME = "2026-03-01T09:30:00.000000Z"
 CAMPAIGN = "0123456789ab"
@@ -28,7 +29,7 @@ def begun(agents, arms, *, policy=None, delta=None, memory=None, season=None, se
         "season": season,
     }
     drafts = [Draft("created", body)]
-    return fold(sealed(drafts, CAMPAIGN, after=0, previous=NOTHING, time=TIME, who="Vera"))
+    return fold(events_of(drafts, None, CAMPAIGN, TIME))
 
 
 def after(state, *drafts):

@@ -6,8 +6,11 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 import httpx
 from starlette.requests import Request
@@ -16,6 +19,10 @@ from heterobandits.campaigns.service import token_hash
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.app import create_app
+from heterobandits.web.auth import Gate, Slowing
+from heterobandits.web.budgets import Budgets
+from heterobandits.web.pages.history import Chronicles
+from heterobandits.web.turns import Places
 
 OWNER = "hb_owner_" + "o" * 43
 SERVE = """
@@ -23,6 +30,10 @@ import sys
 from heterobandits.cli import main
 main(sys.argv[1:])
 """
+COLD = f"""
+from heterobandits.web import warmup
+warmup.load_kernels = lambda: None
+{SERVE}"""  # kernels are loaded when they are needed, which is soon enough for a test
 NORTH = {
     "name": "North park",
     "agents": [
@@ -88,10 +99,42 @@ class Inside(httpx.BaseTransport):
         self._runner.close()
 
 
+TAKEN, IDLE = [], []  # apps; a route takes longer to build than to answer, so apps are used again
+STATE = (Slowing, Places, Budgets, Chronicles)
+
+
 def app_on(path):
-    """The app over a database, and its log."""
+    """The app over a database, and its log; apps that other tests have left have their routes already."""
+    if not path.exists():
+        path.write_bytes(empty_database())
     log = Log(Store(path))
-    return create_app(log, token_hash(OWNER)), log
+    app = IDLE.pop() if IDLE else create_app(log, None)
+    TAKEN.append(app)
+    app.state.log, app.state.gate = log, Gate(log, token_hash(OWNER))
+    app.state.metrics.__init__()  # in its place, for what counts requests holds on to it
+    for made in STATE:
+        setattr(app.state, made.__name__.lower(), made())
+    return app, log
+
+
+@contextmanager
+def lent_apps():
+    """Apps that are made within are idle afterwards, and their stores closed."""
+    before = len(TAKEN)
+    yield
+    for app in TAKEN[before:]:
+        app.state.log.store.close()
+    IDLE.extend(TAKEN[before:])
+    del TAKEN[before:]
+
+
+@cache
+def empty_database():
+    """The bytes of a database without campaigns, which takes longer to make than to copy."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        Store(path).close()
+        return path.read_bytes()
 
 
 def somebody(number=0):
@@ -141,8 +184,8 @@ class Server:
 
 @contextmanager
 def served(database, *options, env=None):
-    """A server that is ended in any case."""
-    server = Server(database, *options, env=env)
+    """A server that is ended in any case, and loads no kernels before it is asked."""
+    server = Server(database, *options, env=env, code=COLD)
     try:
         yield server
     finally:
