@@ -77,7 +77,7 @@ def visits_by_arm(
     return made
 
 
-class ArmChange(NamedTuple):
+class ArmAlarm(NamedTuple):
     """What the visits to an arm say of a change.
 
     Attributes
@@ -113,24 +113,24 @@ class ChangeDetector:
     arms: int
     delta: float
 
-    def change_of(self, arm: int, visits: ArmVisits) -> ArmChange:
+    def change_of(self, arm: int, visits: ArmVisits) -> ArmAlarm:
         """What the visits to an arm say of a change."""
         found = greatest_change(self.team, visits.pulls, visits.successes, self.delta)
         changed, after = self._is_enough(found.evidence), visits.rounds[found.visits]
         again = changed and self.has_changed(visits.since(after))
-        return ArmChange(arm, changed, found.evidence, after, found.before, found.since, again)
+        return ArmAlarm(arm, changed, found.evidence, after, found.before, found.since, again)
 
     def has_changed(self, visits: ArmVisits) -> bool:
         """Whether these visits raise an alarm."""
         found = greatest_change(self.team, visits.pulls, visits.successes, self.delta)
         return self._is_enough(found.evidence)
 
-    def changes(self, visits: Mapping[int, ArmVisits]) -> list[ArmChange]:
+    def changes(self, visits: Mapping[int, ArmVisits]) -> list[ArmAlarm]:
         """What the visits to each arm say of a change."""
         return [self.change_of(arm, its) for arm, its in visits.items()]
 
     def mixed_arms(
-        self, changes: Iterable[ArmChange], visits: Mapping[int, ArmVisits], window_begun: int
+        self, changes: Iterable[ArmAlarm], visits: Mapping[int, ArmVisits], window_begun: int
     ) -> list[int]:
         """The arms that have changed since the first visit to them that the policy recalls: those after the round `window_begun`.
 
@@ -138,7 +138,7 @@ class ChangeDetector:
         without a window recalls something of every visit: its window begins after round -1.
         """
 
-        def is_mixed(one: ArmChange) -> bool:
+        def is_mixed(one: ArmAlarm) -> bool:
             late = one.after > window_begun
             return one.changed and (late or self.has_changed(visits[one.arm].since(window_begun)))
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from heterobandits.inference.agent_sensitivity import AgentSensitivities
 from heterobandits.inference.intervals import Intervals, Ranking
-from heterobandits.planner.changes import ArmChange
+from heterobandits.planner.changes import ArmAlarm
 from heterobandits.planner.matching import Circumstances, Flags, Floats
 
 MOST_LINES = 20  # of a table that is printed
@@ -288,7 +288,7 @@ class NamedAlarms(NamedTuple):
     arm_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, found: Sequence[ArmChange], arm_names: tuple[str, ...]) -> Self:
+    def of(cls, found: Sequence[ArmAlarm], arm_names: tuple[str, ...]) -> Self:
         """The alarms of all arms, from what is known of each."""
         _, changed, evidence, after, before, since, again = map(np.array, zip(*found, strict=True))
         return cls(changed, evidence, after, before, since, again, arm_names)
@@ -296,9 +296,7 @@ class NamedAlarms(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """A sentence for each arm that has changed."""
-        found = (
-            ArmChange(*one) for one in zip(range(len(self.arm_names)), *self[:-1], strict=True)
-        )
+        found = (ArmAlarm(*one) for one in zip(range(len(self.arm_names)), *self[:-1], strict=True))
         return [change_text(self.arm_names[one.arm], one) for one in found if one.changed]
 
     def __str__(self) -> str:
@@ -346,7 +344,7 @@ class NamedRanking(Ranking):
         return f"<Ranking: {', '.join(each)}>"
 
 
-def change_text(arm: str, one: ArmChange, sure: str = "") -> str:
+def change_text(arm: str, one: ArmAlarm, sure: str = "") -> str:
     """That an arm has changed, in words without a full stop; `sure` says how sure that is, and of nothing else."""
     when, since = (" and again since", "") if one.again else ("", f", {one.since:.3f} since")
     return f"{arm} has changed{sure}, most likely after round {one.after}{when}: on the average {one.before:.3f} before{since}"

@@ -22,11 +22,12 @@ from heterobandits.web.budgets import Budgets
 from heterobandits.web.errors import KINDS, MEDIA, ProblemDetails
 from heterobandits.web.metrics import Counted, Metrics
 from heterobandits.web.pages import ahead, history, home, known, new_campaign, plan, report, team
+from heterobandits.web.pages import links as link_pages
 from heterobandits.web.pages.base import handle_errors
 from heterobandits.web.turns import QUICK, Places
 
 ROUTERS = (server, campaigns, rounds, knowledge, links)
-PAGES = (home, new_campaign, known, plan, report, ahead, history, team)
+PAGES = (home, new_campaign, known, plan, report, ahead, history, team, link_pages)
 THREADS = 2 * QUICK  # that answer requests: so many compute, and so many look meanwhile who asks
 SWITCH = (
     0.0002  # seconds after which a thread gives way to another: a request changes threads often

@@ -19,8 +19,9 @@ from heterobandits.errors import InvalidInput
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.pages import ahead
 from heterobandits.web.pages import outlook as module
-from heterobandits.web.pages.outlook import outlook, seconds_of, stream_lines, wish_from
+from heterobandits.web.pages.outlook import outlook, seconds_of, wish_from
 from heterobandits.web.request_fields import Form
+from heterobandits.web.stream import stream_lines
 from heterobandits.web.turns import Places
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on

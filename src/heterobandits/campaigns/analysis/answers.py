@@ -17,7 +17,7 @@ from heterobandits.campaigns.state import State
 from heterobandits.inference.intervals import MOST_RANKED, exactly_known, order_threshold
 from heterobandits.planner.certainty import Certainty
 from heterobandits.planner.changes import (
-    ArmChange,
+    ArmAlarm,
     ArmVisits,
     ChangeDetector,
     RoundVisits,
@@ -37,7 +37,7 @@ SAME_FIND = (
 )
 # Of states, which do not change: many people look at the same one.
 CERTAIN: WeakKeyDictionary[State, Certainty] = WeakKeyDictionary()
-CHANGED: WeakKeyDictionary[State, list[ArmChange]] = WeakKeyDictionary()
+CHANGED: WeakKeyDictionary[State, list[ArmAlarm]] = WeakKeyDictionary()
 ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
@@ -104,7 +104,7 @@ class Answers:
     above: list[tuple[int, int]]
     candidates: list[int]
     visits_needed: int | None
-    changed: list[ArmChange]
+    changed: list[ArmAlarm]
     sentences: list[str]
 
 
@@ -285,7 +285,7 @@ def detector_of(state: State) -> ChangeDetector:
     return ChangeDetector(state.team, len(state.arms), state.policy.delta)
 
 
-def changed_arms(state: State) -> list[ArmChange]:
+def changed_arms(state: State) -> list[ArmAlarm]:
     """The arms that have changed."""
     if state not in CHANGED:
         seen = [n for n in range(len(state.arms)) if state.pulls[:, n].any()]

@@ -1,22 +1,14 @@
-"""The rounds to come, played and said: how much can be played while somebody waits, what came of it in words and as numbers
-to draw, and how it reaches a page bit by bit.
+"""The rounds to come, played and said: how much can be played while somebody waits, and what came of it in words.
 
 Shared by the page of a campaign that looks ahead and by the one that tries a campaign on guessed means.
 """
 
-import asyncio
-import json
 import math
-import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import median, median_low
 from typing import NamedTuple
 
 from fastapi import Request, Response
-from starlette.exceptions import HTTPException
-from starlette.responses import StreamingResponse
 
 from heterobandits.campaigns.analysis.answers import mixed_text
 from heterobandits.campaigns.analysis.projection import (
@@ -37,22 +29,23 @@ from heterobandits.errors import InvalidInput, sensitivity_from, whole_number
 from heterobandits.output.pages import rendered
 from heterobandits.planner.plans import count_text
 from heterobandits.web.api.knowledge import MOST_ROUNDS
-from heterobandits.web.pages.base import PRIVATE
+from heterobandits.web.pages.outlook_charts import (
+    BestKnown,
+    Chart,
+    Step,
+    course_chart,
+    learning_chart,
+    steps_of,
+)
 from heterobandits.web.request_fields import Form
-from heterobandits.web.turns import LONGEST, Left, Tell, alone, places_of
-
-Line = dict[str, object]
+from heterobandits.web.stream import streamed
+from heterobandits.web.turns import LONGEST, Tell, alone
 
 WITHOUT_END = 20  # rounds that are looked ahead if the season has no end
 LEAST_DRAWS, MOST_DRAWS = 20, 200
 AIM = 3.0  # seconds that it should take
 MOST_SECONDS = 5.0  # that it may take with the fewest draws; for more, fewer rounds are played
 PATIENT_SECONDS = LONGEST  # and if somebody has said to wait for all of them
-MOST_STEPS = 60  # of a curve; with more rounds several are one
-WIDTH, HEIGHT = 360, 220  # of a chart, and the room beside its curves
-LEFT, RIGHT, TOP, BOTTOM = 46, 8, 8, 26
-MOST_TICKS = 5
-TOLD = 0.02  # shares that are told are at least so far apart
 
 
 class Wish(NamedTuple):
@@ -63,53 +56,6 @@ class Wish(NamedTuple):
     draws: int
     add: Reports | None
     guess: Guess | None
-
-
-class Step(NamedTuple):
-    """Some rounds, from the first to the last: the detections expected in each of them, going round in turn, and at best."""
-
-    rounds: str
-    detections: str
-    rotation: str
-    best: str
-
-
-class BestKnown(NamedTuple):
-    """The chance that the best arm is known after a round."""
-
-    round: str
-    known: str
-
-
-class Curve(NamedTuple):
-    """A curve of a chart: what it is of, how it is drawn, and where."""
-
-    name: str
-    kind: str
-    points: list[tuple[float, float]]
-
-
-class Hit(NamedTuple):
-    """Where somebody points at a chart, and what is said then."""
-
-    x: float
-    width: float
-    text: str
-
-
-class Chart(NamedTuple):
-    """What a chart is drawn from."""
-
-    width: int
-    height: int
-    left: int
-    right: int
-    top: int
-    bottom: int
-    up: list[tuple[float, str]]
-    along: list[tuple[float, str]]
-    curves: list[Curve]
-    hits: list[Hit]
 
 
 @dataclass(frozen=True)
@@ -244,7 +190,7 @@ def outlook(state: State, wish: Wish, tell: Tell = silent) -> Outlook:
         steps=[step for step, _, _ in steps],
         course=course_chart(begun, wish.played, steps, found),
         looks=looks,
-        learning=learning_chart(begun, wish, found, looks),
+        learning=learning_chart(begun, wish.played, found, looks),
     )
 
 
@@ -355,130 +301,6 @@ def share(value: float, whole: float) -> str:
     return f"{math.floor(100.0 * value / whole + 1e-9)} %" if whole > 0.0 else "–"
 
 
-def steps_of(begun: int, found: Ahead) -> list[tuple[Step, int, float]]:
-    """The course in steps, each with its last round, from 1 on, and the detections in each of its rounds."""
-    each = found.course.detections
-    size = math.ceil(len(each) / MOST_STEPS)
-    made = []
-    for first in range(0, len(each), size):
-        part = each[first : first + size]
-        last = first + len(part)
-        one = f"Round {begun + last:,}"
-        name = one if len(part) == 1 else f"Rounds {begun + first + 1:,} to {begun + last:,}"
-        mean = math.fsum(part) / len(part)
-        others = (exact(found.course.rotation), exact(found.course.best))
-        made.append((Step(name, exact(mean), *others), last, mean))
-    return made
-
-
-def exact(value: float) -> str:
-    """A number of a table."""
-    return f"{value:.2f}" if value < 100.0 else f"{value:,.1f}"
-
-
-def course_chart(
-    begun: int, rounds: int, steps: Sequence[tuple[Step, int, float]], found: Ahead
-) -> Chart:
-    """The detections expected round by round, beside those of a rotation and of the best assignment."""
-    course = found.course
-    most = max(course.best, *(mean for _, _, mean in steps)) or 1.0
-    ends = [0, *(last for _, last, _ in steps)]
-    middles = [across((low + high) / 2, rounds) for low, high in pairwise(ends)]
-    edges = (LEFT, WIDTH - RIGHT)
-
-    def level(value: float) -> list[tuple[float, float]]:
-        return [(x, upward(value, most)) for x in edges]
-
-    heights = [upward(mean, most) for _, _, mean in steps]
-    points = [(edges[0], heights[0]), *zip(middles, heights, strict=True), (edges[1], heights[-1])]
-    return Chart(
-        *SIZE,
-        up=[(upward(tick, most), f"{tick:g}") for tick in ticks(0.0, most)],
-        along=round_ticks(begun, rounds),
-        curves=[
-            Curve("at best", "best", level(course.best)),
-            Curve("in turn", "other", level(course.rotation)),
-            Curve("planned", "curve", points),
-        ],
-        hits=hits(
-            rounds,
-            (
-                (
-                    last,
-                    f"{s.rounds}: {s.detections} detections, in turn {s.rotation}, best {s.best}",
-                )
-                for s, last, _ in steps
-            ),
-        ),
-    )
-
-
-def learning_chart(begun: int, wish: Wish, found: Ahead, looks: Sequence[BestKnown]) -> Chart:
-    """The chance that the best arm is known, round by round."""
-    rounds, seen = wish.played, found.course.looks
-    return Chart(
-        *SIZE,
-        up=[(upward(tick, 1.0), f"{100 * tick:.0f} %") for tick in (0.0, 0.25, 0.5, 0.75, 1.0)],
-        along=round_ticks(begun, rounds),
-        curves=[
-            Curve(
-                "chance that the best arm is known",
-                "curve",
-                [(across(look.round - 0.5, rounds), upward(look.known, 1.0)) for look in seen],
-            )
-        ],
-        hits=hits(
-            rounds,
-            (
-                (look.round, f"{text.round}: {text.known}")
-                for look, text in zip(seen, looks, strict=True)
-            ),
-        ),
-    )
-
-
-SIZE = (WIDTH, HEIGHT, LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM)
-
-
-def across(rounds: float, of: int) -> float:
-    """Where so many of the rounds end in a chart, from the left."""
-    return round(LEFT + (WIDTH - LEFT - RIGHT) * rounds / of, 1)
-
-
-def upward(value: float, most: float) -> float:
-    """Where a number stands in a chart whose curves go up to `most`, from above."""
-    return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / (1.02 * most), 1)
-
-
-def hits(rounds: int, ends: Iterable[tuple[int, str]]) -> list[Hit]:
-    """What is said where somebody points: a part of the chart up to the end of each of these rounds."""
-    made, before = [], across(0, rounds)
-    for last, text in ends:
-        end = across(last, rounds)
-        made.append(Hit(before, round(end - before, 1), text))
-        before = end
-    return made
-
-
-def round_ticks(begun: int, rounds: int) -> list[tuple[float, str]]:
-    """Rounds that are named under a chart, each in its middle."""
-    named = ticks(begun + 1, begun + rounds, 1.0)
-    return [(across(tick - begun - 0.5, rounds), f"{tick:,.0f}") for tick in named]
-
-
-def ticks(low: float, high: float, least: float = 0.0) -> list[float]:
-    """Round numbers between the two, MOST_TICKS at most, `least` apart or more.
-
-    >>> ticks(16, 30, 1.0), ticks(0, 2.7), ticks(7, 7, 1.0)
-    ([20.0, 25.0, 30.0], [0.0, 1.0, 2.0], [7.0])
-    """
-    wanted = max(least, (high - low) / MOST_TICKS)
-    power = 10.0 ** math.floor(math.log10(wanted)) if wanted > 0.0 else 1.0
-    apart = next(power * n for n in (1, 2, 5, 10) if power * n >= 0.999 * wanted)
-    first = math.ceil(low / apart - 1e-9)
-    return [n * apart for n in range(first, math.floor(high / apart + 1e-9) + 1)]
-
-
 async def looked_ahead(request: Request, state: State, wish: Wish) -> Outlook:
     """The outlook, when it is ready: one at a time is computed."""
     return await alone(request, lambda tell: outlook(state, wish, tell))
@@ -489,71 +311,3 @@ def tried(request: Request, state: State, wish: Wish) -> Response:
     return streamed(
         request, lambda tell: rendered("site/outlook.html", outlook=outlook(state, wish, tell))
     )
-
-
-def streamed(request: Request, compute: Callable[[Tell], str]) -> Response:
-    """How far a long computation is, line by line, and at last the markup it makes.
-
-    Lines of JSON: `{"share": 0.1}`, perhaps with what is `said` to whoever waits for others; then `{"html": ...}` or `{"error": ...}`.
-    When the reader goes away, the next call of `tell` raises, and so ends the computation.
-    """
-    unbuffered = PRIVATE | {"X-Accel-Buffering": "no"}  # nginx would keep it until it is whole
-    return StreamingResponse(
-        stream_lines(request, compute), 200, unbuffered, "application/x-ndjson"
-    )
-
-
-async def stream_lines(request: Request, compute: Callable[[Tell], str]) -> AsyncIterator[str]:
-    """The lines of such a stream."""
-    loop, left = asyncio.get_running_loop(), threading.Event()
-    said: asyncio.Queue[Line] = asyncio.Queue()
-    told = 0.0
-
-    def tell(done: float) -> None:
-        nonlocal told
-        if left.is_set():
-            raise Left
-        if done >= told + TOLD:
-            told = done
-            so_far: Line = {"share": round(done, 2)}
-            loop.call_soon_threadsafe(said.put_nowait, so_far)
-
-    async def work() -> None:
-        # It goes on until `tell` has raised, so that nothing else is computed before this has ended.
-        try:
-            said.put_nowait({"html": await alone(request, begun)})
-        except (Left, HTTPException):  # gone while it was computed, or before
-            pass
-        except InvalidInput as error:
-            said.put_nowait({"error": str(error)})
-        except Exception:
-            said.put_nowait(
-                {"error": "something unforeseen happened; the server's output says what"}
-            )
-            raise
-
-    def begun(go_on: Tell) -> str:
-        def both(done: float) -> None:
-            go_on(done)
-            tell(done)
-
-        both(0.0)
-        return compute(both)
-
-    waits = places_of(request).long.full
-    working = asyncio.create_task(work())
-    try:
-        more = {"said": "Others are having something computed: yours is next."} if waits else {}
-        yield stream_line({"share": 0.0, **more})
-        found: Line = {"share": 0.0}
-        while "share" in found:
-            found = await said.get()
-            yield stream_line(found)
-        await working
-    finally:
-        left.set()
-
-
-def stream_line(found: Line) -> str:
-    """A line of JSON."""
-    return json.dumps(found) + "\n"
