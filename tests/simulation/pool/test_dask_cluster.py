@@ -71,8 +71,8 @@ def played_here(batch):
     return plain(play_batch(batch, new_control()))
 
 
-def all_of(cluster, seconds=40.0):
-    """What comes back of everything that waits."""
+def all_of(cluster, seconds=120.0):
+    """What comes back of everything that waits; the first time, workers compile kernels."""
     until = time.monotonic() + seconds
     found = []
     while cluster.waiting:
