@@ -325,13 +325,13 @@ class Errand:
 def play_there(batch: bytes, like: Mapping[str, str]) -> bytes:
     """What came of a batch, played by a worker if it is like that."""
     there = made_with_versions()
-    if words := difference(like, there):
+    if words := version_difference(like, there):
         worker: Any = importlib.import_module("distributed").get_worker()
         raise UnlikeWorker(f"the worker {worker.address} has {words}")
     return pickle.dumps(play_batch(pickle.loads(batch), engine.new_control()))
 
 
-def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
+def version_difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
     """In what a worker differs from what it should be, in words; nothing if it does not."""
     return ", ".join(
         f"{name} {there.get(name)} where it should have {here.get(name)}"
