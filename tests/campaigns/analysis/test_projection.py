@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from heterobandits.campaigns.analysis import projection
+from heterobandits.campaigns.analysis import projection, projection_lanes
 from heterobandits.campaigns.analysis.projection import (
-    Guess,
-    Lanes,
     Projection,
     chance,
-    drawn_means,
     eight_of_ten,
     guess_from,
     look_ahead,
@@ -22,6 +19,7 @@ from heterobandits.campaigns.analysis.projection import (
     project,
     worth,
 )
+from heterobandits.campaigns.analysis.projection_lanes import Guess, Lanes, drawn_means
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.validation import Reports, Wrong
 from heterobandits.core.randomness import slots, uniform
@@ -388,7 +386,7 @@ class TestCourse:
         assert 16 * found.course.rotation == pytest.approx(found.plain.rotation)
         assert told == sorted(told)
         assert told[-1] == 1.0
-        monkeypatch.setattr(projection, "CELLS", 75)
+        monkeypatch.setattr(projection_lanes, "CELLS", 75)
         assert look_ahead(state, add=Reports(0.7), draws=23) == found
         alone = look_ahead(state, draws=23, tell=told.append)
         assert (alone.plain, alone.course, alone.worth) == (found.plain, found.course, None)
@@ -418,7 +416,7 @@ class TestHow:
         before = state.number, state.pulls.copy(), len(state.agents)
         told = []
         found = project(state, draws=23, tell=told.append)
-        monkeypatch.setattr(projection, "CELLS", 75)
+        monkeypatch.setattr(projection_lanes, "CELLS", 75)
         assert project(state, draws=23) == found
         assert project(state, draws=23, seed=1) != found
         assert told == sorted(told)

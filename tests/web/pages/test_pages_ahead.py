@@ -11,7 +11,8 @@ import pytest
 from starlette.requests import Request as Asked
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.analysis.projection import Guess, project, worth
+from heterobandits.campaigns.analysis.projection import project, worth
+from heterobandits.campaigns.analysis.projection_lanes import Guess
 from heterobandits.campaigns.analysis.shadows import differs, shadow
 from heterobandits.campaigns.storage.repository import Request
 from heterobandits.campaigns.validation import Reports

@@ -14,7 +14,7 @@ import numpy as np
 
 from heterobandits.campaigns.analysis.answers import certainty, mixed_text
 from heterobandits.campaigns.analysis.prices import expectation, weights_of
-from heterobandits.campaigns.analysis.projection import detections_in_turn
+from heterobandits.campaigns.analysis.projection_lanes import detections_in_turn
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State

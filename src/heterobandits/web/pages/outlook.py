@@ -13,7 +13,6 @@ from fastapi import Request, Response
 from heterobandits.campaigns.analysis.answers import mixed_text
 from heterobandits.campaigns.analysis.projection import (
     Ahead,
-    Guess,
     Worth,
     chance,
     guess_from,
@@ -22,6 +21,7 @@ from heterobandits.campaigns.analysis.projection import (
     silent,
     with_other_team,
 )
+from heterobandits.campaigns.analysis.projection_lanes import Guess
 from heterobandits.campaigns.files.csv_tables import number_or_text
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import Collected, Reports

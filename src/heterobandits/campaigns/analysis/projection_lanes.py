@@ -1,0 +1,287 @@
+"""The rounds to come in many worlds side by side   docs/campaigns-answers.md
+
+Draws are lanes of the kernels that plan a real round. All randomness is by address, so
+that the same question has the same answer, and two teams are compared on the same worlds and the same luck:
+
+    the mean of arm n             (seed, draw, round 0, slot n)
+    what a visit to arm n yields  (seed, draw, round, the slot of the arm's luck)
+    which of it is true           (seed, TRUE + draw, round, slot n)
+    ties and draws of the policy  (seed, draw, round, as in a plan)
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heterobandits.campaigns.state import State
+from heterobandits.core.assignment import assign, table
+from heterobandits.core.randomness import WORD_SIZE, round_words, slots
+from heterobandits.inference.intervals import Posteriors, exactly_known, order_threshold
+from heterobandits.machine import available_threads
+from heterobandits.planner.matching import each_its_own
+
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
+
+TRUE = 2**62  # the trials, from here on, whose luck says which reports are true
+CELLS = 4_000_000  # of a table, agents by arms by draws, at a time
+STEPS = 512  # between which the distribution of a mean is taken to be even
+OUTSIDE = 40.0  # ln of the share of a posterior that is cut off at its ends, at most, below 0
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Every arm has a mean drawn evenly between these two, in place of its posterior: for a campaign that knows nothing yet."""
+
+    low: float
+    high: float
+
+
+class ProjectedDraws(NamedTuple):
+    """Of each draw: the detections expected with its means, those made, those of a rotation, and whether the best is known.
+
+    Beside that, a round's detections if the means were known; and, for a course, those expected round by round, shape (draws,
+    rounds), and whether the best is known at each look, shape (draws, looks).
+    """
+
+    expected: Floats
+    made: Floats
+    rotation: Floats
+    best_known: Floats
+    best: Floats
+    course: Floats
+    known: Floats
+
+
+def play_draws(
+    state: State,
+    rounds: int,
+    draws: int,
+    seed: int,
+    tell: Callable[[float], None],
+    guess: Guess | None = None,
+    looks: Sequence[int] = (),
+) -> ProjectedDraws:
+    """The rounds to come in so many draws, as many of them at a time as there is room for, in a thread for each core.
+
+    With looks, after these rounds, the course is kept too: a number for each round of each draw.
+    """
+    means = drawn_means(state, seed, draws, guess)
+    size = max(1, CELLS // (len(state.rows) * len(state.arms)))
+    cores = available_threads()
+    parts = []
+    with ThreadPoolExecutor(cores) as pool:
+        for first in range(0, draws, size):
+            block = np.arange(first, min(first + size, draws))
+            shares = [part for part in np.array_split(block, cores) if len(part)]
+            lanes = [Lanes(state, seed, int(part[0]), means[:, part]) for part in shares]
+            for number in range(1, rounds + 1):
+                found = list(pool.map(Lanes.play, lanes))
+                if looks:
+                    for part, expected in zip(lanes, found, strict=True):
+                        part.course.append(expected)
+                if number in looks:
+                    for part, known in zip(lanes, pool.map(Lanes.best_known, lanes), strict=True):
+                        part.known.append(known)
+                tell((first + len(block) * number / rounds) / draws)
+            parts += [part.results(rounds) for part in lanes]
+    return ProjectedDraws(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def drawn_means(state: State, seed: int, draws: int, guess: Guess | None = None) -> Floats:
+    """Means of all arms from their posteriors, arms by draws; or evenly from the guess, by the same words.
+
+    By inverting the distribution function, which is taken to be straight between STEPS + 1 means that are evenly spaced where
+    the posterior is: its density is a step function, and a draw is off by up to 3 % of the posterior's standard deviation.
+    """
+    luck = uniforms(seed, 0, 0, 0, len(state.arms), draws)
+    if guess is not None:
+        return guess.low + (guess.high - guess.low) * luck
+    known = Posteriors.of(state.team, *state.knowledge.tables)
+    lower, upper = known.ends(OUTSIDE)
+    grid = np.linspace(0.0, 1.0, STEPS + 1)
+    places = lower + (upper - lower) * grid[:, None]
+    heights = np.array([known.log_likelihood(means) for means in places])
+    density = np.exp(heights - heights.max(axis=0))
+    below = np.cumsum(density[1:] + density[:-1], axis=0)
+    out = np.empty((len(state.arms), draws))
+    for n in range(len(out)):
+        share = np.concatenate([[0.0], below[:, n] / below[-1, n]])
+        out[n] = np.interp(luck[n], share, places[:, n])
+    return out
+
+
+def uniforms(seed: int, trial: int, number: int, first: int, count: int, lanes: int) -> Floats:
+    """Numbers strictly between 0 and 1 by their addresses, shape (count, lanes)."""
+    words = round_words(seed, trial, number, first, count, lanes)
+    return np.asarray((words + 0.5) * WORD_SIZE)
+
+
+class Lanes:
+    """A block of draws, round after round: the tables of each draw, and what was detected."""
+
+    def __init__(self, state: State, seed: int, first: int, means: Floats) -> None:
+        self.state, self.team, self.policy = state, state.team, state.policy
+        self.seed, self.first, self.means = seed, first, means
+        self.elapsed = len(state.rounds)
+        here = {agent.row for agent in state.agents if not agent.retired}
+        self.turns = [row for row in self.team.order.tolist() if row in here]
+        self.free = np.array([n for n, arm in enumerate(state.arms) if not arm.retired])
+        self.home = max(0, len(self.turns) - len(self.free))  # who has no arm to go to
+        lanes = means.shape[1]
+        pulls, successes = state.knowledge.tables
+        cell = np.float64 if self.policy.forgets else np.int32
+        self.pulls, self.successes = (
+            np.repeat(part[:, :, None].astype(cell), lanes, axis=2) for part in (pulls, successes)
+        )
+        self.total = np.repeat(state.pulls.sum(axis=0)[:, None], lanes, axis=1)
+        self.past: list[tuple[Places, Places, Places]] = []  # for a window
+        self.expected, self.made = np.zeros((2, lanes))
+        self.course: list[Floats] = []
+        self.known: list[Floats] = []
+
+    def play(self) -> Floats:
+        """The next round of every draw: the detections that are expected of it."""
+        sent = self.assigned()
+        arm = np.minimum(sent, len(self.means) - 1)
+        gone = sent < len(self.means)
+        rows = np.array(self.turns)[:, None]
+        lanes = np.arange(sent.shape[1])
+        tests = np.where(gone, np.array(self.team.tests)[rows], 0)
+        mean = self.means[arm, lanes]
+        found = self.outcomes(arm, tests, mean)
+        expected = (tests * np.array(self.team.sensitivities)[rows] * mean).sum(axis=0)
+        self.expected += expected
+        self.elapsed += 1
+        self.remember(arm, tests, found)
+        return np.asarray(expected, np.float64)
+
+    def assigned(self) -> Places:
+        """The arm of every agent in turn, turns by draws; one that is none for who stays home."""
+        rows, arms, lanes = self.pulls.shape
+        address = (self.seed, self.first, self.elapsed + 1)
+        words = partial(round_words, *address, lanes=lanes)
+        index = self.policy.index_rows(self.team, self.pulls, self.successes, self.rounds(), words)
+        where, dealt = slots(rows, arms), self.policy.dealt
+        place = np.argsort(self.team.order)  # the words belong to turns
+        if each_its_own(index[:, :, 0], dealt):
+            index = index[self.turns]
+            ties = words(where.ties, rows * arms).reshape(rows, arms, lanes)[place[self.turns]]
+        else:
+            ties = words(where.ties, arms)[None]
+        draws = words(where.draws, rows)[place[self.turns]]
+        nowhere = [(0, 0), (0, self.home), (0, 0)]  # arms that only who has no other goes to
+        index = np.pad(index[:, self.free], nowhere, constant_values=-np.inf)
+        ties = np.pad(ties[:, self.free], nowhere)
+        out = np.empty((len(self.turns), lanes), np.int32)
+        assign(
+            np.ascontiguousarray(index),
+            np.ascontiguousarray(ties.reshape(-1, lanes)),
+            np.ascontiguousarray(draws),
+            dealt,
+            np.arange(len(self.turns)),
+            table(len(self.turns), index.shape[1], lanes),
+            out,
+        )
+        places = np.concatenate([self.free, np.full(self.home, arms)])
+        return np.asarray(places[out], np.int64)
+
+    def rounds(self) -> Any:
+        """t in the logarithms, as `planning.index_rows` has it, of each draw."""
+        if self.policy.in_season:
+            return self.elapsed
+        return np.maximum(self.elapsed, self.total.max(axis=0))
+
+    def outcomes(self, arm: Places, tests: Places, mean: Floats) -> Places:
+        """How many tests report 1, by the luck of the arm; those that are true are noted."""
+        lanes = np.arange(arm.shape[1])
+        number = self.elapsed + 1
+        luck = partial(uniforms, number=number, first=0, count=len(self.means), lanes=len(lanes))
+        rows = np.array(self.turns)[:, None]
+        chance = self.team.offset[rows] + self.team.slope[rows] * mean
+        found = successes_by_luck(luck(self.seed, self.first)[arm, lanes], tests, chance)
+        true = found
+        if self.team.offset[self.turns].any():
+            sure = np.array(self.team.sensitivities)[rows] * mean
+            share = np.divide(sure, chance, out=np.zeros_like(chance), where=chance > 0.0)
+            true = successes_by_luck(luck(self.seed, TRUE + self.first)[arm, lanes], found, share)
+        self.made += true.sum(axis=0)
+        return found
+
+    def remember(self, arm: Places, tests: Places, found: Places) -> None:
+        """Put a round into the tables; a policy that forgets loses what is older."""
+        if self.policy.fade < 1.0:
+            self.pulls *= self.policy.fade
+            self.successes *= self.policy.fade
+        np.add.at(self.total, (arm, np.arange(arm.shape[1])), tests)
+        self.count(arm, tests, found)
+        if self.policy.window:
+            self.past.append((arm, tests, found))
+            self.lose(self.elapsed - self.policy.window)
+
+    def count(self, arm: Places, tests: Places, found: Places) -> None:
+        """Add what agents brought back to the tables that the policy looks at."""
+        rows, lanes = np.array(self.turns)[:, None], np.arange(arm.shape[1])
+        self.pulls[rows, arm, lanes] += tests
+        self.successes[rows, arm, lanes] += found
+
+    def lose(self, number: int) -> None:
+        """Take the round of this number out of the tables."""
+        begun = len(self.state.rounds)
+        if number > begun:
+            arm, tests, found = self.past[number - begun - 1]
+            self.count(arm, -tests, -found)
+        elif number > 0:
+            for visit in self.state.visits(self.state.rounds[number - 1]):
+                self.pulls[visit.agent, visit.arm] -= visit.tests
+                self.successes[visit.agent, visit.arm] -= visit.successes
+
+    def results(self, rounds: int) -> ProjectedDraws:
+        """What came of so many rounds."""
+        rotation = rounds * detections_in_turn(self.means[self.free], self.team.worth[self.turns])
+        kept = (by_draw(part, len(self.expected)) for part in (self.course, self.known))
+        return ProjectedDraws(
+            self.expected, self.made, rotation, self.best_known(), self.best_possible(), *kept
+        )
+
+    def best_possible(self) -> Floats:
+        """A round's detections of the best assignment: who finds most to the arm with the highest mean, and so on."""
+        falling = -np.sort(-self.means[self.free], axis=0)[: len(self.turns)]
+        return np.asarray(self.team.worth[self.turns][: len(falling)] @ falling, np.float64)
+
+    def best_known(self) -> Floats:
+        """Whether the evidence is enough that the best arm is above each other one, 1 or 0."""
+        _, arms, lanes = self.pulls.shape
+        pulls, successes = (part.reshape(-1, arms * lanes) for part in (self.pulls, self.successes))
+        known, share = exactly_known(self.team, pulls, successes, self.policy.delta)
+        best = self.free[self.means[self.free].argmax(axis=0)]
+        others = np.where(self.free[:-1, None] < best, self.free[:-1, None], self.free[1:, None])
+        every = np.arange(lanes)
+        i, j = (np.broadcast_to(n * lanes + every, others.shape).ravel() for n in (best, others))
+        enough = known.evidence(i, j) >= order_threshold(arms, share)
+        return np.asarray(enough.reshape(others.shape).all(axis=0), np.float64)
+
+
+def by_draw(noted: Sequence[Floats], draws: int) -> Floats:
+    """What was noted of every draw, time after time, with a row for each draw."""
+    return np.array(noted, np.float64).reshape(len(noted), draws).T
+
+
+def detections_in_turn(means: Floats, worth: Floats) -> Floats:
+    """A round's detections if agents, of whom each finds so much, go round the arms in turn; who is too many stays home in turn."""
+    each = means.sum(axis=0) / max(len(means), len(worth))
+    return np.asarray(float(worth.sum()) * each)
+
+
+def successes_by_luck(luck: Floats, tests: Places, chance: Floats) -> Places:
+    """How many of so many tests succeed with this chance: the more the smaller the number that luck is."""
+    if tests.max() <= 1:
+        return np.asarray(tests * (luck < chance), np.int64)
+    from scipy.stats import binom
+
+    return np.asarray(binom.isf(luck, tests, np.clip(chance, 0.0, 1.0)), np.int64)
