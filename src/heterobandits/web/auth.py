@@ -154,11 +154,16 @@ class Caller:
 
 
 class Admission(NamedTuple):
-    """Who was let in, by which token, and the campaign that is asked about as it stands."""
+    """Who holds a token, and the campaign that is asked about, or else the link's, as it stands."""
 
     token: str
     caller: Caller
-    state: State | None
+    state: State | None = None
+
+    @property
+    def campaign_name(self) -> str | None:
+        """The name of that campaign."""
+        return None if self.state is None else self.state.name
 
 
 class Gate:
@@ -170,25 +175,27 @@ class Gate:
 
     def caller(self, token: str) -> Caller | None:
         """Who holds this token; None if it opens nothing, or nothing any more."""
-        return self.opened(token)[0]
+        found = self.opened(token)
+        return None if found is None else found.caller
 
-    def opened(self, token: str) -> tuple[Caller | None, State | None]:
-        """The same, for a link with its campaign as it stands."""
+    def opened(self, token: str) -> Admission | None:
+        """The same, for a link with its campaign."""
         hashed = token_hash(token)
         if self._owns(token, hashed):
             replaceable = hashed if self._stated_hash is None else None
-            return Caller(OWNER, SERVER, owner=replaceable), None
+            return Admission(token, Caller(OWNER, SERVER, owner=replaceable))
         found = TOKEN.fullmatch(token)
         if found is None or not self._log.may_open(found[1], hashed):
-            return None, None
+            return None
         try:
             state = self._log.state(found[1])
         except UnknownCampaign:
-            return None, None
+            return None
         link = state.links.get(found[2])
         if link is None or not same(hashed, link.token_hash) or not link.holds(now()):
-            return None, None
-        return Caller(link.name, link.role, found[1], link.agent, link.id, link.expires), state
+            return None
+        caller = Caller(link.name, link.role, found[1], link.agent, link.id, link.expires)
+        return Admission(token, caller, state)
 
     def _owns(self, token: str, hashed: str) -> bool:
         """Whether a token is the server owner's: the one that was stated, or else the one in the store, which may be replaced."""
@@ -201,23 +208,22 @@ class Gate:
         self, tokens: Sequence[str], method: str, route: str, campaign: str | None
     ) -> Admission:
         """Whoever asks for this, if the first of these tokens that opens anything opens it."""
-        for token in tokens:  # a link that has ended is in nobody's way who holds another
-            caller, state = self.opened(token)
-            if caller is not None:
-                break
-        else:
+        # A link that has ended is in nobody's way who holds another.
+        found = next(filter(None, map(self.opened, tokens)), None)
+        if found is None:
             given = "a token that opens nothing, or no longer" if tokens else "no token"
             raise NotAdmitted(f"{given}: send the token of a link as Authorization: Bearer hb_...")
+        caller = found.caller
         if campaign is not None and caller.campaign not in (None, campaign):
             raise not_there(campaign)
         if not may(caller.role, method, route):
             raise Forbidden(f"a link for a {caller.role} does not allow {method} {route}")
-        if campaign is not None and state is None:
-            try:
-                state = self._log.state(campaign)
-            except UnknownCampaign:
-                raise not_there(campaign) from None
-        return Admission(token, caller, state)
+        if campaign is None or found.state is not None:
+            return found
+        try:
+            return found._replace(state=self._log.state(campaign))
+        except UnknownCampaign:
+            raise not_there(campaign) from None
 
 
 def same(one: str, other: str) -> bool:

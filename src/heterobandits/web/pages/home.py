@@ -8,10 +8,10 @@ from starlette.concurrency import run_in_threadpool
 
 from heterobandits.campaigns.audit.recovery import Found, all_found, entry_of
 from heterobandits.campaigns.events import OWNER, now
-from heterobandits.campaigns.state import State, moment
+from heterobandits.campaigns.state import moment
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.repository import Request as Asker
-from heterobandits.web.auth import Caller, Gate
+from heterobandits.web.auth import Admission, Caller, Gate
 from heterobandits.web.errors import NotFound
 from heterobandits.web.pages.base import (
     COOKIE,
@@ -46,10 +46,10 @@ async def enter(request: Request, token: str) -> Response:
     this time with all that the browser holds; and what is in somebody's hands already is not replaced unasked.
     """
     gate: Gate = request.app.state.gate
-    caller, state = await run_in_threadpool(gate.opened, token)
-    if caller is None:
+    found = await run_in_threadpool(gate.opened, token)
+    if found is None:
         return await opens_nothing(request)
-    name = None if state is None else state.name
+    caller, name = found.caller, found.campaign_name
     if not from_here(request):
         number = secrets.token_hex(16)
         # a browser without cookies would go round and round
@@ -57,10 +57,10 @@ async def enter(request: Request, token: str) -> Response:
         answer = page(request, "enter.html", to=f"?{HERE}={number}", again=again, name=name, who=caller)  # fmt: skip
         keep(answer, request, HERE, number, MOMENT)
     else:
-        other, its = await run_in_threadpool(in_force, gate, request, caller)
-        if other is not None and other.link != caller.link:
-            both = ((other, None if its is None else its.name), (caller, name))
-            answer = page(request, "replace.html", links=both, to=start(other))
+        other = await run_in_threadpool(in_force, gate, request, caller)
+        if other is not None and other.caller.link != caller.link:
+            both = ((other.caller, other.campaign_name), (caller, name))
+            answer = page(request, "replace.html", links=both, to=start(other.caller))
             answer.headers["Referrer-Policy"] = "strict-origin"  # which forms need, and no more
             return answer
         answer = page(request, "enter.html", to=start(caller), again=False, name=name, who=caller)
@@ -98,11 +98,10 @@ def from_here(request: Request) -> bool:
     return request.query_params.get(HERE) in tokens_of(request, HERE)
 
 
-def in_force(gate: Gate, request: Request, caller: Caller) -> tuple[Caller | None, State | None]:
+def in_force(gate: Gate, request: Request, caller: Caller) -> Admission | None:
     """Who this browser is where a link leads, before it is opened: by the link of that campaign, or the server's owner's."""
     owners = (OWNER,) if caller.campaign is None else (caller.campaign, OWNER)
-    found = (gate.opened(token) for token in tokens_of(request, *owners))
-    return next((one for one in found if one[0] is not None), (None, None))
+    return next(filter(None, map(gate.opened, tokens_of(request, *owners))), None)
 
 
 def hold(answer: Response, request: Request, caller: Caller, token: str) -> None:
