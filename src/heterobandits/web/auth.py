@@ -11,7 +11,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from heterobandits.campaigns import reducer
 from heterobandits.campaigns.events import OWNER, SERVER, now
@@ -151,6 +153,19 @@ class Caller:
     )
 
 
+class Admission(NamedTuple):
+    """Who holds a token, and the campaign that is asked about, or else the link's, as it stands."""
+
+    token: str
+    caller: Caller
+    state: State | None = None
+
+    @property
+    def campaign_name(self) -> str | None:
+        """The name of that campaign."""
+        return None if self.state is None else self.state.name
+
+
 class Gate:
     """Who holds which token. Any number of threads may ask."""
 
@@ -160,20 +175,27 @@ class Gate:
 
     def caller(self, token: str) -> Caller | None:
         """Who holds this token; None if it opens nothing, or nothing any more."""
+        found = self.opened(token)
+        return None if found is None else found.caller
+
+    def opened(self, token: str) -> Admission | None:
+        """The same, for a link with its campaign."""
         hashed = token_hash(token)
         if self._owns(token, hashed):
             replaceable = hashed if self._stated_hash is None else None
-            return Caller(OWNER, SERVER, owner=replaceable)
+            return Admission(token, Caller(OWNER, SERVER, owner=replaceable))
         found = TOKEN.fullmatch(token)
         if found is None or not self._log.may_open(found[1], hashed):
             return None
         try:
-            link = self._log.state(found[1]).links.get(found[2])
+            state = self._log.state(found[1])
         except UnknownCampaign:
             return None
+        link = state.links.get(found[2])
         if link is None or not same(hashed, link.token_hash) or not link.holds(now()):
             return None
-        return Caller(link.name, link.role, found[1], link.agent, link.id, link.expires)
+        caller = Caller(link.name, link.role, found[1], link.agent, link.id, link.expires)
+        return Admission(token, caller, state)
 
     def _owns(self, token: str, hashed: str) -> bool:
         """Whether a token is the server owner's: the one that was stated, or else the one in the store, which may be replaced."""
@@ -183,21 +205,23 @@ class Gate:
         return known is not None and same(hashed, known)
 
     def admitted(
-        self, token: str | None, method: str, route: str, campaign: str | None
-    ) -> tuple[Caller, State | None]:
-        """Who asks for this, if it may, and the campaign it asks about as it stands."""
-        caller = None if token is None else self.caller(token)
-        if caller is None:
-            given = "no token" if token is None else "a token that opens nothing, or no longer"
+        self, tokens: Sequence[str], method: str, route: str, campaign: str | None
+    ) -> Admission:
+        """Whoever asks for this, if the first of these tokens that opens anything opens it."""
+        # A link that has ended is in nobody's way who holds another.
+        found = next(filter(None, map(self.opened, tokens)), None)
+        if found is None:
+            given = "a token that opens nothing, or no longer" if tokens else "no token"
             raise NotAdmitted(f"{given}: send the token of a link as Authorization: Bearer hb_...")
+        caller = found.caller
         if campaign is not None and caller.campaign not in (None, campaign):
             raise not_there(campaign)
         if not may(caller.role, method, route):
             raise Forbidden(f"a link for a {caller.role} does not allow {method} {route}")
-        if campaign is None:
-            return caller, None
+        if campaign is None or found.state is not None:
+            return found
         try:
-            return caller, self._log.state(campaign)
+            return found._replace(state=self._log.state(campaign))
         except UnknownCampaign:
             raise not_there(campaign) from None
 

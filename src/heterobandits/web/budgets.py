@@ -58,11 +58,11 @@ async def refuse_too_many(request: Request) -> None:
 
 def spend(request: Request) -> None:
     """Take a write from the budgets of a link; the server's owner may write without end."""
-    asked = getattr(request.state, "asked", None)
-    if request.method == "GET" or asked is None or asked.caller.role == SERVER:
+    caller = request.state.asked.caller
+    if caller.role == SERVER:
         return
     budgets: Budgets = request.app.state.budgets
-    caller, state = asked.caller, asked.state
+    state = request.state.asked.state
     usual = max(LEAST, BY_AGENT * len(state.agents))
     most = usual if caller.role == "reporter" else TRUSTED * usual
     link = (state.campaign, caller.link)

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details: one table of what an error is called and which status it has."""
+"""What an error is called and which status it has, in one table for programs and people; as RFC 9457 problem details for programs."""
 
 import json
 import logging
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -103,7 +103,6 @@ OTHERS = {  # that the framework raises
     400: ("malformed", "The body is not JSON"),
     404: ("not-found", "Not there"),
     405: ("wrong-method", "The method is not allowed here"),
-    413: ("too-large", "The body is too large"),
 }
 
 
@@ -119,28 +118,52 @@ class ProblemDetails(TypedDict, total=False):
     current: CurrentJson
 
 
-def handle_problems(app: FastAPI) -> None:
-    """Answer every error of the app with problem details."""
-    app.add_exception_handler(InvalidInput, _of_input)
-    app.add_exception_handler(RequestValidationError, _of_fields)
-    app.add_exception_handler(HTTPException, _of_framework)
-    app.add_exception_handler(Exception, _unforeseen)
+class Notice(NamedTuple):
+    """What is said of an error, to programs and to people."""
+
+    status: int
+    name: str
+    title: str
+    detail: str
+    headers: Mapping[str, str]
 
 
-def problem_response(error: InvalidInput, path: str) -> Response:
-    """The answer to an error."""
-    more: dict[str, Any] = {}
+def notice_of(request: Request, error: Exception) -> Notice:
+    """What is said of an error that a request has met; of one that nobody foresaw nothing, as it stands in the server's output."""
+    if isinstance(error, InvalidInput):
+        kind = kind_of(error)
+        return Notice(*kind[1:], problem_text(error), retry_after(error))
+    if isinstance(error, HTTPException):
+        status, detail = error.status_code, error.detail
+        name, title = OTHERS.get(status, ("refused", "Refused"))
+        if status == 404:
+            detail = str(nothing_at(request))
+        elif status == 405:
+            detail = f"{request.method} is not for {shown(request.url.path, 200)}"
+        return Notice(status, name, title, detail, error.headers or {})
+    detail = "something unforeseen happened; the server's output says what"
+    return Notice(500, "failed", "The server failed", detail, dict([NOT_GUESSED]))
+
+
+def problem_response(request: Request, error: Exception) -> Response:
+    """The answer to a program, as RFC 9457 has it."""
+    status, name, title, detail, headers = notice_of(request, error)
+    about = {"title": title, "status": status, "detail": detail, "instance": request.url.path}
+    details: dict[str, Any] = {"type": f"/problems/{name}", **about}
     if isinstance(error, RefusedVisit):
-        more["current"] = error.current
+        details["current"] = error.current
     if isinstance(error, Wrong):
-        more["errors"] = [
+        details["errors"] = [
             {"path": place, "message": message} for place, message in error.errors[:MOST_ERRORS]
         ]
-    kind = kind_of(error)
-    headers = retry_after(error)
-    if kind.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return problem(kind.status, kind.name, kind.title, problem_text(error), path, headers, **more)
+    bearer = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    # ASCII: half characters come too
+    return Response(json.dumps(details), status, {**headers, **bearer}, MEDIA)
+
+
+def nothing_at(request: Request) -> NotFound:
+    """The error of an address where there is nothing."""
+    return NotFound(f"there is nothing at {shown(request.url.path, 200)}")
 
 
 def problem_text(error: InvalidInput) -> str:
@@ -164,27 +187,6 @@ def kind_of(error: InvalidInput) -> Kind:
     return next(kind for kind in KINDS if isinstance(cause, kind.error))
 
 
-def problem(
-    status: int,
-    name: str,
-    title: str,
-    detail: str,
-    path: str,
-    headers: Mapping[str, str] | None = None,
-    **more: Any,
-) -> Response:
-    """Problem details as an answer."""
-    details = {
-        "type": f"/problems/{name}",
-        "title": title,
-        "status": status,
-        "detail": detail,
-        "instance": path,
-        **more,
-    }
-    return Response(json.dumps(details), status, headers, MEDIA)  # ASCII: half characters come too
-
-
 def field_path(parts: tuple[Any, ...]) -> str:
     """A field's path as programs write it.
 
@@ -197,20 +199,12 @@ def field_path(parts: tuple[Any, ...]) -> str:
     return text
 
 
-async def _of_input(request: Request, error: Exception) -> Response:
-    assert isinstance(error, InvalidInput)
-    return problem_response(error, request.url.path)
-
-
-async def _of_fields(request: Request, error: Exception) -> Response:
-    """Every field that is wrong with its path; a path without what it names is one that is not there."""
-    assert isinstance(error, RequestValidationError)
+def input_error(request: Request, error: RequestValidationError) -> InvalidInput:
+    """What the framework found wrong, as an error of ours; a path without what it names is one that is not there."""
     found = error.errors()
     if any(one["loc"][0] == "path" for one in found):
-        return problem_response(
-            NotFound(f"there is nothing at {shown(request.url.path, 200)}"), request.url.path
-        )
-    return problem_response(wrong_fields(found), request.url.path)
+        return nothing_at(request)
+    return wrong_fields(found)
 
 
 def wrong_fields(found: Sequence[Any]) -> Wrong:
@@ -227,22 +221,3 @@ def wrong_fields(found: Sequence[Any]) -> Wrong:
 def _is_branch(part: Any) -> bool:
     """Whether a part of a field's path is no field, but the kind that pydantic tried."""
     return isinstance(part, str) and ("[" in part or part in ("float", "int", "str", "none"))
-
-
-async def _of_framework(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    name, title = OTHERS.get(error.status_code, ("refused", "Refused"))
-    detail = str(error.detail)
-    if error.status_code == 404:
-        detail = f"there is nothing at {shown(request.url.path, 200)}"
-    if error.status_code == 405:
-        detail = f"{request.method} is not for {shown(request.url.path, 200)}"
-    return problem(error.status_code, name, title, detail, request.url.path, error.headers)
-
-
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    """Nothing of the error itself is said: what went wrong stands in the server's own output."""
-    title = "The server failed"
-    detail = "something unforeseen happened; the server's output says what"
-    headers = dict([NOT_GUESSED])  # no other is put around this one
-    return problem(500, "failed", title, detail, request.url.path, headers)

@@ -1,4 +1,4 @@
-"""What a request says, looked at before its route does its work: only queries that the route knows, and JSON that says each thing once.
+"""What a request says: only queries that the route knows, JSON that says each thing once, and the fields of a form.
 
 What is refused later is told with the field it is about: every message of the library begins with what is wrong.
 """
@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any, NamedTuple, get_args
+from urllib.parse import parse_qs
 
 from fastapi import Request
 from fastapi.routing import APIRoute
@@ -17,6 +18,7 @@ from heterobandits.campaigns.validation import MOST_ERRORS, Wrong
 from heterobandits.errors import InvalidInput, json_from, shown, unknown
 from heterobandits.web.errors import Malformed, WrongMedia, wrong_fields
 
+MOST_FIELDS = 20_000  # of a form
 SUBJECT = re.compile(r"(?:unknown )?(\w+) ", re.ASCII)
 
 
@@ -52,8 +54,40 @@ def check_queries(given: Mapping[str, Any], known: frozenset[str]) -> None:
         raise Wrong([(name, str(unknown("query", name, names))) for name in strange])
 
 
-class Read(Request):
-    """A request whose body is not read again, once it is known what it says."""
+class Form:
+    """What a form says: texts by the names of its fields."""
+
+    def __init__(self, body: bytes) -> None:
+        try:
+            self.fields = parse_qs(
+                body.decode(),
+                keep_blank_values=True,
+                max_num_fields=MOST_FIELDS,
+                errors="strict",
+            )
+        except ValueError:
+            raise Malformed("the form cannot be read: open the page anew and try again") from None
+
+    def text(self, name: str, default: str = "") -> str:
+        """The last of the texts of a field, without blanks around it."""
+        return self.fields.get(name, [default])[-1].strip()
+
+    def texts(self, name: str) -> list[str]:
+        """All texts of a field that are not blank."""
+        return [text.strip() for text in self.fields.get(name, []) if text.strip()]
+
+    def whole(self, name: str) -> int | None:
+        """A field as a whole number; None if it is blank."""
+        text = self.text(name)
+        if not text:
+            return None
+        if not text.isascii() or not text.isdigit() or len(text) > 18:
+            raise Wrong([(name, f"{name} is {shown(text)}: a whole number")])
+        return int(text)
+
+
+class BodyRequest(Request):
+    """A request with a body, which is not parsed again once it is known what it says."""
 
     said: Any = None
 

@@ -1,21 +1,21 @@
-"""What every route does beside its own work: admit who asks, bound and check what is said, answer what has not changed.
+"""What happens to a request before its route does its work. There is one guard for programs and for people.
 
-Nothing of a body is read before its sender is known, and a route that is not in the table of `auth` opens for nobody. What a body
-says is looked at when it is its sender's turn, in a thread.
+It admits whoever sends the request, bounds and reads the body, looks again if that was slow, waits for the link's turn and then
+lets the route answer. `api.base` and `pages.base` say where the sender's tokens are and how a body is read. The guard reads nothing
+of a body before it knows the sender, and a route that is not in the table of `auth` opens for nobody.
 """
 
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
@@ -23,42 +23,32 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.repository import Request as Asker
-from heterobandits.campaigns.validation import plain
-from heterobandits.errors import InvalidInput, shown
-from heterobandits.web import budgets
-from heterobandits.web.auth import Caller, Gate, Slowing, is_open, most_body
-from heterobandits.web.errors import NotAdmitted, NotFound
-from heterobandits.web.request_fields import (
-    Fields,
-    Read,
-    check_queries,
-    fields_of,
-    model_from_body,
-    placed,
-)
-from heterobandits.web.turns import GONE, admit_again, beside, take_turns, takes_turns
+from heterobandits.errors import InvalidInput
+from heterobandits.web.auth import Admission, Caller, Gate, Slowing, is_open, most_body
+from heterobandits.web.budgets import PAUSE, refuse_too_many
+from heterobandits.web.errors import NotAdmitted, NotFound, TooLarge, nothing_at
+from heterobandits.web.request_fields import BodyRequest, Form
+from heterobandits.web.turns import GONE, admit_again, beside, quickly
 
 ROUTE = "heterobandits.route"  # where a request keeps the template of its path
-TAG = re.compile(r'(?:W/)?"(\d{1,18})"')
-
-ROUND = re.compile(r"\d{1,18}", re.ASCII)
-LENGTH = re.compile(r"\d{1,18}", re.ASCII)  # Python does not read a number of thousands of digits
+NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # Python does not read a number of thousands of digits
+HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
 
 Made = TypeVar("Made")
-Admitted = tuple[Caller, State | None]
 Handle = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Asked:
-    """A request that was admitted: who asks, of which campaign as it stands, and with what body."""
+    """A request that was admitted: who asks, of which campaign as it stands; and, once the guard has read it, with what body."""
 
     log: Log
     caller: Caller
     campaign: State | None
     asker: Asker
-    body: bytes
-    base: str
+    base: str = ""
+    query: bytes = b""
+    body: bytes = b""
 
     @property
     def state(self) -> State:
@@ -71,6 +61,16 @@ class Asked:
         """Of that campaign."""
         return self.state.campaign
 
+    @property
+    def where(self) -> tuple[Log, str, Asker]:
+        """What every change of that campaign begins with."""
+        return self.log, self.id, self.asker
+
+    @cached_property
+    def form(self) -> Form:
+        """The fields of the query; of the body, once a page has read one."""
+        return Form(self.query)
+
     def agent(self, key: str) -> int:
         """The number of the agent that the path names."""
         return find_named(self.state.agent, key)
@@ -80,41 +80,60 @@ class Asked:
         return find_named(self.state.arm, key)
 
 
-class Guarded(APIRoute):
+class GuardedRoute(APIRoute):
     """A route behind the gate."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What handles a request, once it is admitted."""
-        route = self.path_format
-        fields = fields_of(self)
-        read = partial(looked_at, fields=fields)
-        handle = take_turns(self, reading(self, read, super().get_route_handler()))
-        # Of a campaign alone it is known before the work whether it is there; of a round or a policy, only after.
-        of_campaign = self.param_convertors.keys() == {"campaign"} and not fields.queries
+        """The guard, and behind it what the framework does."""
+        handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            request.scope[ROUTE] = route
-            if is_open(request.method, route):
-                return await handle(request)
-            caller, state = await admit(request, route, bearer(request))
-            check_round(request)
-            check_queries(request.query_params, fields.queries)
-            known = state if request.method == "GET" and unchanged(request, state) else None
-            if known is not None and of_campaign:
-                return not_again(known)
-            key = request.headers.get("idempotency-key")
-            if key is not None and request.method != "GET":
-                plain(key, "Idempotency-Key")
+            request.scope[ROUTE] = self.path_format
             try:
-                bounded = await received(request, route, caller, state)
-                answer = await handle(bounded)
+                return await self.answer(request, handle)
             except ClientDisconnect:
                 return Response(status_code=GONE)
-            except InvalidInput as error:
-                raise placed(error, fields.queries | fields.body) from None
-            return answer if known is None else not_again(known)
 
         return guarded
+
+    def tokens(self, request: Request) -> Sequence[str]:
+        """The tokens that came with a request."""
+        raise NotImplementedError
+
+    def read(self, request: BodyRequest) -> None:
+        """Note what a body says, and what makes sending it twice harmless. It takes time: threads do it."""
+        raise NotImplementedError
+
+    async def answer(self, request: Request, handle: Handle) -> Response:
+        """Admit the sender, if the route is not for everybody."""
+        if is_open(request.method, self.path_format):
+            return await self.answer_in_turn(request, handle)
+        await admit(request, self.path_format, self.tokens(request))
+        if not NUMBER.fullmatch(request.path_params.get("round", "0")):
+            raise nothing_at(request)  # one round has one name, by which its reports are counted
+        return await self.answer_admitted(request, handle)
+
+    async def answer_admitted(self, request: Request, handle: Handle) -> Response:
+        """Bound the body and take it in; who only looks need not send it."""
+        most = most_body(request.method, self.path_format)
+        await check_length(request, most)
+        if request.method == "GET":
+            return await self.answer_in_turn(request, handle)
+        request = BodyRequest(request.scope, within(request.receive, most))
+        request.state.asked.body = await receive_body(request)
+        await refuse_too_many(request)
+        return await self.answer_in_turn(request, handle)
+
+    async def answer_in_turn(self, request: Request, handle: Handle) -> Response:
+        """Read the body and answer, when it is the link's turn. What is asynchronous takes its turns itself, where it computes."""
+        if asyncio.iscoroutinefunction(self.endpoint):
+            if isinstance(request, BodyRequest):
+                await beside(request, self.read, request)
+            return await handle(request)
+        async with quickly(request):
+            if isinstance(request, BodyRequest):
+                await run_in_threadpool(self.read, request)
+            return await handle(request)
 
 
 async def asked_of(request: Request) -> Asked:
@@ -126,27 +145,31 @@ async def asked_of(request: Request) -> Asked:
 Asking = Annotated[Asked, Depends(asked_of)]
 
 
-async def admitted_by(request: Request, route: str, token: str | None) -> Admitted:
-    """Who asks with this token, if it may; after a wait the same is asked `again`."""
-    campaign = request.path_params.get("campaign")
+async def admit(request: Request, route: str, tokens: Sequence[str]) -> None:
+    """Note who asks, if the first of these tokens that opens anything opens this; whoever has only bad ones waits for the answer."""
     gate: Gate = request.app.state.gate
+    campaign = request.path_params.get("campaign")
 
-    async def again() -> Admitted:
-        return await run_in_threadpool(gate.admitted, token, request.method, route, campaign)
+    async def look(*tokens: str) -> Admission:
+        return await run_in_threadpool(gate.admitted, tokens, request.method, route, campaign)
 
-    found = await again()
-    request.state.again = again
-    return found
-
-
-async def admit(request: Request, route: str, token: str | None) -> Admitted:
-    """Who asks, if it may; the bearer of a bad token waits for the answer."""
     try:
-        return await admitted_by(request, route, token)
+        found = await look(*tokens)
     except NotAdmitted:
-        if token is not None:
+        if tokens:
             await slow_down(request)
         raise
+    caller = found.caller
+    asker = Asker(caller.who, link=caller.link, owner=caller.owner)
+    request.state.asked = Asked(
+        request.app.state.log,
+        caller,
+        found.state,
+        asker,
+        base_of(request),
+        request.scope["query_string"],
+    )
+    request.state.again = partial(look, found.token)
 
 
 async def slow_down(request: Request) -> None:
@@ -155,74 +178,23 @@ async def slow_down(request: Request) -> None:
     await asyncio.sleep(slowing.seconds(request.client.host if request.client else None))
 
 
-def bearer(request: Request) -> str | None:
-    """The token that a request carries."""
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if kind.lower() == "bearer" and token.strip() else None
-
-
-async def received(request: Request, route: str, caller: Caller, state: State | None) -> Read:
-    """A request with all of its body, whose link still holds; what that says is not looked at yet."""
-    most = most_body(request.method, route)
+async def check_length(request: Request, most: int) -> None:
+    """Refuse a body that says that it is larger than allowed."""
     length = request.headers.get("content-length", "0")
     if "transfer-encoding" in request.headers:  # it does not say how long it is
         length = str(most + (request.method == "GET"))
-    if not LENGTH.fullmatch(length) or int(length) > most:
+    if not NUMBER.fullmatch(length) or int(length) > most:
         await refuse_large(most)
-    bounded, body = Read(request.scope, request.receive), b""
-    if request.method != "GET":  # whose body need not come at all
-        bounded = Read(request.scope, within(request.receive, most))
-        body = await bounded.body()
-        if body:
-            await admit_again(request)
-    asker = Asker(caller.who, link=caller.link, owner=caller.owner)
-    bounded.state.asked = Asked(request.app.state.log, caller, state, asker, body, base_of(request))
-    return bounded
 
 
-def reading(route: APIRoute, read: Callable[[Read], None], handle: Handle) -> Handle:
-    """What handles a request after its body was read, in a thread, when it is the link's turn."""
-
-    async def handled(request: Request) -> Response:
-        if isinstance(request, Read) and request.method != "GET":
-            if takes_turns(route):
-                await beside(request, read, request)
-            else:
-                await run_in_threadpool(read, request)
-        return await handle(request)
-
-    return handled
-
-
-def looked_at(request: Read, fields: Fields) -> None:
-    """Note what the body says, and what makes sending it twice harmless."""
-    asked: Asked = request.state.asked
-    conditions = request.headers.get("if-match", "")
-    digest = digest_of_request(request, request.url.query, conditions)
-    key = request.headers.get("idempotency-key")
-    request.state.asked = replace(asked, asker=asked.asker._replace(key=key, digest=digest))
-    if fields.body and asked.body:
-        request.said = model_from_body(asked.body, request.headers.get("content-type", ""), fields)
-
-
-def digest_of_request(request: Request, *more: str) -> str:
-    """What tells a request from others with the same key."""
-    body = hashlib.sha256(request.state.asked.body).hexdigest()
-    return service.digest_of(request.method, request.url.path, *more, body)
-
-
-def check_round(request: Request) -> None:
-    """Refuse a round that is no plain number: one round has one name, by which its reports are counted."""
-    if not ROUND.fullmatch(request.path_params.get("round", "0")):
-        raise NotFound(f"there is nothing at {shown(request.url.path, 200)}")
-
-
-def base_of(request: Request) -> str:
-    """The address under which the sender knows the server."""
-    host = request.headers.get("host", "")
-    if not re.fullmatch(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", host, re.ASCII):
-        host = "{}:{}".format(*request.scope.get("server") or ("127.0.0.1", 0))
-    return f"{request.scope['scheme']}://{host}"
+async def receive_body(request: Request) -> bytes:
+    """Wait for the body of a request, whose link still holds: if it was not there yet, the link may have ended while it came."""
+    waited: list[bool] = []
+    asyncio.get_running_loop().call_soon(waited.append, True)  # which runs if we wait
+    body = await request.body()
+    if waited:
+        await admit_again(request)
+    return body
 
 
 def within(receive: Receive, most: int) -> Receive:
@@ -242,34 +214,22 @@ def within(receive: Receive, most: int) -> Receive:
 
 async def refuse_large(most: int) -> None:
     """Refuse a body that is larger than the route takes, after a pause: what still comes of it has to be read past."""
-    await asyncio.sleep(budgets.PAUSE)
-    raise HTTPException(413, f"the body has over {most:,} bytes: at most that many")
+    await asyncio.sleep(PAUSE)
+    raise TooLarge(f"the body has over {most:,} bytes: at most that many")
 
 
-def headers(state: State) -> dict[str, str]:
-    """What says how new an answer is, and that it is not for others."""
-    return {"ETag": f'"{state.number}"', "Cache-Control": "private, no-cache"}
+def digest_of_request(request: Request, *more: str) -> str:
+    """What tells a request from others with the same key."""
+    body = hashlib.sha256(request.state.asked.body).hexdigest()
+    return service.digest_of(request.method, request.url.path, *more, body)
 
 
-def unchanged(request: Request, state: State | None) -> bool:
-    """Whether the sender has seen the campaign as it stands."""
-    seen = TAG.findall(request.headers.get("if-none-match", ""))
-    return state is not None and str(state.number) in seen
-
-
-def not_again(state: State) -> Response:
-    """The answer to who has seen it all."""
-    return Response(status_code=304, headers=headers(state))
-
-
-def seen_from(condition: str) -> int | None:
-    """The event that If-Match says was seen; None for `*`, which takes what is there."""
-    if condition.strip() == "*":
-        return None
-    tag = TAG.fullmatch(condition.strip())
-    if tag is None:
-        raise InvalidInput(f'If-Match is {shown(condition)}: an ETag such as "12", or *')
-    return int(tag[1])
+def base_of(request: Request) -> str:
+    """The address under which the sender knows the server."""
+    host = request.headers.get("host", "")
+    if not HOST.fullmatch(host):
+        host = "{}:{}".format(*request.scope.get("server") or ("127.0.0.1", 0))
+    return f"{request.scope['scheme']}://{host}"
 
 
 def find_named(look: Callable[[Any], Made], key: Any) -> Made:

@@ -7,22 +7,20 @@ computed at a time in each of them, over however many connections it asks; the o
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
-from fastapi import Request, Response
-from fastapi.routing import APIRoute
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput
 from heterobandits.web.auth import network
-from heterobandits.web.budgets import refuse_too_many
 from heterobandits.web.errors import Busy
 
 PATIENCE = 20.0  # seconds that one waits while others compute
@@ -38,7 +36,6 @@ READING = ("GET", "HEAD")
 GONE = 499  # the status that is counted for whoever left before the answer, as others count it
 
 Made = TypeVar("Made")
-Handle = Callable[[Request], Awaitable[Response]]
 Tell = Callable[[float], None]
 
 
@@ -173,24 +170,6 @@ def asker_of(request: Request) -> Asker:
     if asked is None:
         return Asker(campaign, network(request.client.host if request.client else None))
     return Asker(campaign, asked.caller.link)
-
-
-def take_turns(route: APIRoute, handle: Handle) -> Handle:
-    """What handles a request, if its link may still write: what the framework would do in a thread, when it is the link's turn."""
-
-    async def handled(request: Request) -> Response:
-        await refuse_too_many(request)
-        if takes_turns(route):
-            return await handle(request)
-        async with quickly(request):
-            return await handle(request)
-
-    return handled
-
-
-def takes_turns(route: APIRoute) -> bool:
-    """Whether what a route calls takes turns by itself, where it computes."""
-    return asyncio.iscoroutinefunction(route.endpoint)
 
 
 async def beside(request: Request, compute: Callable[..., Made], *given: Any) -> Made:

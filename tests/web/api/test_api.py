@@ -25,9 +25,9 @@ from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.storage.repository import Request as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
 from heterobandits.campaigns.validation import Reports
-from heterobandits.web import budgets, requests
+from heterobandits.web import budgets
 from heterobandits.web import turns as module
-from heterobandits.web.api import campaigns, responses_schema
+from heterobandits.web.api import base, campaigns, responses_schema
 from heterobandits.web.auth import (
     ALL,
     ALLOWED,
@@ -1452,7 +1452,7 @@ class TestProblems:
         place = f"{north}/rounds/1/outcomes/Ana"
         read = []
         monkeypatch.setattr(
-            requests, "model_from_body", lambda *given: (read.append(made[0].state.places.quick._holding.copy()), model_from_body(*given))[1]
+            base, "model_from_body", lambda *given: (read.append(made[0].state.places.quick._holding.copy()), model_from_body(*given))[1]
         )  # fmt: skip
         assert ask.put(place, content=b"{", headers=JSON | bearer).status_code == 400
         assert [[asker.campaign for asker in one] for one in read] == [[north.split("/")[-1]]]

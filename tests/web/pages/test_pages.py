@@ -19,7 +19,8 @@ from heterobandits.web.auth import (
     READERS,
     REPORTERS,
 )
-from heterobandits.web.pages.base import POLICY, Form, files
+from heterobandits.web.pages.base import POLICY, files
+from heterobandits.web.request_fields import Form
 from markup import Page
 from paths import DOCS
 from serving import NORTH, OWNER, Asker, Visitor, app_on
@@ -503,6 +504,13 @@ class TestErrors:
         with Visitor(world.app, OWNER) as visitor:
             answer = visitor.submit(f"/campaigns/{world.id}/notes", text="x" * 1_100_000)
         assert answer.status_code == 413
+        assert "The body is too large" in answer.text
+
+    def test_a_method_that_is_not_for_it(self, world):
+        with Visitor(world.app, OWNER) as visitor:
+            answer = visitor.put(f"/campaigns/{world.id}")
+        assert answer.status_code == 405
+        assert f"PUT is not for &#39;/campaigns/{world.id}&#39;" in answer.text
 
     def test_fields_of_a_form(self):
         form = Form(b"a=1&a=+2+&b=&c=%C3%A9")

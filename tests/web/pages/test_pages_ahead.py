@@ -20,8 +20,8 @@ from heterobandits.errors import InvalidInput
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.pages import ahead
 from heterobandits.web.pages import outlook as module
-from heterobandits.web.pages.base import Form
 from heterobandits.web.pages.outlook import outlook, seconds_of, stream_lines, wish_from
+from heterobandits.web.request_fields import Form
 from heterobandits.web.turns import Places
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on

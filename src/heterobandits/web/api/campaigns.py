@@ -15,8 +15,8 @@ from heterobandits.campaigns.storage.repository import Done, Log, Request
 from heterobandits.campaigns.validation import Wrong
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.web.api import requests_schema, responses_schema, serialization
-from heterobandits.web.api.replies import one_change, reply
-from heterobandits.web.requests import Asked, Asking, Guarded, headers
+from heterobandits.web.api.base import ApiRoute, headers, one_change, reply
+from heterobandits.web.requests import Asked, Asking
 from heterobandits.web.turns import MUCH, Tell, alone, beside, computed
 
 NDJSON = "application/x-ndjson"
@@ -25,7 +25,7 @@ EXPORTED = 250  # events that are exported in one turn
 POLICY = ("policy", "delta", "memory")
 REPORTS = tuple(requests_schema.ReportsBody.model_fields)
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=ApiRoute)
 
 
 @router.get("/api/campaigns", response_model=responses_schema.EntriesJson)
@@ -93,7 +93,7 @@ def change_campaign_route(asked: Asking, body: requests_schema.CampaignChange) -
     """Another name, another policy (with delta and memory), or another season: one at a time."""
     given = body.model_fields_set - {name for name in POLICY if getattr(body, name) is None}
     kind = one_change(given, ("name",), POLICY, ("season",))
-    where = (asked.log, asked.id, asked.asker)
+    where = asked.where
     if kind == ("name",):
         done = service.rename(*where, "campaign", None, body.name)
     elif kind == ("season",):
@@ -109,7 +109,7 @@ def change_campaign_route(asked: Asking, body: requests_schema.CampaignChange) -
 )
 def add_agents_route(asked: Asking, body: requests_schema.AgentsBody) -> Response:
     """New agents, from the next round on."""
-    done = service.add_agents(asked.log, asked.id, asked.asker, body.agents)
+    done = service.add_agents(*asked.where, body.agents)
     state = serialization.state_after(asked.log, done)
     new = range(len(state.agents))[-len(done.events[0].body["agents"]) :]
     return reply(state, {"agents": [serialization.agent(state, a) for a in new]}, 201)
@@ -123,7 +123,7 @@ def change_agent_route(asked: Asking, agent: str, body: requests_schema.AgentCha
     number = asked.agent(agent)
     key = id_of("agent", number)
     given = body.model_fields_set
-    where = (asked.log, asked.id, asked.asker)
+    where = asked.where
     kind = one_change(given, ("name",), ("retired",), (*REPORTS, "since"))
     if kind == ("name",):
         done = service.rename(*where, "agent", key, body.name)
@@ -154,7 +154,7 @@ def revise_by_body(
 )
 def add_arms_route(asked: Asking, body: requests_schema.ArmsBody) -> Response:
     """New arms, from the next round on."""
-    done = service.add_arms(asked.log, asked.id, asked.asker, body.arms)
+    done = service.add_arms(*asked.where, body.arms)
     state = serialization.state_after(asked.log, done)
     new = range(len(state.arms))[-len(done.events[0].body["arms"]) :]
     return reply(state, {"arms": [serialization.arm(state, n) for n in new]}, 201)
@@ -165,7 +165,7 @@ def change_arm_route(asked: Asking, arm: str, body: requests_schema.ArmChange) -
     """Another name, or retired or back: one at a time."""
     number = asked.arm(arm)
     key = id_of("arm", number)
-    where = (asked.log, asked.id, asked.asker)
+    where = asked.where
     done: Done
     if one_change(body.model_fields_set, ("name",), ("retired",)) == ("name",):
         done = service.rename(*where, "arm", key, body.name)
@@ -180,7 +180,7 @@ def change_arm_route(asked: Asking, arm: str, body: requests_schema.ArmChange) -
 )
 def add_note_route(asked: Asking, body: requests_schema.NoteBody) -> Response:
     """A note for those who read the history."""
-    done = service.add_note(asked.log, asked.id, asked.asker, body.text, body.round)
+    done = service.add_note(*asked.where, body.text, body.round)
     (event,) = done.events
     return reply(serialization.state_after(asked.log, done), serialization.json_of_note(event), 201)
 

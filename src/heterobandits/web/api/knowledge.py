@@ -12,8 +12,8 @@ from heterobandits.campaigns.validation import Collected, Reports, reports_from
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.plans import count_text
 from heterobandits.web.api import responses_schema, serialization
-from heterobandits.web.api.replies import reply
-from heterobandits.web.requests import Asking, Guarded
+from heterobandits.web.api.base import ApiRoute, reply
+from heterobandits.web.requests import Asking
 from heterobandits.web.turns import LONGEST, alone, computed
 
 MOST_DRAWS = 500
@@ -22,7 +22,7 @@ MOST_ROUNDS = 1000
 Rounds = Annotated[int | None, Query(ge=1, le=MOST_ROUNDS)]
 Draws = Annotated[int, Query(ge=10, le=MOST_DRAWS)]
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=ApiRoute)
 
 
 @router.get("/api/campaigns/{campaign}/arms", response_model=responses_schema.EstimatesJson)

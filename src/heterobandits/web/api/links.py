@@ -4,11 +4,11 @@ from fastapi import APIRouter, Response
 
 from heterobandits.campaigns import service
 from heterobandits.web.api import requests_schema, responses_schema, serialization
-from heterobandits.web.api.replies import reply
+from heterobandits.web.api.base import ApiRoute, reply
 from heterobandits.web.errors import NotFound
-from heterobandits.web.requests import Asking, Guarded
+from heterobandits.web.requests import Asking
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=ApiRoute)
 
 
 @router.get("/api/campaigns/{campaign}/links", response_model=responses_schema.LinksJson)
@@ -23,7 +23,7 @@ def list_links_route(asked: Asking) -> Response:
 )
 def issue_link_route(asked: Asking, body: requests_schema.LinkBody) -> Response:
     """A link for somebody. Its token is in this answer and nowhere else, not even in the same answer again."""
-    done, token = service.issue_link(asked.log, asked.id, asked.asker, **body.model_dump())
+    done, token = service.issue_link(*asked.where, **body.model_dump())
     state = serialization.state_after(asked.log, done)
     known: str | None = None if done.repeated else token
     link = serialization.link(state, state.links[done.events[0].body["link"]])
@@ -38,7 +38,7 @@ def revoke_link_route(asked: Asking, link: str) -> Response:
     """A link no longer opens anything."""
     if link not in asked.state.links:
         raise NotFound(f"there is no link {link[:40]!r}")
-    done = service.revoke_link(asked.log, asked.id, asked.asker, link)
+    done = service.revoke_link(*asked.where, link)
     state = serialization.state_after(asked.log, done)
     return reply(state, serialization.link(state, state.links[link]))
 

@@ -13,15 +13,15 @@ from heterobandits.campaigns.validation import NOT_DONE, Collected, Wrong, outco
 from heterobandits.errors import InvalidInput
 from heterobandits.limits import MOST
 from heterobandits.web.api import requests_schema, responses_schema, serialization
-from heterobandits.web.api.replies import reply
+from heterobandits.web.api.base import ApiRoute, reply, seen_from
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import RefusedVisit
-from heterobandits.web.requests import Asked, Asking, Guarded, find_named, seen_from
+from heterobandits.web.requests import Asked, Asking, find_named
 from heterobandits.web.turns import beside, computed
 
 AT_ONCE = 1000  # rounds that are listed at once
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=ApiRoute)
 
 
 @router.get("/api/campaigns/{campaign}/rounds", response_model=responses_schema.RoundsJson)

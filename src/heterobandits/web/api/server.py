@@ -6,11 +6,11 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from heterobandits.campaigns.storage.store import StoreUnavailable
 from heterobandits.provenance import version
 from heterobandits.web.api import responses_schema
+from heterobandits.web.api.base import ApiRoute
 from heterobandits.web.metrics import MEDIA
-from heterobandits.web.requests import Guarded
 from heterobandits.web.turns import apart, places_of
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=ApiRoute)
 
 
 @router.head("/api/health", include_in_schema=False)

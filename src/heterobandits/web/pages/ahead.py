@@ -10,7 +10,7 @@ from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.validation import Collected, policy_from
 from heterobandits.policies.policy import CATALOGUE
-from heterobandits.web.pages.base import Form, Paged, beside_fields, options_of, page
+from heterobandits.web.pages.base import PageRoute, beside_fields, options_of, page
 from heterobandits.web.pages.outlook import (
     LEAST_DRAWS,
     MOST_SECONDS,
@@ -28,13 +28,13 @@ from heterobandits.web.turns import Tell, alone, beside
 MOST_COMPARED = 30  # rounds that differ, the last ones, in a table
 NOWHERE = "stays home"
 
-router = APIRouter(route_class=Paged, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/campaigns/{campaign}/ahead")
 async def read_ahead(request: Request, asked: Asking) -> Response:
     """What is to be expected of the rounds to come; nothing is computed before somebody asks for it."""
-    state, form = asked.state, Form(request.url.query.encode())
+    state, form = asked.state, asked.form
     found: Outlook | None = None
     with beside_fields() as errors:
         if form.text("run"):
@@ -57,7 +57,7 @@ async def read_ahead(request: Request, asked: Asking) -> Response:
 @router.get("/campaigns/{campaign}/ahead/run")
 async def run_ahead(request: Request, asked: Asking) -> Response:
     """The same bit by bit; to a form that is not right the answer is an error, and the page itself says it beside the fields."""
-    state, form = asked.state, Form(request.url.query.encode())
+    state, form = asked.state, asked.form
     wish = await beside(request, wish_from, state, form)
     return tried(request, state, wish)
 
@@ -88,7 +88,7 @@ class ShadowPage(NamedTuple):
 @router.get("/campaigns/{campaign}/compare")
 async def read_compare(request: Request, asked: Asking) -> Response:
     """Where another policy would have sent the agents, round by round, from what was known then."""
-    state, name = asked.state, Form(request.url.query.encode()).text("policy")
+    state, name = asked.state, asked.form.text("policy")
     found: ShadowPage | None = None
     with beside_fields() as errors:
         if name:

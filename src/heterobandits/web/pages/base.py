@@ -1,59 +1,43 @@
-"""What every page does beside its own work: see by a cookie who looks, refuse what another site has sent, say errors as pages."""
+"""What all pages share: cookies with the links that people hold, forms from our own pages alone, and errors as pages."""
 
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
-from urllib.parse import parse_qs, quote
+from typing import NamedTuple
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from heterobandits.campaigns.events import OWNER, SERVER
 from heterobandits.campaigns.reducer import LinkEnded
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import Wrong
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.errors import InvalidInput
 from heterobandits.output.pages import rendered
-from heterobandits.web.auth import HOME, Caller, is_open, may
+from heterobandits.web.auth import HOME, Caller, may
 from heterobandits.web.errors import (
     NOT_GUESSED,
     Forbidden,
     Malformed,
     NotAdmitted,
-    NotFound,
-    handle_problems,
+    input_error,
     kind_of,
-    problem_text,
-    retry_after,
+    notice_of,
+    problem_response,
 )
-from heterobandits.web.requests import (
-    ROUTE,
-    Admitted,
-    Asked,
-    admitted_by,
-    base_of,
-    check_round,
-    digest_of_request,
-    reading,
-    received,
-    slow_down,
-)
-from heterobandits.web.turns import GONE, take_turns
+from heterobandits.web.request_fields import BodyRequest, Form
+from heterobandits.web.requests import Asked, GuardedRoute, Handle, base_of, digest_of_request
 
 COOKIE = "hb_{}"  # by campaign, and of the server's owner: one browser may hold several links
 OF_HOST = "__Host-"  # before that over TLS: such a cookie no other host can have set, nor a page without TLS
 LONGEST = 400 * 86_400  # seconds that browsers keep a cookie, at most
 REFUSED = (409, 412, 422)  # what a person can do something about, on the page it was sent from
-MOST_FIELDS = 20_000  # of a form
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -99,82 +83,31 @@ MENU = (
 )
 
 
-class Form:
-    """What a form says: texts by the names of its fields."""
-
-    def __init__(self, body: bytes) -> None:
-        try:
-            self.fields = parse_qs(
-                body.decode(),
-                keep_blank_values=True,
-                max_num_fields=MOST_FIELDS,
-                errors="strict",
-            )
-        except ValueError:
-            raise Malformed("the form cannot be read: open the page anew and try again") from None
-
-    def text(self, name: str, default: str = "") -> str:
-        """The last of the texts of a field, without blanks around it."""
-        return self.fields.get(name, [default])[-1].strip()
-
-    def texts(self, name: str) -> list[str]:
-        """All texts of a field that are not blank."""
-        return [text.strip() for text in self.fields.get(name, []) if text.strip()]
-
-    def whole(self, name: str) -> int | None:
-        """A field as a whole number; None if it is blank."""
-        text = self.text(name)
-        if not text:
-            return None
-        if not text.isascii() or not text.isdigit() or len(text) > 18:
-            raise Wrong([(name, f"{name} is {shown(text)}: a whole number")])
-        return int(text)
-
-
 class Foreign(Forbidden):
     """A form that a page of another site has sent."""
 
 
-class Paged(APIRoute):
-    """A page, or what a form of one is sent to."""
+class PageRoute(GuardedRoute):
+    """A page, or what a form of one is sent to: people hold their links as cookies."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What handles a request, once it is known who asks."""
-        handle = take_turns(self, reading(self, keyed, super().get_route_handler()))
-        route = self.path_format
+    def tokens(self, request: Request) -> list[str]:
+        """Those of the campaign, and else of the server's owner."""
+        campaign = request.path_params.get("campaign")
+        return tokens_of(request, *(() if campaign is None else (campaign,)), OWNER)
 
-        async def paged(request: Request) -> Response:
-            request.scope[ROUTE] = route
-            try:
-                if request.method != "GET":
-                    check_origin(request)
-                if is_open(request.method, route):
-                    return await handle(request)
-                caller, state = await admitted(request, route)
-                check_round(request)
-                return await handle(await received(request, route, caller, state))
-            except ClientDisconnect:
-                return Response(status_code=GONE)
-            except RequestValidationError:  # of a number in the path that is none
-                return error_page(request, nothing_at(request))
-            except InvalidInput as error:
-                return error_page(request, error)
+    async def answer(self, request: Request, handle: Handle) -> Response:
+        """Refuse what another site has sent, before it is known who looks."""
+        if request.method != "GET":
+            check_origin(request)
+        return await super().answer(request, handle)
 
-        return paged
-
-
-async def admitted(request: Request, route: str) -> Admitted:
-    """Who looks, if it may: by the link of this campaign, or else of the server's owner."""
-    campaign = request.path_params.get("campaign")
-    tokens = tokens_of(request, *(() if campaign is None else (campaign,)), OWNER)
-    for token in tokens:
-        try:
-            return await admitted_by(request, route, token)
-        except NotAdmitted:
-            continue  # a link that has ended is in nobody's way who holds another
-    if tokens:
-        await slow_down(request)
-    raise NotAdmitted("no link")
+    def read(self, request: BodyRequest) -> None:
+        """Read the form, and its key: with other fields it is of another request, as after a step back."""
+        asked: Asked = request.state.asked
+        asked.form = Form(asked.body)
+        key, digest = asked.form.text("key"), digest_of_request(request)
+        whole = f"{key[:64]}-{digest[:16]}" if key else None
+        asked.asker = asked.asker._replace(key=whole, digest=digest)
 
 
 def tokens_of(request: Request, *owners: str) -> list[str]:
@@ -182,14 +115,6 @@ def tokens_of(request: Request, *owners: str) -> list[str]:
     cookies, names = request.cookies, [COOKIE.format(owner) for owner in owners]
     held = (cookies.get(f"{OF_HOST}{name}") or cookies.get(name) for name in names)
     return [token for token in held if token]
-
-
-def keyed(request: Request) -> None:
-    """Note what makes sending a form twice harmless: the key that it brings; with other fields it is another request, as after a step back."""
-    asked: Asked = request.state.asked
-    key, digest = Form(asked.body).text("key"), digest_of_request(request)
-    asker = asked.asker._replace(key=f"{key[:64]}-{digest[:16]}" if key else None, digest=digest)
-    request.state.asked = replace(asked, asker=asker)
 
 
 def check_origin(request: Request) -> None:
@@ -264,18 +189,13 @@ def menu_of(caller: Caller, state: State) -> list[tuple[str, str]]:
     ]
 
 
-def error_page(request: Request, error: InvalidInput) -> Response:
+def error_page(request: Request, error: Exception) -> Response:
     """What is said in place of a page."""
-    kind = kind_of(error)
-    title, detail = FOR_PEOPLE.get(type(error)) or (kind.title, problem_text(error))
-    answer = page(request, "error.html", status=kind.status, title=title, detail=detail)
-    answer.headers.update(retry_after(error))
+    notice = notice_of(request, error)
+    title, detail = FOR_PEOPLE.get(type(error), (notice.title, notice.detail))
+    answer = page(request, "error.html", status=notice.status, title=title, detail=detail)
+    answer.headers.update(notice.headers)
     return answer
-
-
-def nothing_at(request: Request) -> NotFound:
-    """The error of an address where there is no page."""
-    return NotFound(f"there is nothing at {shown(request.url.path, 200)}")
 
 
 def seen_again(place: str) -> Response:
@@ -298,28 +218,17 @@ def beside_fields() -> Iterator[dict[str, str]]:
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Answer what no route has caught: programs with problem details, people with a page."""
-    handle_problems(app)
-    of_programs = {kind: app.exception_handlers[kind] for kind in (HTTPException, Exception)}
+    """Answer every error: programs with problem details, people with a page."""
 
-    def either(kind: type[Exception]) -> Callable[[Request, Exception], Any]:
-        async def handled(request: Request, error: Exception) -> Response:
-            if request.url.path.split("/")[1] in ("api", "metrics"):
-                answer: Response = await of_programs[kind](request, error)  # type: ignore[misc]
-                return answer
-            if isinstance(error, HTTPException):
-                what = {404: "Not there", 405: "Not here"}.get(error.status_code, "Refused")
-                detail = str(nothing_at(request)) if error.status_code == 404 else error.detail
-                status = error.status_code
-            else:
-                what, status = "The server failed", 500
-                detail = "something unforeseen happened; the server's output says what"
-            return page(request, "error.html", status=status, title=what, detail=detail)
+    async def answer_error(request: Request, error: Exception) -> Response:
+        if isinstance(error, RequestValidationError):
+            error = input_error(request, error)
+        room = request.url.path.removeprefix("/").partition("/")[0]
+        answer = problem_response if room in ("api", "metrics") else error_page
+        return answer(request, error)
 
-        return handled
-
-    for kind in of_programs:
-        app.add_exception_handler(kind, either(kind))
+    for kind in (InvalidInput, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, answer_error)
 
 
 KINDS_OF_FILES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

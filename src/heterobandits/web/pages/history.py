@@ -19,14 +19,14 @@ from heterobandits.campaigns.validation import Collected, text_from
 from heterobandits.web.api.campaigns import NDJSON, exported
 from heterobandits.web.pages.base import (
     PRIVATE,
-    Form,
-    Paged,
+    PageRoute,
     beside_fields,
     home,
     options_of,
     page,
     seen_again,
 )
+from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Asked, Asking
 from heterobandits.web.turns import Tell, alone, beside, computed
 
@@ -38,7 +38,7 @@ OWN_STYLE = (
 )
 
 
-router = APIRouter(route_class=Paged, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class Chronicles:
@@ -102,7 +102,7 @@ class Shown(NamedTuple):
 @router.get("/campaigns/{campaign}/history")
 async def read_history(request: Request, asked: Asking) -> Response:
     """What happened, the last first."""
-    form = Form(request.scope["query_string"])
+    form = asked.form
     wanted, seen = Filter(), Shown([])
     with beside_fields() as errors:
         wanted = filter_of(asked.state, form)
@@ -186,7 +186,7 @@ def render_history(
 @router.post("/campaigns/{campaign}/notes")
 async def submit_note(request: Request, asked: Asking) -> Response:
     """A note for those who read the history."""
-    form = Form(asked.body)
+    form = asked.form
     with beside_fields() as wrong:
         errors = Collected()
         text = errors.of("text", lambda value, _: text_from(value, "the note"), form.text("text"))
@@ -194,8 +194,7 @@ async def submit_note(request: Request, asked: Asking) -> Response:
         if number is not None:
             errors.of("round", lambda value, _: asked.state.round(value), number)
         errors.end()
-        where = (asked.log, asked.id, asked.asker)
-        await beside(request, service.add_note, *where, text or "", number)
+        await beside(request, service.add_note, *asked.where, text or "", number)
     if not wrong:
         return seen_again(home(asked.id, "/history"))
     seen = await looked(request, asked, Filter())

@@ -11,14 +11,14 @@ from heterobandits.campaigns.events import OWNER, now
 from heterobandits.campaigns.state import moment
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.repository import Request as Asker
-from heterobandits.web.auth import Caller, Gate
+from heterobandits.web.auth import Admission, Caller, Gate
 from heterobandits.web.errors import NotFound
 from heterobandits.web.pages.base import (
     COOKIE,
     KINDS_OF_FILES,
     LONGEST,
     OF_HOST,
-    Paged,
+    PageRoute,
     files,
     home,
     page,
@@ -34,7 +34,7 @@ HERE = "here"  # cookie and query that say the same number, if our own page has 
 MOMENT = 600  # seconds that it takes to go on, at most
 HELD = re.compile(f"(?:{OF_HOST})?" + COOKIE.format(f"({OWNER}|[0-9a-f]{{12}})"))
 
-router = APIRouter(route_class=Paged, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/enter/{token}")
@@ -46,11 +46,10 @@ async def enter(request: Request, token: str) -> Response:
     this time with all that the browser holds; and what is in somebody's hands already is not replaced unasked.
     """
     gate: Gate = request.app.state.gate
-    caller = await run_in_threadpool(gate.caller, token)
-    if caller is None:
+    found = await run_in_threadpool(gate.opened, token)
+    if found is None:
         return await opens_nothing(request)
-    log: Log = request.app.state.log
-    name = await run_in_threadpool(campaign_name, log, caller)
+    caller, name = found.caller, found.campaign_name
     if not from_here(request):
         number = secrets.token_hex(16)
         # a browser without cookies would go round and round
@@ -59,9 +58,9 @@ async def enter(request: Request, token: str) -> Response:
         keep(answer, request, HERE, number, MOMENT)
     else:
         other = await run_in_threadpool(in_force, gate, request, caller)
-        if other is not None and other.link != caller.link:
-            its = await run_in_threadpool(campaign_name, log, other)
-            answer = page(request, "replace.html", links=((other, its), (caller, name)), to=start(other))  # fmt: skip
+        if other is not None and other.caller.link != caller.link:
+            both = ((other.caller, other.campaign_name), (caller, name))
+            answer = page(request, "replace.html", links=both, to=start(other.caller))
             answer.headers["Referrer-Policy"] = "strict-origin"  # which forms need, and no more
             return answer
         answer = page(request, "enter.html", to=start(caller), again=False, name=name, who=caller)
@@ -99,11 +98,10 @@ def from_here(request: Request) -> bool:
     return request.query_params.get(HERE) in tokens_of(request, HERE)
 
 
-def in_force(gate: Gate, request: Request, caller: Caller) -> Caller | None:
+def in_force(gate: Gate, request: Request, caller: Caller) -> Admission | None:
     """Who this browser is where a link leads, before it is opened: by the link of that campaign, or the server's owner's."""
     owners = (OWNER,) if caller.campaign is None else (caller.campaign, OWNER)
-    found = (gate.caller(token) for token in tokens_of(request, *owners))
-    return next((one for one in found if one is not None), None)
+    return next(filter(None, map(gate.opened, tokens_of(request, *owners))), None)
 
 
 def hold(answer: Response, request: Request, caller: Caller, token: str) -> None:
@@ -132,11 +130,6 @@ def seconds_between(one: str, other: str) -> int:
     61
     """
     return int((moment(other) - moment(one)).total_seconds())
-
-
-def campaign_name(log: Log, caller: Caller) -> str | None:
-    """The name of the campaign that a link is of."""
-    return None if caller.campaign is None else log.state(caller.campaign).name
 
 
 @router.post("/leave")
@@ -174,11 +167,12 @@ async def show_home(request: Request) -> Response:
         return page(request, "welcome.html")
     log: Log = request.app.state.log
     entries = await run_in_threadpool(campaign_cards, log, callers)
-    who = Asked(log, owner or callers[0], None, Asker((owner or callers[0]).who), b"", "")
+    who = owner or callers[0]
+    asked = Asked(log, who, None, Asker(who.who))
     return page(
         request,
         "campaigns.html",
-        who,
+        asked,
         entries=entries,
         owns=owner is not None,
         more=len(names[MOST_LINKS:]),

@@ -14,7 +14,7 @@ from heterobandits.campaigns.analysis.answers import (
 )
 from heterobandits.campaigns.analysis.season_summary import standing
 from heterobandits.campaigns.state import State
-from heterobandits.web.pages.base import Paged, page
+from heterobandits.web.pages.base import PageRoute, page
 from heterobandits.web.pages.text import rank_text, waiting_text
 from heterobandits.web.requests import Asked, Asking
 from heterobandits.web.turns import computed
@@ -22,7 +22,7 @@ from heterobandits.web.turns import computed
 MOST_CELLS = 2000  # of the table of who was where: a larger one is for a spreadsheet
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-router = APIRouter(route_class=Paged, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class ForestLine(NamedTuple):

@@ -31,8 +31,7 @@ from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.auth import most_body
 from heterobandits.web.pages.base import (
     PRIVATE,
-    Form,
-    Paged,
+    PageRoute,
     beside_fields,
     home,
     options_of,
@@ -40,8 +39,8 @@ from heterobandits.web.pages.base import (
     seen_again,
 )
 from heterobandits.web.pages.outlook import Outlook, Wish, looked_ahead, tried, wish_from
+from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Asked, Asking
-from heterobandits.web.turns import beside
 from heterobandits.web.warmup import state_after_drafts
 
 FIELDS = {
@@ -59,7 +58,7 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {"agents": pasted_agents, "arms"
 BLANK = FIELDS | GUESSES
 MOST_SHOWN = 20  # lines that are wrong, of a table
 
-router = APIRouter(route_class=Paged, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class Checked(NamedTuple):
@@ -106,7 +105,7 @@ def check_form(asked: Asking) -> Response:
 @router.post("/new/try")
 async def try_first(request: Request, asked: Asking, stream: str = "") -> Response:
     """How the campaign would go on guessed means, bit by bit or as a page; of it nothing is kept, and so it needs no name."""
-    typed = await beside(request, typed_in, asked)
+    typed = typed_in(asked)
     made = await run_in_threadpool(drafted, typed | {"name": "a try"})
     wish, errors = (None, {}) if made.state is None else guesses(made.state, typed)
     said = field_notes(made) | errors
@@ -162,7 +161,7 @@ def form_page(
 
 def typed_in(asked: Asked) -> dict[str, str]:
     """The texts of the fields as they were typed: of a table the blanks count, and the lines."""
-    fields = Form(asked.body).fields
+    fields = asked.form.fields
     return {name: fields.get(name, [default])[-1] for name, default in BLANK.items()}
 
 

@@ -37,7 +37,8 @@ from heterobandits.errors import InvalidInput, sensitivity_from, whole_number
 from heterobandits.output.pages import rendered
 from heterobandits.planner.plans import count_text
 from heterobandits.web.api.knowledge import MOST_ROUNDS
-from heterobandits.web.pages.base import PRIVATE, Form
+from heterobandits.web.pages.base import PRIVATE
+from heterobandits.web.request_fields import Form
 from heterobandits.web.turns import LONGEST, Left, Tell, alone, places_of
 
 Line = dict[str, object]

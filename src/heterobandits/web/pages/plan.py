@@ -16,14 +16,14 @@ from heterobandits.planner.plans import Explanation
 from heterobandits.web.errors import kind_of
 from heterobandits.web.pages.base import (
     REFUSED,
-    Form,
-    Paged,
+    PageRoute,
     beside_fields,
     home,
     page,
     seen_again,
 )
 from heterobandits.web.pages.text import outcome_text, waiting_text, why_sentence
+from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Asked, Asking, find_named
 from heterobandits.web.turns import beside, computed
 
@@ -32,7 +32,7 @@ SPARE = 2  # pairs that may be added at once
 LATER = "Not in the team yet when this round was planned."
 PAIRS = (("forced", "has to go to"), ("forbidden", "may not go to"))
 
-router = APIRouter(route_class=Paged, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class PlanForm(NamedTuple):
@@ -75,7 +75,7 @@ def form_from_query(form: Form) -> PlanForm:
 @router.get("/campaigns/{campaign}/plan")
 async def read_plan(request: Request, asked: Asking) -> Response:
     """The plan of the next round as it would be, with what each circumstance costs; nothing is recorded."""
-    given = form_from_query(Form(request.url.query.encode()))
+    given = form_from_query(asked.form)
     return await computed(request, asked.state, lambda: previewed(request, asked, given))
 
 
@@ -114,7 +114,7 @@ def previewed(
 @router.post("/campaigns/{campaign}/plan")
 async def record_plan(request: Request, asked: Asking) -> Response:
     """The next round, planned and recorded, if nothing has changed since it was looked at."""
-    form = await beside(request, Form, asked.body)
+    form = asked.form
     given = form_from_query(form)
     try:
         done = await beside(request, recorded, asked, given, form)
@@ -172,7 +172,7 @@ def sent(state: State, agent: int, arm: int | None, because: str, at: PlannedRou
 def show_rounds(request: Request, asked: Asking) -> Response:
     """The rounds, the last first."""
     state = asked.state
-    last = Form(request.url.query.encode()).whole("before")
+    last = asked.form.whole("before")
     end = len(state.rounds) if not last else min(last - 1, len(state.rounds))
     rounds = state.rounds[max(0, end - AT_ONCE) : end]
     lines = [(at, waiting_text(state, at) if at.waits else "") for at in rounds]
@@ -224,7 +224,7 @@ def circumstances_text(state: State, at: PlannedRound) -> list[str]:
 async def submit_override(request: Request, asked: Asking, round: int) -> Response:
     """Somebody went elsewhere than planned, which is recorded as such."""
     number = find_named(asked.state.round, round).number
-    form = Form(asked.body)
+    form = asked.form
     try:
         where = (asked.log, asked.id, asked.asker, number, form.text("agent"))
         await beside(request, service.override, *where, form.texts("arm"))

@@ -9,7 +9,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import tests_planned
 from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.rounds import PlannedRound, VisitReport
+from heterobandits.campaigns.rounds import Pair, PlannedRound, VisitReport
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.storage.repository import Done
@@ -17,7 +17,7 @@ from heterobandits.campaigns.validation import NOT_DONE
 from heterobandits.errors import InvalidInput, choice
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import kind_of
-from heterobandits.web.pages.base import REFUSED, Form, Paged, home, page, seen_again
+from heterobandits.web.pages.base import REFUSED, PageRoute, home, page, seen_again
 from heterobandits.web.pages.text import outcome_text
 from heterobandits.web.requests import Asked, Asking, find_named
 from heterobandits.web.turns import MANY, beside, sized
@@ -31,10 +31,10 @@ SINGLE = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button say
 DOES = (*SINGLE, "count", "withdraw")
 KINDS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
 
-Place = tuple[PlannedRound, tuple[int, int]]
+Place = tuple[PlannedRound, Pair]
 Past = dict[tuple[int, int, int], tuple[int, list[tuple[str, str, str]]]]
 
-router = APIRouter(route_class=Paged, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class ReportedVisit(NamedTuple):
@@ -69,7 +69,7 @@ class RefusedReport(NamedTuple):
 @router.get("/campaigns/{campaign}/report")
 async def read_report(request: Request, asked: Asking) -> Response:
     """The visits that wait, and those that were reported last; with `round` all visits of that one."""
-    which = Form(request.url.query.encode()).whole("round")
+    which = asked.form.whole("round")
     only = None if which is None else find_named(asked.state.round, which)
     latest = await beside(request, latest_of, asked, only)
     events = asked.state.number - min((at.event for at, _ in latest), default=asked.state.number)
@@ -134,13 +134,11 @@ def render_reports(
     )
 
 
-def visit_on_page(
-    state: State, at: PlannedRound, pair: tuple[int, int], past: Past
-) -> ReportedVisit:
+def visit_on_page(state: State, at: PlannedRound, pair: Pair, past: Past) -> ReportedVisit:
     """A visit as the page has it."""
     agent, arm = pair
     told, tests = at.told.get(pair), tests_planned(state, agent, at)
-    ids = (id_of("agent", agent), id_of("arm", arm))
+    ids = visit_key(pair)
     count, known = past.get((at.number, agent, arm), (0, []))
     return ReportedVisit(
         at.number,
@@ -156,7 +154,7 @@ def visit_on_page(
     )
 
 
-def past_of(asked: Asked, visits: list[tuple[PlannedRound, tuple[int, int]]]) -> Past:
+def past_of(asked: Asked, visits: list[Place]) -> Past:
     """How the outcomes of visits came to be: of each how often something was told, and of the last times the time, who, and what."""
     made: Past = {}
     for begin in range(0, len(visits), SUBJECTS):
@@ -183,41 +181,39 @@ def told_text(event: Event) -> str:
 
 
 @router.post("/campaigns/{campaign}/rounds/{round}/outcomes/{agent}")
-async def tell(request: Request, asked: Asking, round: int, agent: str) -> Response:
-    """What came of a visit: a first report; with what was seen of it before, a correction, or taken back."""
-    return await beside(request, answer_report, request, asked, round, agent)
+def tell(request: Request, asked: Asking, round: int, agent: str) -> Response:
+    """What came of a visit: a first report; with what was seen of it before, a correction, or taken back.
 
-
-def answer_report(request: Request, asked: Asked, round: int, agent: str) -> Response:
-    """The page after an outcome was told, or the page again with what is wrong with it."""
-    number = asked.agent(agent)
-    check_agent(asked.caller, number)
-    at = find_named(asked.state.round, round)
-    key = (id_of("agent", number), id_of("arm", find_named(asked.state.arm, form_arm(asked))))
+    What is wrong with it is shown on the page that it came from.
+    """
+    who = asked.agent(agent)
+    check_agent(asked.caller, who)
+    number = find_named(asked.state.round, round).number
+    pair = (who, asked.arm(asked.form.text("arm")))
     try:
-        write(asked, at.number, key)
+        write(asked, number, pair)
     except InvalidInput as error:
         kind = kind_of(error)
         if kind.status not in REFUSED:
             raise
-        form = Form(asked.body)
-        place = f"visit-{at.number}-{'-'.join(key)}"
-        typed = (form.text("successes"), form.text("tests"))
+        place = "-".join([f"visit-{number}", *visit_key(pair)])
+        typed = (asked.form.text("successes"), asked.form.text("tests"))
         refused = RefusedReport(place, str(error), *typed)
         return render_reports(request, asked, latest_of(asked, None), None, kind.status, refused)
-    only = Form(asked.body).whole("only")
+    only = asked.form.whole("only")
     return seen_again(home(asked.id, "/report" if only is None else f"/report?round={only}"))
 
 
-def form_arm(asked: Asked) -> str:
-    """The arm that the form is about."""
-    return Form(asked.body).text("arm")
+def visit_key(pair: Pair) -> tuple[str, str]:
+    """The agent and the arm of a visit, by ids: a name may change while a request is on its way."""
+    agent, arm = pair
+    return id_of("agent", agent), id_of("arm", arm)
 
 
-def write(asked: Asked, round: int, key: tuple[str, str]) -> None:
+def write(asked: Asked, round: int, pair: Pair) -> None:
     """Do what a form says; what was done for the same form before has to stand still."""
-    done = write_report_form(asked, round, key)
-    known = done.state.round(round).told.get((done.state.agent(key[0]), done.state.arm(key[1])))
+    done = write_report_form(asked, round, visit_key(pair))
+    known = done.state.round(round).told.get(pair)
     stands = None if known is None else known.event
     if done.repeated and stands not in (None, *(one.number for one in done.events)):
         raise Stale("This was saved before, and has been changed since: look at what stands now.")
@@ -227,10 +223,9 @@ def write(asked: Asked, round: int, key: tuple[str, str]) -> None:
 
 def write_report_form(asked: Asked, round: int, key: tuple[str, str]) -> Done:
     """What a form says, done."""
-    form = Form(asked.body)
+    form, where = asked.form, (*asked.where, round)
     do = choice(form.text("do"), "do", DOES)
     seen = form.whole("seen")
-    where = (asked.log, asked.id, asked.asker, round)
     if do == "withdraw":
         return service.withdraw(*where, [key], seen)
     outcome: Any = SINGLE.get(do)

@@ -21,7 +21,6 @@ from heterobandits.campaigns.events import now, timestamp
 from heterobandits.campaigns.files.csv_tables import number_or_text, pasted_arms, trial
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import ROLES, Link, State, id_of, moment
-from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.repository import Request as Asker
 from heterobandits.campaigns.validation import (
     Collected,
@@ -37,9 +36,10 @@ from heterobandits.policies.policy import CATALOGUE, forgetting
 from heterobandits.web.api import responses_schema, serialization
 from heterobandits.web.api.links import address
 from heterobandits.web.errors import NotFound
-from heterobandits.web.pages.base import Form, Paged, beside_fields, home, page, seen_again
+from heterobandits.web.pages.base import PageRoute, beside_fields, home, page, seen_again
 from heterobandits.web.pages.plan import Sent, plan_rows
 from heterobandits.web.pages.qr import qr, stays_here
+from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Asked, Asking
 from heterobandits.web.turns import sized
 
@@ -59,9 +59,8 @@ SINCE = {
     "always": "It was stated wrongly: everything is worked out anew.",
 }
 FIELDS = {other: one for one, other in service.CALIBRATED}  # a form has one field for both
-Where = tuple[Log, str, Asker]
 
-router = APIRouter(route_class=Paged, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class Tried(NamedTuple):
@@ -211,68 +210,59 @@ def errors_beside(errors: Mapping[str, str], field: str) -> dict[str, str]:
     return {place or field: message for place, message in errors.items()}
 
 
-def where_of(asked: Asked) -> Where:
-    """What every change begins with."""
-    return asked.log, asked.id, asked.asker
-
-
 @router.post("/campaigns/{campaign}/agents")
 def add_agent(request: Request, asked: Asking) -> Response:
     """A new agent, from the next round on."""
-    form = Form(asked.body)
-    given = {"name": form.text("name"), **reports_from_form(form)}
+    given = {"name": asked.form.text("name"), **reports_from_form(asked.form)}
 
     def check() -> None:
         agents_from([given], asked.state.agent_names, lambda i: "", of_form)
 
     with beside_fields() as errors, under_form_names(check):
-        service.add_agents(*where_of(asked), [given])
+        service.add_agents(*asked.where, [given])
         return seen_again(home(asked.id, "/team#agents"))
-    return team_page(request, asked, Tried("agent", errors, form))
+    return team_page(request, asked, Tried("agent", errors, asked.form))
 
 
 @router.post("/campaigns/{campaign}/agents/{agent}")
 def submit_agent(request: Request, asked: Asking, agent: str) -> Response:
     """Another name, retired or back, or another way to report."""
-    which, form = asked.agent(agent), Form(asked.body)
+    which = asked.agent(agent)
     key = id_of("agent", which)
-    do = choice(form.text("do"), "do", ("rename", "retire", "return", "revise"))
+    do = choice(asked.form.text("do"), "do", ("rename", "retire", "return", "revise"))
     with beside_fields() as errors:
         if do == "revise":
-            revise_by_form(asked, key, form)
+            revise_by_form(asked, key)
         else:
-            change_entry(asked, "agent", key, do, form)
+            change_entry(asked, "agent", key, do)
         return seen_again(home(asked.id, f"/team#{key}"))
     known = errors_beside(errors, "name") if do == "rename" else errors
-    return agent_page(request, asked, which, Tried(do, known, form))
+    return agent_page(request, asked, which, Tried(do, known, asked.form))
 
 
-def revise_by_form(asked: Asked, agent: str, form: Form) -> None:
+def revise_by_form(asked: Asked, agent: str) -> None:
     """Another way to report, as a form says it."""
-    reports, since = reports_from_form(form), form.text("since")
+    reports, since = reports_from_form(asked.form), asked.form.text("since")
     checked = Collected()
     checked.all("since", choice, since, "since", tuple(SINCE))
     checked.all("", agents_from, [{"name": "agent", **reports}], (), lambda i: "", of_form)
     checked.end()
-    service.revise(*where_of(asked), agent, reports, "always" if since == "always" else "now")
+    service.revise(*asked.where, agent, reports, "always" if since == "always" else "now")
 
 
-def change_entry(
-    asked: Asked, kind: Literal["agent", "arm"], key: str, do: str, form: Form
-) -> None:
+def change_entry(asked: Asked, kind: Literal["agent", "arm"], key: str, do: str) -> None:
     """Another name for an agent or arm, or it is retired, or back."""
     if do == "rename":
-        service.rename(*where_of(asked), kind, key, form.text("name"))
+        service.rename(*asked.where, kind, key, asked.form.text("name"))
     else:
-        (service.retire if do == "retire" else service.bring_back)(*where_of(asked), kind, key)
+        (service.retire if do == "retire" else service.bring_back)(*asked.where, kind, key)
 
 
 @router.post("/campaigns/{campaign}/arms")
 def submit_arms(request: Request, asked: Asking) -> Response:
     """New arms, a line for each, from the next round on."""
-    form = Form(asked.body)
     with beside_fields() as errors:
-        names = pasted_arms(form.text("arms"))
+        names = pasted_arms(asked.form.text("arms"))
 
         def check() -> None:
             arms_from(
@@ -280,34 +270,34 @@ def submit_arms(request: Request, asked: Asking) -> Response:
             )
 
         with under_form_names(check):
-            service.add_arms(*where_of(asked), names)
+            service.add_arms(*asked.where, names)
         return seen_again(home(asked.id, "/team#arms"))
-    return team_page(request, asked, Tried("arms", {"arms": "; ".join(errors.values())}, form))
+    known = {"arms": "; ".join(errors.values())}
+    return team_page(request, asked, Tried("arms", known, asked.form))
 
 
 @router.post("/campaigns/{campaign}/arms/{arm}")
 def submit_arm(request: Request, asked: Asking, arm: str) -> Response:
     """Another name, or retired or back."""
-    form = Form(asked.body)
     key = id_of("arm", asked.arm(arm))
-    do = choice(form.text("do"), "do", ("rename", "retire", "return"))
+    do = choice(asked.form.text("do"), "do", ("rename", "retire", "return"))
     with beside_fields() as errors:
-        change_entry(asked, "arm", key, do, form)
+        change_entry(asked, "arm", key, do)
         return seen_again(home(asked.id, f"/team#{key}"))
     known = errors_beside(errors, "name") if do == "rename" else errors
-    return team_page(request, asked, Tried(key, known, form))
+    return team_page(request, asked, Tried(key, known, asked.form))
 
 
 @router.post("/campaigns/{campaign}/settings")
 def change_settings(request: Request, asked: Asking) -> Response:
     """Another name, another season or another policy."""
-    form = Form(asked.body)
+    form = asked.form
     do = choice(form.text("do"), "do", ("name", "season", "policy"))
     with beside_fields() as errors:
         if do == "name":
-            service.rename(*where_of(asked), "campaign", None, form.text("name"))
+            service.rename(*asked.where, "campaign", None, form.text("name"))
         elif do == "season":
-            service.set_season(*where_of(asked), form.whole("season"))
+            service.set_season(*asked.where, form.whole("season"))
         else:
             set_policy_by_form(asked, form)
         return seen_again(home(asked.id, "/team#settings"))
@@ -324,13 +314,13 @@ def set_policy_by_form(asked: Asked, form: Form) -> None:
     if checked.all("policy", policy_from, name, None, season) is not None:
         checked.all("memory", policy_from, name, None, season, memory)
     checked.end()
-    service.set_policy(*where_of(asked), name, delta, memory)
+    service.set_policy(*asked.where, name, delta, memory)
 
 
 @router.post("/campaigns/{campaign}/links")
 def submit_link(request: Request, asked: Asking) -> Response:
     """A link for somebody, whose address is on this page and nowhere else."""
-    form = Form(asked.body)
+    form = asked.form
     with beside_fields() as errors:
         checked = Collected()
         agent = form.text("agent") or None
@@ -341,7 +331,7 @@ def submit_link(request: Request, asked: Asking) -> Response:
         expires = checked.all("expires", expiry_from, form.text("expires"))
         checked.end()
         done, token = service.issue_link(
-            *where_of(asked), role=role or "", name=name or "", agent=agent, expires=expires
+            *asked.where, role=role or "", name=name or "", agent=agent, expires=expires
         )
         state = serialization.state_after(asked.log, done)
         link = state.links[done.events[0].body["link"]]
@@ -400,7 +390,7 @@ def usual_days(state: State) -> int:
 @router.post("/campaigns/{campaign}/links/{link}")
 def change_link(asked: Asking, link: str) -> Response:
     """A link no longer opens anything."""
-    choice(Form(asked.body).text("do"), "do", ("revoke",))
+    choice(asked.form.text("do"), "do", ("revoke",))
     if link not in asked.state.links:
         raise NotFound(f"there is no link {link[:40]!r}")
     revoke(asked, [link])
@@ -428,7 +418,7 @@ async def make_cards(request: Request, asked: Asking) -> Response:
 
 def carded(request: Request, asked: Asked) -> Response:
     """New reporters' links for these agents, each for one, as cards to print, which show them this once; or some revoked."""
-    form = Form(asked.body)
+    form = asked.form
     if form.text("do") == "revoke":
         revoke(asked, form.texts("link"))
         return seen_again(home(asked.id, "/team#links"))
@@ -511,9 +501,7 @@ def cards_of(
     """A card for each of these agents, with a link that is new."""
     state = asked.state
     holders = [(state.agents[a].name, id_of("agent", a)) for a in agents]
-    done, tokens = service.issue_links(
-        asked.log, asked.id, asked.asker, holders, role="reporter", expires=expires
-    )
+    done, tokens = service.issue_links(*asked.where, holders, role="reporter", expires=expires)
     made = []
     for agent, (name, key), event, token in zip(agents, holders, done.events, tokens, strict=True):
         url = None if done.repeated else address(asked.base, token)
