@@ -115,6 +115,35 @@ def test_problem_files(tmp_path: Path, called) -> None:
         assert Problem.from_dict(json.loads(out)["problem"]) == problem
 
 
+# How a problem may be said: options, and the fields that they are.
+OPTIONS = {
+    "tests": (("--tests", "4,1"), {"tests": [4, 1]}),
+    "false alarms": (
+        ("--false-positives", "0.1,0.02", "--believed-false-positives", "0,0.05"),
+        {"false_positive_rates": [0.1, 0.02], "believed_false_positive_rates": [0.0, 0.05]},
+    ),
+    "calibration": (
+        ("--calibration", "17/20,-", "--false-positive-calibration", "-,1/50"),
+        {"calibration": [(17, 20), None], "false_positive_calibration": [None, (1, 50)]},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.parametrize("name", ["min-width", "calibrated-sorted"])
+def test_it_plays_what_the_library_plays(case, name, called) -> None:
+    options, fields = OPTIONS[case]
+    how = ("--horizon", "30", "--trials", "20", "--policy", name, "--format", "json")
+    lists = ("--means", "0.05,0.3,0.1", "--sensitivities", "0.8,0.95")
+    code, out, _ = called("simulate", *lists, *options, *how)
+    assert code == 0
+    answer = json.loads(out)
+    problem = Problem([0.05, 0.3, 0.1], [0.8, 0.95], **fields)
+    assert Problem.from_dict(answer["problem"]) == problem
+    wanted = simulate(problem, name, 30, 20).mean(name)[-1]
+    assert answer["results"][0]["mean"][-1] == wanted
+
+
 def test_names_are_data_not_markup(tmp_path: Path, called) -> None:
     arms = ["[/foo]", "camp [north]", "[link=https://example.org]a[/link]", ":smile: [red]x"]
     problem = Problem(

@@ -449,22 +449,6 @@ class TestPlanner:
 class TestCommandLine:
     LISTS = ("--means", "0.05,0.3,0.1", "--sensitivities", "0.8,0.95", "--horizon", "30")
 
-    def test_it_plays_what_the_library_plays(self, called):
-        run = ("--policy", "calibrated-sorted", "--trials", "20", "--format", "json")
-        given_ = ("--calibration", "17/20,-", "--false-positive-calibration", "-,1/50")
-        code, out, _ = called("simulate", *self.LISTS, *run, *given_)
-        assert code == 0
-        answer = json.loads(out)
-        problem = Problem(
-            [0.05, 0.3, 0.1],
-            [0.8, 0.95],
-            calibration=[(17, 20), None],
-            false_positive_calibration=[None, (1, 50)],
-        )
-        assert Problem.from_dict(answer["problem"]) == problem
-        wanted = simulate(problem, "calibrated-sorted", 30, 20).mean("calibrated-sorted")[-1]
-        assert answer["results"][0]["mean"][-1] == wanted
-
     @pytest.mark.parametrize(
         ("text", "culprit"),
         [

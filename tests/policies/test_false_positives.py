@@ -332,22 +332,6 @@ def test_the_likeliest_mean_is_scipys():
 class TestCommandLine:
     LISTS = ("--means", "0.05,0.3,0.1", "--sensitivities", "0.8,0.95")
 
-    def test_it_plays_what_the_library_plays(self, called):
-        run = ("--policy", "min-width", "--horizon", "50", "--trials", "20", "--format", "json")
-        alarms = ("--false-positives", "0.1,0.02", "--believed-false-positives", "0,0.05")
-        code, out, _ = called("simulate", *self.LISTS, *alarms, *run)
-        assert code == 0
-        answer = json.loads(out)
-        problem = Problem(
-            [0.05, 0.3, 0.1],
-            [0.8, 0.95],
-            false_positive_rates=[0.1, 0.02],
-            believed_false_positive_rates=[0.0, 0.05],
-        )
-        assert Problem.from_dict(answer["problem"]) == problem
-        wanted = simulate(problem, "min-width", 50, 20).mean("min-width")[-1]
-        assert answer["results"][0]["mean"][-1] == wanted
-
     def test_beside_a_domain_they_stand_in_for_what_it_says(self, called):
         alarms = ("--false-positives", "0.1,0.1,0.1,0.01,0.01")
         code, out, _ = called("bounds", "--problem", "covid", *alarms, "--format", "json")

@@ -315,16 +315,6 @@ class TestPlanner:
 class TestCommandLine:
     LISTS = ("--means", "0.05,0.3,0.1", "--sensitivities", "0.8,0.95", "--horizon", "30")
 
-    def test_it_plays_what_the_library_plays(self, called):
-        run = ("--policy", "min-width", "--trials", "20", "--format", "json", "--tests", "4,1")
-        code, out, _ = called("simulate", *self.LISTS, *run)
-        assert code == 0
-        answer = json.loads(out)
-        problem = Problem([0.05, 0.3, 0.1], [0.8, 0.95], tests=[4, 1])
-        assert Problem.from_dict(answer["problem"]) == problem
-        wanted = simulate(problem, "min-width", 30, 20).mean("min-width")[-1]
-        assert answer["results"][0]["mean"][-1] == wanted
-
     @pytest.mark.parametrize(
         ("text", "culprit"),
         [
