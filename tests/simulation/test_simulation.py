@@ -173,9 +173,11 @@ class TestExactLaws:
     @settings(max_examples=15)
     @given(problem=problems(), data=st.data())
     def test_relabelling_the_agents_changes_nothing(self, problem, data):
+        """But for sums of faded outcomes, fractions whose last bit depends on the order of the agents and may break a tie."""
         new = data.draw(st.permutations(range(problem.agents)))
         moved = Problem(problem.means, [problem.sensitivities[a] for a in new])
-        names = [name for name in ALL if name != "ucb" or problem.agents <= 3]
+        few = problem.agents <= 3
+        names = [n for n in ALL if n != "posterior-sorted-discounted" and (n != "ucb" or few)]
         runs = [simulate(p, names, 30, 20, keep="all") for p in (problem, moved)]
         assert (runs[0].kept == runs[1].kept).all()
 
