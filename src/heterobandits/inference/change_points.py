@@ -122,7 +122,7 @@ def visits_looked_back_at(visits: int) -> list[int]:
     """After which of so many visits, but for the last, it is looked whether an arm has changed: always the same ones.
 
     >>> visits_looked_back_at(5), visits_looked_back_at(2_006)[-3:]
-    ([1, 2, 3, 4], [2000, 2002, 2005])
+    ([1, 2, 3, 4], [1999, 2001, 2004])
     """
     return _steps(visits, EVERY_VISITS)
 
