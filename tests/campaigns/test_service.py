@@ -239,6 +239,13 @@ class TestRounds:
         done = service.report(log, campaign, VERA, 1, {("Chi", "hill"): (3, 12), "Ana": 1})
         assert done.state.pulls[2, 1] == 12
 
+    def test_an_arm_that_is_named_often_is_written_once(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        arms = ["river", "hill", *["river"] * 1000]
+        (event,) = service.override(log, campaign, VERA, 1, "Ana", arms).events
+        state = log.state(campaign)
+        assert [state.arms[state.arm(arm)].name for arm in event.body["arms"]] == ["river", "hill"]
+
     def test_after_the_season_nothing_is_planned(self, log):
         campaign = park(log, season=1)
         service.plan_round(log, campaign, VERA)
@@ -617,6 +624,21 @@ class TestLinks:
         with pytest.raises(InvalidInput, match=message):
             service.issue_link(log, campaign, VERA, **{"role": "viewer", "name": "x"} | given)
         assert log.store.head(campaign).number == 1
+
+
+class TestParts:
+    """Events that are read at once."""
+
+    def test_they_have_so_many_bytes_or_are_one(self, log, campaign, monkeypatch):
+        for letters in (10, 10, 500, 10):
+            service.add_note(log, campaign, VERA, "x" * letters)
+        monkeypatch.setattr(service, "PART_BYTES", 100)
+
+        def part(after, upto=9):
+            return [one.number for one in service.history_part(log, campaign, after, upto)]
+
+        assert [part(after) for after in range(6)] == [[1], [2, 3], [3], [4], [5], []]
+        assert part(1, 2) == [2]
 
 
 class TestFiles:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, Literal
 
 from heterobandits.campaigns.amounts import check_amount
@@ -62,6 +63,7 @@ CALIBRATED = (
 )
 VIEWER = "viewer"
 TOKEN_BYTES = 32
+PART_BYTES = 1_000_000  # of events that are read at once: a tenth of a second
 ID_BYTES = 6
 
 
@@ -264,7 +266,7 @@ def override(
         body = {
             "round": state.round(round).number,
             "agent": id_of("agent", state.agent(agent)),
-            "arms": [id_of("arm", state.arm(arm)) for arm in places],
+            "arms": list(dict.fromkeys(id_of("arm", state.arm(arm)) for arm in places)),
         }
         return [Draft("overridden", body)]
 
@@ -523,6 +525,13 @@ def history(log: Log, campaign: str, after: int = 0, upto: int | None = None) ->
     """The events after number `after`."""
     log.store.head(campaign)
     return log.store.read(campaign, after, upto)
+
+
+def history_part(log: Log, campaign: str, after: int, upto: int) -> list[Event]:
+    """The first of the events after number `after`, up to `upto`: as many as have `PART_BYTES`, but one at least."""
+    sizes = accumulate(log.store.sizes(campaign, after, upto))
+    fitting = sum(size <= PART_BYTES for size in sizes)
+    return log.store.read(campaign, after, after + max(1, fitting))
 
 
 def recorded_plan(log: Log, state: State, round: PlannedRound) -> list[Assigned]:

@@ -948,6 +948,15 @@ class TestTurns:
         ask.post(f"{north}/notes", json={"text": "x"})
         assert ask.get(f"{north}/export").text == service.export(log, head.campaign)
 
+    def test_large_events_come_in_parts(self, ask, log, north, monkeypatch):
+        monkeypatch.setattr(service, "PART_BYTES", 1_000)
+        for _ in range(3):
+            ask.post(f"{north}/notes", json={"text": "x" * 600})
+        (head,) = log.store.heads()
+        assert ask.get(f"{north}/export").text == service.export(log, head.campaign)
+        numbers = [one["number"] for one in ask.get(f"{north}/events?after=2").json()["events"]]
+        assert numbers == [3]
+
 
 class TestBudgets:
     """What is written stays, so that a link may not write without end."""
@@ -1001,6 +1010,22 @@ class TestBudgets:
         ]
         assert told == [201] * 20
         assert self.tell(ask, place, "a1", link, 2).status_code == 429
+
+    def test_a_link_writes_so_many_bytes_an_hour(self, ask, log, north, monkeypatch):
+        monkeypatch.setattr(budgets, "BYTES", 10_000)
+        planner = self.link(ask, north, "planner")
+
+        def note(letters, link):
+            return ask.post(f"{north}/notes", json={"text": "ü" * letters}, headers=link)
+
+        assert note(4_000, planner).status_code == 201
+        last = log.store.heads()[0].number
+        answer = note(1_000, planner)
+        assert "0.01 MB within an hour" in refused(answer, 429, "too-many")["detail"]
+        assert 0 < int(answer.headers["retry-after"]) <= 3600
+        assert log.store.heads()[0].number == last
+        assert note(100, planner).status_code == 201
+        assert note(9_000, {}).status_code == 201
 
     def test_a_visit_is_changed_so_often_by_whatever_name(self, ask, north, monkeypatch):
         monkeypatch.setattr(budgets, "OF_VISIT", 4)

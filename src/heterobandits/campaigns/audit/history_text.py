@@ -265,7 +265,7 @@ class Story:
                 yield f"{name} {', '.join(pairs)}"
 
     def _overridden(self, body: Mapping[str, Any]) -> str:
-        arms = [self._id("arm", arm) for arm in body["arms"]]
+        arms = list(dict.fromkeys(self._id("arm", arm) for arm in body["arms"]))
         places = [self._name(arm) for arm in arms]
         went = f"went to {' and '.join(places)}" if places else "stayed home"
         planned = self._planned(body)

@@ -20,6 +20,7 @@ from heterobandits.campaigns.events import (
     OWNER,
     Draft,
     Event,
+    body_text,
     check_chain,
     is_ahead,
     now,
@@ -56,6 +57,7 @@ class Request(NamedTuple):
     """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice; by which link.
 
     With the token of the server's owner that the store knows also its hash: once another one is there, nothing is written.
+    `spend` hears how many bytes of bodies are about to be written, and may refuse.
     """
 
     who: str
@@ -63,6 +65,7 @@ class Request(NamedTuple):
     digest: str = ""
     link: str | None = None  # as in an event
     owner: str | None = None
+    spend: Callable[[int], None] = lambda size: None
 
     def scope(self, of: str) -> str:
         """Where its key is known: nobody's keys are in the way of others."""
@@ -226,6 +229,7 @@ class Log:
 
     def append(self, events: list[Event], scope: str, request: Request) -> None:
         """Write events that were folded, and under the request's key that they are what it wrote."""
+        request.spend(sum(len(body_text(event).encode()) for event in events))
         given = None if request.owner is None else (OWNER, request.owner)
         try:
             self.store.append(
