@@ -10,6 +10,8 @@ import pytest
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
+from heterobandits.campaigns.audit.history_text import Story, concerns, tell_events
+from heterobandits.campaigns.audit.report import audit
 from heterobandits.campaigns.audit.verification import verify
 from heterobandits.campaigns.events import (
     OWNER,
@@ -29,6 +31,7 @@ from heterobandits.campaigns.validation import Wrong
 from heterobandits.errors import appearance
 from heterobandits.web.auth import Gate
 from logs import events_of
+from markup import Page
 from parks import AGENTS, ARMS, VERA, Watched, opened, park
 
 pytestmark = pytest.mark.smoke
@@ -742,6 +745,62 @@ class TestFiles:
             assert not isinstance(caught.value, LinkEnded)
             service.import_events(other, VERA, text, keep_links=True)
         assert other.state(lived).number > last.number - 1
+
+    def forged(self, log, campaign, **by):
+        """The export of a campaign with one more note, sealed anew."""
+        events = events_of([NOTE], log.state(campaign), **by)
+        return service.export(log, campaign) + "".join(f"{line(event)}\n" for event in events)
+
+    def test_what_comes_from_a_file_does_not_pass_for_what_was_written_here(self, log, lived):
+        done, _ = service.issue_link(log, lived, VERA, role="planner", name="Pia")
+        link, number = done.events[0].body["link"], done.state.number
+        text = self.forged(log, lived, who="Pia", link=link)
+        asks = Request(OWNER, link=SERVER)
+        note, told = service.import_events(log, asks, text).events
+        assert (note.who, note.link) == ("Pia", link)
+        assert (told.kind, told.who, told.link) == ("imported", OWNER, SERVER)
+        assert told.body == {"first": number + 1, "last": number + 1}
+        assert log.state(lived).links[link].holds(now())
+        said = list(tell_events(service.history(log, lived), Story()))[-1]
+        assert (
+            said.text == f"imported event {number + 1} from a file, which alone says who wrote that"
+        )
+        assert concerns(said, 1, "agent-1")
+        assert said.text in Page(audit(service.history(log, lived))).text
+        assert service.import_events(log, asks, text).events == []
+
+    def test_a_campaign_from_a_server_is_told_from_one_of_this_server(self, log, lived, tmp_path):
+        text = self.forged(log, lived, who=OWNER, link=SERVER)
+        other = opened(tmp_path, "other.db")
+        events = service.import_events(other, VERA, text).events
+        assert "".join(f"{line(event)}\n" for event in events[:-1]) == text
+        assert (events[-1].kind, events[-1].body) == (
+            "imported",
+            {"first": 1, "last": len(events) - 1},
+        )
+
+    @pytest.mark.parametrize(
+        ("role", "who"), [("planner", "Chi"), ("server", "Vera"), ("server", "оwner")]
+    )
+    def test_nobody_writes_by_the_link_of_another(self, log, lived, role, who):
+        link = SERVER
+        if role == "planner":
+            done, _ = service.issue_link(log, lived, VERA, role="planner", name="Pia")
+            link = done.events[0].body["link"]
+        before = log.state(lived).number
+        with pytest.raises(InvalidInput, match=r"says that .* wrote it, by the link of"):
+            service.import_events(log, VERA, self.forged(log, lived, who=who, link=link))
+        assert log.state(lived).number == before
+        with pytest.raises(InvalidInput, match="by the link of"):
+            fold(events_of([Draft("created", {})], campaign=lived, who=who, link=SERVER))
+
+    @pytest.mark.parametrize("body", [{"first": 1, "last": 1}, {"first": 9, "last": 6}, {"first": 0, "last": 6}, {"last": 6}])  # fmt: skip
+    def test_only_the_last_events_can_have_been_imported(self, log, lived, body):
+        state = log.state(lived)
+        assert state.number == 6
+        fold(events_of([Draft("imported", {"first": 3, "last": 6})], state), state)
+        with pytest.raises(InvalidInput, match=r"first|are not the last"):
+            fold(events_of([Draft("imported", body)], state), state)
 
     def test_one_wrong_clock_dates_nothing_else(self, log, lived, tmp_path):
         ahead = events_of([NOTE], log.state(lived), time="9999-12-31T23:59:59.999999Z")

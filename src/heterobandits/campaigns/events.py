@@ -42,6 +42,7 @@ KINDS = (
     "note",
     "link issued",
     "link revoked",
+    "imported",
 )
 
 CANONICAL_ENCODER = json.JSONEncoder(

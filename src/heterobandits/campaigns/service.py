@@ -562,8 +562,9 @@ def import_events(
 ) -> Done:
     """The campaign that was exported, with the same events and hashes; what is there already goes on from where it stands.
 
-    Whoever wrote the file knows the tokens of its links, so those that are new here and still hold are revoked, unless they
-    are to be kept. It tells how far the looking is, which may end it; once it writes, it writes all.
+    Whoever wrote the file may have sealed it anew, and knows the tokens of its links. So if any of the new events was by a
+    link, the log says that they were imported; and links that are new here are revoked, unless they are to be kept. It tells
+    how far the looking is, which may end it; once it writes, it writes all.
     """
     again = log.repeated(ELSEWHERE, request)
     if again is not None:
@@ -586,7 +587,7 @@ def import_events(
     campaign = events[0].campaign
     there = log.store.read(campaign)
     if not there:
-        new = revocations(events, 0, request, keep_links, tell)
+        new = events_after_import(events, 0, request, keep_links, tell)
         return log.begin_with(events + new, request)
     if [event.hash for event in events[: len(there)]] != [
         event.hash for event in there[: len(events)]
@@ -597,16 +598,19 @@ def import_events(
         )
     if len(events) > len(there):
         new = events[len(there) :]
-        new += revocations(events, len(there), request, keep_links, tell)
+        new += events_after_import(events, len(there), request, keep_links, tell)
         log.append(new, ELSEWHERE, request)
         return Done(log.state(campaign), new)
     return Done(log.state(campaign), [])
 
 
-def revocations(
+def events_after_import(
     events: list[Event], known: int, request: Request, keep: bool, tell: Tell
 ) -> list[Event]:
-    """What follows on events from elsewhere, which are checked here: the links after event `known` are revoked, unless they are kept."""
+    """What follows on events from elsewhere, which are checked here.
+
+    If any after event `known` was by a link, they are said to be imported; the links among them are revoked, unless they are kept.
+    """
     try:
         state = fold(announce(events, tell, 0.6, 1.0))
     except LinkEnded as error:  # which is no fault of the link that imports
@@ -615,6 +619,8 @@ def revocations(
         ) from None
     came = [] if keep else [one for one in state.links.values() if one.event > known]
     drafts = [Draft("link revoked", {"link": one.id}) for one in came if one.holds(now())]
+    if any(event.link is not None for event in events[known:]):
+        drafts.insert(0, Draft("imported", {"first": known + 1, "last": len(events)}))
     return seal_drafts(drafts, state, request)
 
 
