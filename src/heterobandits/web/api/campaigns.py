@@ -8,6 +8,7 @@ from fastapi import Request as HttpRequest
 from starlette.responses import JSONResponse, StreamingResponse
 
 from heterobandits.campaigns import responses_schema, serialization, service
+from heterobandits.campaigns.audit.recovery import all_found
 from heterobandits.campaigns.events import line
 from heterobandits.campaigns.files.csv_tables import visits_csv
 from heterobandits.campaigns.state import State, id_of
@@ -30,9 +31,8 @@ router = APIRouter(route_class=ApiRoute)
 
 @router.get("/api/campaigns", response_model=responses_schema.EntriesJson)
 def list_campaigns_route(asked: Asking) -> Response:
-    """All campaigns, the oldest first."""
-    states = (asked.log.state(head.campaign) for head in asked.log.store.heads())
-    return JSONResponse({"campaigns": [serialization.json_of_entry(state) for state in states]})
+    """All campaigns, the oldest first; what is wrong with one is in the way of no other."""
+    return JSONResponse(serialization.json_of_found(all_found(asked.log)))
 
 
 @router.post("/api/campaigns", response_model=responses_schema.CampaignJson, status_code=201)
