@@ -746,6 +746,18 @@ class TestFiles:
             service.import_events(other, VERA, text, keep_links=True)
         assert other.state(lived).number > last.number - 1
 
+    def test_a_link_that_has_expired_is_revoked_too(self, log, lived, tmp_path, monkeypatch):
+        """Or a clock that goes back would let it open."""
+        ends = timestamp(datetime.now(UTC) + timedelta(hours=1))
+        service.issue_link(log, lived, VERA, role="planner", name="Pia", expires=ends)
+        text = service.export(log, lived)
+        later = timestamp(datetime.now(UTC) + timedelta(hours=2))
+        monkeypatch.setattr(service, "now", lambda: later)
+        (link,) = service.import_events(
+            opened(tmp_path, "other.db"), VERA, text
+        ).state.links.values()
+        assert link.revoked
+
     def forged(self, log, campaign, **by):
         """The export of a campaign with one more note, sealed anew."""
         events = events_of([NOTE], log.state(campaign), **by)

@@ -618,7 +618,7 @@ def events_after_import(
             f"an event of the file is by a link that did not hold: {error}"
         ) from None
     came = [] if keep else [one for one in state.links.values() if one.event > known]
-    drafts = [Draft("link revoked", {"link": one.id}) for one in came if one.holds(now())]
+    drafts = [Draft("link revoked", {"link": one.id}) for one in came if not one.revoked]
     if any(event.link is not None for event in events[known:]):
         drafts.insert(0, Draft("imported", {"first": known + 1, "last": len(events)}))
     return seal_drafts(drafts, state, request)
