@@ -242,6 +242,17 @@ class TestRounds:
         done = service.report(log, campaign, VERA, 1, {("Chi", "hill"): (3, 12), "Ana": 1})
         assert done.state.pulls[2, 1] == 12
 
+    def test_an_agent_may_be_called_like_the_row_of_another(self, log, campaign):
+        names = ["Ana (row 0)", "Ana (row 0) (row 0)"]
+        service.add_agents(
+            log, campaign, VERA, [{"name": name, "sensitivity": 0.5} for name in names]
+        )
+        service.plan_round(log, campaign, VERA)
+        service.revise(log, campaign, VERA, "Ana", {"sensitivity": 0.95}, "now")
+        state = service.plan_round(log, campaign, VERA).state
+        assert state.team.names[0] == "Ana (row 0) (row 0) (row 0)"
+        assert (len(state.rounds), len(set(state.team.names))) == (2, len(state.rows))
+
     def test_an_arm_that_is_named_often_is_written_once(self, log, campaign):
         service.plan_round(log, campaign, VERA)
         arms = ["river", "hill", *["river"] * 1000]
