@@ -894,6 +894,29 @@ class TestTheServersOwner:
                 write()
         assert [head.number for head in log.store.heads()] == [number]
 
+    @pytest.mark.parametrize("what", ["a note", "a campaign", "an import", "a report"])
+    def test_nothing_is_told_again_to_a_token_that_was_replaced(self, log, campaign, what):
+        log.store.settle(OWNER, "old")
+        owner = Request(OWNER, link=SERVER, owner="old")
+        keyed = owner._replace(key="k1", digest="digest")
+        service.plan_round(log, campaign, owner)
+        text = service.export(log, campaign)
+        ask = {
+            "a note": lambda: service.add_note(log, campaign, keyed, "in time"),
+            "a campaign": lambda: service.create(
+                log, keyed, name="South park", agents=AGENTS, arms=ARMS
+            ),
+            "an import": lambda: service.import_events(log, owner, text),
+            "a report": lambda: service.report(log, campaign, owner, 1, {"Ana": 1}),
+        }[what]
+        ask()
+        number = log.store.heads()
+        ask()
+        log.store.replace(OWNER, "new")
+        with pytest.raises(LinkEnded, match="token of the server's owner was replaced"):
+            ask()
+        assert log.store.heads() == number
+
 
 class TestAnOlderCopy:
     """Of the same file, put back under a log that has read further."""

@@ -601,6 +601,7 @@ def import_events(
         new += events_after_import(events, len(there), request, keep_links, tell)
         log.append(new, ELSEWHERE, request)
         return Done(log.state(campaign), new)
+    log.check_owner(request)
     return Done(log.state(campaign), [])
 
 
