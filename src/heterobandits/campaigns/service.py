@@ -531,7 +531,7 @@ def history_part(log: Log, campaign: str, after: int, upto: int) -> list[Event]:
     """The first of the events after number `after`, up to `upto`: as many as have `PART_BYTES`, but one at least."""
     sizes = accumulate(log.store.sizes(campaign, after, upto))
     fitting = sum(size <= PART_BYTES for size in sizes)
-    return log.store.read(campaign, after, after + max(1, fitting))
+    return log.store.read(campaign, after, min(upto, after + max(1, fitting)))
 
 
 def recorded_plan(log: Log, state: State, round: PlannedRound) -> list[Assigned]:
