@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -37,6 +38,16 @@ def chain(drafts=DRAFTS, key=None):
         who="Vera",
         key=key,
     )
+
+
+def test_a_line_of_millions_of_lists_is_refused_unread():
+    row = line(chain()[0])
+    flood = row.replace('"ü 0"', f"[{'[],' * 2_000_000}[]]")
+    began = time.monotonic()
+    with pytest.raises(InvalidInput, match="over 2,000,000 lists"):
+        from_line(flood)
+    assert time.monotonic() - began < 0.2
+    assert from_line(row) == chain()[0]
 
 
 class TestHash:

@@ -217,6 +217,9 @@ WRONG = {
     "a plan with a reason of another kind": [
         planned(1, assignments=[a | {"index": "x"} for a in planned(1).body["assignments"]])
     ],
+    "an index that is no number of JSON": [
+        planned(1, assignments=[a | {"index": "nan"} for a in planned(1).body["assignments"]])
+    ],
     "an absent agent that is sent": [planned(1, absent=["agent-1"])],
     "a closed arm": [planned(1, closed=["arm-1"])],
     "a report from elsewhere": [planned(1), told("reported", 1, "agent-1", "arm-2")],

@@ -10,6 +10,8 @@ import pytest
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
+from heterobandits.campaigns.audit.history_text import Story, concerns, tell_events
+from heterobandits.campaigns.audit.report import audit
 from heterobandits.campaigns.audit.verification import verify
 from heterobandits.campaigns.events import (
     OWNER,
@@ -29,6 +31,7 @@ from heterobandits.campaigns.validation import Wrong
 from heterobandits.errors import appearance
 from heterobandits.web.auth import Gate
 from logs import events_of
+from markup import Page
 from parks import AGENTS, ARMS, VERA, Watched, opened, park
 
 pytestmark = pytest.mark.smoke
@@ -238,6 +241,24 @@ class TestRounds:
             service.report(log, campaign, VERA, 1, {"Chi": (3, 12)})
         done = service.report(log, campaign, VERA, 1, {("Chi", "hill"): (3, 12), "Ana": 1})
         assert done.state.pulls[2, 1] == 12
+
+    def test_an_agent_may_be_called_like_the_row_of_another(self, log, campaign):
+        names = ["Ana (row 0)", "Ana (row 0) (row 0)"]
+        service.add_agents(
+            log, campaign, VERA, [{"name": name, "sensitivity": 0.5} for name in names]
+        )
+        service.plan_round(log, campaign, VERA)
+        service.revise(log, campaign, VERA, "Ana", {"sensitivity": 0.95}, "now")
+        state = service.plan_round(log, campaign, VERA).state
+        assert state.team.names[0] == "Ana (row 0) (row 0) (row 0)"
+        assert (len(state.rounds), len(set(state.team.names))) == (2, len(state.rows))
+
+    def test_an_arm_that_is_named_often_is_written_once(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        arms = ["river", "hill", *["river"] * 1000]
+        (event,) = service.override(log, campaign, VERA, 1, "Ana", arms).events
+        state = log.state(campaign)
+        assert [state.arms[state.arm(arm)].name for arm in event.body["arms"]] == ["river", "hill"]
 
     def test_after_the_season_nothing_is_planned(self, log):
         campaign = park(log, season=1)
@@ -619,6 +640,21 @@ class TestLinks:
         assert log.store.head(campaign).number == 1
 
 
+class TestParts:
+    """Events that are read at once."""
+
+    def test_they_have_so_many_bytes_or_are_one(self, log, campaign, monkeypatch):
+        for letters in (10, 10, 500, 10):
+            service.add_note(log, campaign, VERA, "x" * letters)
+        monkeypatch.setattr(service, "PART_BYTES", 100)
+
+        def part(after, upto=9):
+            return [one.number for one in service.history_part(log, campaign, after, upto)]
+
+        assert [part(after) for after in range(6)] == [[1], [2, 3], [3], [4], [5], []]
+        assert (part(1, 2), part(2, 2)) == ([2], [])
+
+
 class TestFiles:
     """Export and import."""
 
@@ -721,6 +757,74 @@ class TestFiles:
             service.import_events(other, VERA, text, keep_links=True)
         assert other.state(lived).number > last.number - 1
 
+    def test_a_link_that_has_expired_is_revoked_too(self, log, lived, tmp_path, monkeypatch):
+        """Or a clock that goes back would let it open."""
+        ends = timestamp(datetime.now(UTC) + timedelta(hours=1))
+        service.issue_link(log, lived, VERA, role="planner", name="Pia", expires=ends)
+        text = service.export(log, lived)
+        later = timestamp(datetime.now(UTC) + timedelta(hours=2))
+        monkeypatch.setattr(service, "now", lambda: later)
+        (link,) = service.import_events(
+            opened(tmp_path, "other.db"), VERA, text
+        ).state.links.values()
+        assert link.revoked
+
+    def forged(self, log, campaign, **by):
+        """The export of a campaign with one more note, sealed anew."""
+        events = events_of([NOTE], log.state(campaign), **by)
+        return service.export(log, campaign) + "".join(f"{line(event)}\n" for event in events)
+
+    def test_what_comes_from_a_file_does_not_pass_for_what_was_written_here(self, log, lived):
+        done, _ = service.issue_link(log, lived, VERA, role="planner", name="Pia")
+        link, number = done.events[0].body["link"], done.state.number
+        text = self.forged(log, lived, who="Pia", link=link)
+        asks = Request(OWNER, link=SERVER)
+        note, told = service.import_events(log, asks, text).events
+        assert (note.who, note.link) == ("Pia", link)
+        assert (told.kind, told.who, told.link) == ("imported", OWNER, SERVER)
+        assert told.body == {"first": number + 1, "last": number + 1}
+        assert log.state(lived).links[link].holds(now())
+        said = list(tell_events(service.history(log, lived), Story()))[-1]
+        assert (
+            said.text == f"imported event {number + 1} from a file, which alone says who wrote that"
+        )
+        assert concerns(said, 1, "agent-1")
+        assert said.text in Page(audit(service.history(log, lived))).text
+        assert service.import_events(log, asks, text).events == []
+
+    def test_a_campaign_from_a_server_is_told_from_one_of_this_server(self, log, lived, tmp_path):
+        text = self.forged(log, lived, who=OWNER, link=SERVER)
+        other = opened(tmp_path, "other.db")
+        events = service.import_events(other, VERA, text).events
+        assert "".join(f"{line(event)}\n" for event in events[:-1]) == text
+        assert (events[-1].kind, events[-1].body) == (
+            "imported",
+            {"first": 1, "last": len(events) - 1},
+        )
+
+    @pytest.mark.parametrize(
+        ("role", "who"), [("planner", "Chi"), ("server", "Vera"), ("server", "оwner")]
+    )
+    def test_nobody_writes_by_the_link_of_another(self, log, lived, role, who):
+        link = SERVER
+        if role == "planner":
+            done, _ = service.issue_link(log, lived, VERA, role="planner", name="Pia")
+            link = done.events[0].body["link"]
+        before = log.state(lived).number
+        with pytest.raises(InvalidInput, match=r"says that .* wrote it, by the link of"):
+            service.import_events(log, VERA, self.forged(log, lived, who=who, link=link))
+        assert log.state(lived).number == before
+        with pytest.raises(InvalidInput, match="by the link of"):
+            fold(events_of([Draft("created", {})], campaign=lived, who=who, link=SERVER))
+
+    @pytest.mark.parametrize("body", [{"first": 1, "last": 1}, {"first": 9, "last": 6}, {"first": 0, "last": 6}, {"last": 6}])  # fmt: skip
+    def test_only_the_last_events_can_have_been_imported(self, log, lived, body):
+        state = log.state(lived)
+        assert state.number == 6
+        fold(events_of([Draft("imported", {"first": 3, "last": 6})], state), state)
+        with pytest.raises(InvalidInput, match=r"first|are not the last"):
+            fold(events_of([Draft("imported", body)], state), state)
+
     def test_one_wrong_clock_dates_nothing_else(self, log, lived, tmp_path):
         ahead = events_of([NOTE], log.state(lived), time="9999-12-31T23:59:59.999999Z")
         text = service.export(log, lived) + line(ahead[0]) + "\n"
@@ -789,6 +893,29 @@ class TestTheServersOwner:
             with pytest.raises(LinkEnded, match="token of the server's owner was replaced"):
                 write()
         assert [head.number for head in log.store.heads()] == [number]
+
+    @pytest.mark.parametrize("what", ["a note", "a campaign", "an import", "a report"])
+    def test_nothing_is_told_again_to_a_token_that_was_replaced(self, log, campaign, what):
+        log.store.settle(OWNER, "old")
+        owner = Request(OWNER, link=SERVER, owner="old")
+        keyed = owner._replace(key="k1", digest="digest")
+        service.plan_round(log, campaign, owner)
+        text = service.export(log, campaign)
+        ask = {
+            "a note": lambda: service.add_note(log, campaign, keyed, "in time"),
+            "a campaign": lambda: service.create(
+                log, keyed, name="South park", agents=AGENTS, arms=ARMS
+            ),
+            "an import": lambda: service.import_events(log, owner, text),
+            "a report": lambda: service.report(log, campaign, owner, 1, {"Ana": 1}),
+        }[what]
+        ask()
+        number = log.store.heads()
+        ask()
+        log.store.replace(OWNER, "new")
+        with pytest.raises(LinkEnded, match="token of the server's owner was replaced"):
+            ask()
+        assert log.store.heads() == number
 
 
 class TestAnOlderCopy:

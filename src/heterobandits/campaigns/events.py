@@ -22,6 +22,9 @@ SERVER = "server"  # what stands for the link of whoever holds the server's own 
 AHEAD = timedelta(days=1)  # by which clocks may differ
 FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"  # of times
 DEEPEST = 20  # that lists may lie in each other in a body
+MOST_LISTS = (
+    2_000_000  # in an event: a plan may forbid a million pairs, and has an entry for each agent
+)
 NOTHING = "0" * 64  # what the first event has for the hash of the one before
 KINDS = (
     "created",
@@ -42,6 +45,7 @@ KINDS = (
     "note",
     "link issued",
     "link revoked",
+    "imported",
 )
 
 CANONICAL_ENCODER = json.JSONEncoder(
@@ -225,6 +229,10 @@ def line(event: Event) -> str:
 
 def from_line(text: str) -> Event:
     """The event that a line tells of; whether it fits is for `checked` to say."""
+    if text.count("[") + text.count("{") > MOST_LISTS:  # reading them takes seconds
+        raise InvalidInput(
+            f"not an event of a campaign: over {MOST_LISTS:,} lists in {shown(text[:60])}"
+        )
     try:
         read = json_from(text)
         event = Event(**read)

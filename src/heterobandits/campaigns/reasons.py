@@ -57,4 +57,8 @@ def number_from_json(value: float | str | None) -> float | None:
     """The number that was written."""
     if value is None:
         return None
-    return math.inf if value == INFINITE else float(value)
+    if value == INFINITE:
+        return math.inf
+    if not isinstance(value, (int, float)):
+        raise InvalidInput(f"{shown(value)} is no number of a plan")
+    return float(value)

@@ -14,6 +14,7 @@ import numpy as np
 from heterobandits.campaigns.events import (
     KINDS,
     NOTHING,
+    OWNER,
     SERVER,
     Draft,
     Event,
@@ -49,6 +50,7 @@ from heterobandits.errors import (
     choice,
     listed,
     shown,
+    whole_number,
 )
 from heterobandits.limits import MOST
 from heterobandits.planner.history import Outcome, counted_outcome
@@ -70,7 +72,7 @@ BY_REPORTERS = {"reported", "corrected", "withdrawn"}
 WRITERS = {  # the roles whose links may write a kind of event
     kind: REPORTERS if kind in BY_REPORTERS else PLANNERS if kind in BY_PLANNERS else OWNERS
     for kind in KINDS
-}
+} | {"imported": frozenset()}
 
 
 class LinkEnded(InvalidInput):
@@ -134,10 +136,14 @@ def check_link(state: State, link: str | None, time: str) -> None:
 
 
 def check_writer(state: State, event: Event) -> None:
-    """Refuse what is written with a link whose role does not write such events, or which is for another agent."""
-    if event.link is None or event.link == SERVER:
+    """Refuse what is written with a link of another name, of a role that writes no such events, or for another agent."""
+    if event.link is None:
+        return
+    if event.link == SERVER:
+        check_name(event, OWNER)
         return
     link = state.links[event.link]
+    check_name(event, link.name)
     if link.role not in WRITERS[event.kind]:
         raise InvalidInput(
             f"event {event.number}, {event.kind}, is by a {link.role}'s link, which writes no such events"
@@ -145,6 +151,14 @@ def check_writer(state: State, event: Event) -> None:
     if link.agent is not None and state.agent(event.body["agent"]) != link.agent:
         raise InvalidInput(
             f"event {event.number}, {event.kind}, is by a link that is for the reports of one agent, who is another"
+        )
+
+
+def check_name(event: Event, name: str) -> None:
+    """Refuse an event that says another name than that of whoever holds its link."""
+    if event.who != name:
+        raise InvalidInput(
+            f"event {event.number}, {event.kind}, says that {shown(event.who)} wrote it, by the link of {shown(name)}"
         )
 
 
@@ -167,6 +181,8 @@ def created(event: Event) -> State:
         raise InvalidInput(f"event 1 is {shown(event.kind)}: a campaign begins with 'created'")
     if event.link not in (None, SERVER):
         raise LinkEnded(f"event 1 has the link {shown(event.link)}: there is none yet")
+    if event.link == SERVER:
+        check_name(event, OWNER)
     if not CAMPAIGN.fullmatch(event.campaign):
         raise InvalidInput(f"campaign is {shown(event.campaign)}: an id of 12 letters from 0 to f")
     body = event.body
@@ -547,6 +563,15 @@ def link_revoked(state: State, event: Event) -> None:
     state.links[link.id] = replace(link, revoked=True)
 
 
+def imported(state: State, event: Event) -> None:
+    """The events up to here, from a first one on, came from a file: it changes nothing."""
+    first = whole_number(event.body["first"], "first", 1)
+    if not first <= event.body["last"] == state.number:
+        raise InvalidInput(
+            f"events {first} to {shown(event.body['last'])} are not the last before event {event.number}"
+        )
+
+
 def _created_twice(state: State, event: Event) -> None:
     raise InvalidInput("a campaign is created once")
 
@@ -570,4 +595,5 @@ APPLY: dict[str, Callable[[State, Event], None]] = {
     "note": noted,
     "link issued": link_issued,
     "link revoked": link_revoked,
+    "imported": imported,
 }

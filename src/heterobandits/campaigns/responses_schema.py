@@ -107,10 +107,19 @@ class EntryJson(TypedDict):
     waiting: list[int]
 
 
+class DamagedJson(TypedDict):
+    """A campaign that cannot be read, its last name that can be, and what is wrong."""
+
+    id: str
+    name: str
+    wrong: str
+
+
 class EntriesJson(TypedDict):
-    """All campaigns, the oldest first."""
+    """All campaigns, the oldest first: those that can be read, and those that are damaged."""
 
     campaigns: list[EntryJson]
+    damaged: list[DamagedJson]
 
 
 class CircumstancesJson(TypedDict):

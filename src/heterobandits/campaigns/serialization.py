@@ -12,6 +12,7 @@ from heterobandits.campaigns.analysis.prices import Prices
 from heterobandits.campaigns.analysis.projection import Projection, Worth
 from heterobandits.campaigns.analysis.shadows import Shadow, differs
 from heterobandits.campaigns.audit.history_text import is_far
+from heterobandits.campaigns.audit.recovery import Found
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned, number_to_json
@@ -89,6 +90,18 @@ def json_of_entry(state: State) -> responses_schema.EntryJson:
         rounds=len(state.rounds),
         waiting=waiting,
     )
+
+
+def json_of_found(found: Iterable[Found]) -> responses_schema.EntriesJson:
+    """The list of all campaigns."""
+    made: responses_schema.EntriesJson = {"campaigns": [], "damaged": []}
+    for one in found:
+        if one.state is not None:
+            made["campaigns"].append(json_of_entry(one.state))
+        else:
+            wrong = one.wrong or ""
+            made["damaged"].append({"id": one.campaign, "name": one.name, "wrong": wrong})
+    return made
 
 
 def circumstances(state: State, given: RoundGiven) -> responses_schema.CircumstancesJson:

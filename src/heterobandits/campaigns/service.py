@@ -8,6 +8,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, Literal
 
 from heterobandits.campaigns.amounts import check_amount
@@ -62,6 +63,7 @@ CALIBRATED = (
 )
 VIEWER = "viewer"
 TOKEN_BYTES = 32
+PART_BYTES = 1_000_000  # of events that are read at once: a tenth of a second
 ID_BYTES = 6
 
 
@@ -264,7 +266,7 @@ def override(
         body = {
             "round": state.round(round).number,
             "agent": id_of("agent", state.agent(agent)),
-            "arms": [id_of("arm", state.arm(arm)) for arm in places],
+            "arms": list(dict.fromkeys(id_of("arm", state.arm(arm)) for arm in places)),
         }
         return [Draft("overridden", body)]
 
@@ -525,6 +527,13 @@ def history(log: Log, campaign: str, after: int = 0, upto: int | None = None) ->
     return log.store.read(campaign, after, upto)
 
 
+def history_part(log: Log, campaign: str, after: int, upto: int) -> list[Event]:
+    """The first of the events after number `after`, up to `upto`: as many as have `PART_BYTES`, but one at least."""
+    sizes = accumulate(log.store.sizes(campaign, after, upto))
+    fitting = sum(size <= PART_BYTES for size in sizes)
+    return log.store.read(campaign, after, min(upto, after + max(1, fitting)))
+
+
 def recorded_plan(log: Log, state: State, round: PlannedRound) -> list[Assigned]:
     """Who was sent where in a round, and why, as it was recorded."""
     (event,) = log.store.read(state.campaign, round.event - 1, round.event)
@@ -553,8 +562,9 @@ def import_events(
 ) -> Done:
     """The campaign that was exported, with the same events and hashes; what is there already goes on from where it stands.
 
-    Whoever wrote the file knows the tokens of its links, so those that are new here and still hold are revoked, unless they
-    are to be kept. It tells how far the looking is, which may end it; once it writes, it writes all.
+    Whoever wrote the file may have sealed it anew, and knows the tokens of its links. So if any of the new events was by a
+    link, the log says that they were imported; and links that are new here are revoked, unless they are to be kept. It tells
+    how far the looking is, which may end it; once it writes, it writes all.
     """
     again = log.repeated(ELSEWHERE, request)
     if again is not None:
@@ -577,7 +587,7 @@ def import_events(
     campaign = events[0].campaign
     there = log.store.read(campaign)
     if not there:
-        new = revocations(events, 0, request, keep_links, tell)
+        new = events_after_import(events, 0, request, keep_links, tell)
         return log.begin_with(events + new, request)
     if [event.hash for event in events[: len(there)]] != [
         event.hash for event in there[: len(events)]
@@ -588,16 +598,20 @@ def import_events(
         )
     if len(events) > len(there):
         new = events[len(there) :]
-        new += revocations(events, len(there), request, keep_links, tell)
+        new += events_after_import(events, len(there), request, keep_links, tell)
         log.append(new, ELSEWHERE, request)
         return Done(log.state(campaign), new)
+    log.check_owner(request)
     return Done(log.state(campaign), [])
 
 
-def revocations(
+def events_after_import(
     events: list[Event], known: int, request: Request, keep: bool, tell: Tell
 ) -> list[Event]:
-    """What follows on events from elsewhere, which are checked here: the links after event `known` are revoked, unless they are kept."""
+    """What follows on events from elsewhere, which are checked here.
+
+    If any after event `known` was by a link, they are said to be imported; the links among them are revoked, unless they are kept.
+    """
     try:
         state = fold(announce(events, tell, 0.6, 1.0))
     except LinkEnded as error:  # which is no fault of the link that imports
@@ -605,7 +619,9 @@ def revocations(
             f"an event of the file is by a link that did not hold: {error}"
         ) from None
     came = [] if keep else [one for one in state.links.values() if one.event > known]
-    drafts = [Draft("link revoked", {"link": one.id}) for one in came if one.holds(now())]
+    drafts = [Draft("link revoked", {"link": one.id}) for one in came if not one.revoked]
+    if any(event.link is not None for event in events[known:]):
+        drafts.insert(0, Draft("imported", {"first": known + 1, "last": len(events)}))
     return seal_drafts(drafts, state, request)
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from heterobandits.campaigns.rounds import Pair, PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.validation import ID, Reports
-from heterobandits.errors import InvalidInput, composed, shown, unknown, whole_number
+from heterobandits.errors import InvalidInput, appearance, composed, shown, unknown, whole_number
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import Knowledge, Visit, recalled
 from heterobandits.planner.matching import Circumstances
@@ -104,7 +104,7 @@ class State:
         columns = [row.reports for row in self.rows]
         return Team(
             [r.sensitivity for r in columns],
-            [self._row_name(i, row) for i, row in enumerate(self.rows)],
+            self._row_names(),
             false_positive_rates=[r.false_positive_rate for r in columns],
             tests=[r.tests for r in columns],
             calibration=[r.calibration for r in columns],
@@ -207,10 +207,18 @@ class State:
         tables = (self.pulls.astype(np.int32), self.successes.astype(np.int32))
         return Knowledge(*tables, len(self.rounds))
 
-    def _row_name(self, i: int, row: AgentRow) -> str:
-        """The agent's name; for a row that no longer holds, with the round it held from."""
-        agent = self.agents[row.agent]
-        return agent.name if agent.row == i else f"{agent.name} (row {i})"
+    def _row_names(self) -> list[str]:
+        """The agents' names; a row that no longer holds has its number, too, as often as it takes to look like nobody's name."""
+        taken = {appearance(name) for name in self.agent_names}
+        names = []
+        for i, row in enumerate(self.rows):
+            name = self.agents[row.agent].name
+            if self.agents[row.agent].row != i:
+                name += f" (row {i})"
+                while appearance(name) in taken:
+                    name += f" (row {i})"
+            names.append(name)
+        return names
 
 
 def entry_number(key: Any, kind: Kind, known: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from heterobandits.planner.changes import ArmAlarm
 from heterobandits.planner.matching import Circumstances, Flags, Floats
 
 MOST_LINES = 20  # of a table that is printed
+LONG_NUMBER = 1e9  # from which on people read the first figures and the power of ten
 
 MIXED = "but it has changed, and these are from before and since"
 
@@ -77,8 +78,15 @@ class Reason:
 
 
 def in_figures(number: float | None) -> str:
-    """A number as people read it."""
-    return "unknown" if number is None else f"{number:.3f}".replace("inf", "infinite")
+    """A number as people read it.
+
+    >>> in_figures(0.8671), in_figures(1e308), in_figures(None)
+    ('0.867', '1e+308', 'unknown')
+    """
+    if number is None:
+        return "unknown"
+    text = f"{number:.3f}" if abs(number) < LONG_NUMBER else f"{number:.4g}"
+    return text.replace("inf", "infinite")
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ BY_AGENT = (
 )
 TRUSTED = 10  # times as many for planners and owners
 OF_VISIT = 50  # writes of a link in an hour about one visit
+BYTES = 20_000_000  # of events that a link writes in an hour: 130 plans of a thousand agents
 PAUSE = 0.5  # seconds before somebody is told so: who asks on and on is in nobody's way
-MOST = 10_000  # links and visits that are remembered
+MOST = 10_000  # budgets of links and visits that are remembered
 
 
 class Budgets:
@@ -31,14 +32,14 @@ class Budgets:
         self._spent: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def spend(self, whose: Hashable, most: int) -> float:
-        """Take one of so many an hour; the seconds until there is one, if there is none."""
+    def spend(self, whose: Hashable, most: int, amount: int = 1) -> float:
+        """Take an amount of so many an hour; the seconds until there is as much, if there is not."""
         moment = time.monotonic()
         with self._lock:
             spent, last = self._spent.pop(whose, (0.0, moment))
             spent = max(0.0, spent - (moment - last) * most / HOUR)
-            wait = max(0.0, (spent + 1 - most) * HOUR / most)
-            self._spent[whose] = (spent if wait else spent + 1, moment)
+            wait = max(0.0, (spent + amount - most) * HOUR / most)
+            self._spent[whose] = (spent if wait else spent + amount, moment)
             if len(self._spent) > MOST:
                 self._spent.popitem(last=False)
         return wait
@@ -82,6 +83,19 @@ def spend(request: Request) -> None:
             f"this link has reported one visit {OF_VISIT} times within an hour: look at what stands there, and wait {minutes(wait)} "
             "before you change it again",
             wait,
+        )
+
+
+def spend_bytes(request: Request, size: int) -> None:
+    """Take the bytes of what is about to be written from the budget of a link, likewise."""
+    caller = request.state.asked.caller
+    if caller.role == SERVER:
+        return
+    budgets: Budgets = request.app.state.budgets
+    wait = budgets.spend((caller.campaign, caller.link, "bytes"), BYTES, size)
+    if wait:
+        raise TooMany(
+            f"this link has written {BYTES / 1e6:g} MB within an hour: wait {minutes(wait)}", wait
         )
 
 

@@ -25,7 +25,7 @@ from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.repository import Request as Asker
 from heterobandits.errors import InvalidInput
 from heterobandits.web.auth import Admission, Caller, Gate, Slowing, is_open, most_body
-from heterobandits.web.budgets import PAUSE, refuse_too_many
+from heterobandits.web.budgets import PAUSE, refuse_too_many, spend_bytes
 from heterobandits.web.errors import NotAdmitted, NotFound, TooLarge, nothing_at
 from heterobandits.web.request_fields import BodyRequest, Form
 from heterobandits.web.turns import GONE, admit_again, beside, quickly
@@ -160,7 +160,8 @@ async def admit(request: Request, route: str, tokens: Sequence[str]) -> None:
             await slow_down(request)
         raise
     caller = found.caller
-    asker = Asker(caller.who, link=caller.link, owner=caller.owner)
+    spend = partial(spend_bytes, request)
+    asker = Asker(caller.who, link=caller.link, owner=caller.owner, spend=spend)
     request.state.asked = Asked(
         request.app.state.log,
         caller,

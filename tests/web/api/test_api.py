@@ -260,8 +260,14 @@ class TestCampaigns:
             refused(there.post("/api/campaigns/import", content=changed), 422, "invalid-input")
             assert log.store.heads() == []
             said = there.post("/api/campaigns/import", content=page.content)
-            assert conforms(responses_schema.CampaignJson, said, 201) == ask.get(north).json()
-            assert there.get(f"{north}/export").content == page.content
+            now = conforms(responses_schema.CampaignJson, said, 201)
+            was = ask.get(north).json()
+            assert now | {"number": 0, "changed": ""} == was | {"number": 0, "changed": ""}
+            taken = there.get(f"{north}/export").content
+            assert taken.startswith(page.content)
+            (more,) = map(json.loads, taken[len(page.content) :].splitlines())
+            assert (more["kind"], more["who"], more["link"]) == ("imported", "owner", "server")
+            assert more["body"] == {"first": 1, "last": was["number"]}
             assert there.post("/api/campaigns/import", content=page.content).status_code == 200
             refused(there.post("/api/campaigns/import", content=b"\xff"), 422, "invalid-input")
 
@@ -948,6 +954,15 @@ class TestTurns:
         ask.post(f"{north}/notes", json={"text": "x"})
         assert ask.get(f"{north}/export").text == service.export(log, head.campaign)
 
+    def test_large_events_come_in_parts(self, ask, log, north, monkeypatch):
+        monkeypatch.setattr(service, "PART_BYTES", 1_000)
+        for _ in range(3):
+            ask.post(f"{north}/notes", json={"text": "x" * 600})
+        (head,) = log.store.heads()
+        assert ask.get(f"{north}/export").text == service.export(log, head.campaign)
+        numbers = [one["number"] for one in ask.get(f"{north}/events?after=2").json()["events"]]
+        assert numbers == [3]
+
 
 class TestBudgets:
     """What is written stays, so that a link may not write without end."""
@@ -1001,6 +1016,22 @@ class TestBudgets:
         ]
         assert told == [201] * 20
         assert self.tell(ask, place, "a1", link, 2).status_code == 429
+
+    def test_a_link_writes_so_many_bytes_an_hour(self, ask, log, north, monkeypatch):
+        monkeypatch.setattr(budgets, "BYTES", 10_000)
+        planner = self.link(ask, north, "planner")
+
+        def note(letters, link):
+            return ask.post(f"{north}/notes", json={"text": "ü" * letters}, headers=link)
+
+        assert note(4_000, planner).status_code == 201
+        last = log.store.heads()[0].number
+        answer = note(1_000, planner)
+        assert "0.01 MB within an hour" in refused(answer, 429, "too-many")["detail"]
+        assert 0 < int(answer.headers["retry-after"]) <= 3600
+        assert log.store.heads()[0].number == last
+        assert note(100, planner).status_code == 201
+        assert note(9_000, {}).status_code == 201
 
     def test_a_visit_is_changed_so_often_by_whatever_name(self, ask, north, monkeypatch):
         monkeypatch.setattr(budgets, "OF_VISIT", 4)
@@ -1110,10 +1141,12 @@ class TestKeys:
         refused(ask.post(f"{north}/rounds", headers=key), 422, "key-reused")
         assert log.store.heads() == before
 
-    def test_an_import_has_its_first_answer_again(self, ask, north, tmp_path):
-        short = ask.get(f"{north}/export").content
-        ask.post(f"{north}/notes", json={"text": "rain"})
-        long = ask.get(f"{north}/export").content
+    def test_an_import_has_its_first_answer_again(self, log, tmp_path):
+        campaign = service.create(log, Who("Vera"), **NORTH).state.campaign
+        north = f"/api/campaigns/{campaign}"
+        short = service.export(log, campaign)
+        service.add_note(log, campaign, Who("Vera"), "rain")
+        long = service.export(log, campaign)
         other, log = app_on(tmp_path / "other.db")
         with Asker(other) as there:
             where = "/api/campaigns/import"
@@ -1130,7 +1163,7 @@ class TestKeys:
                 assert (again.status_code, first.status_code) == (201, 201)
                 assert (again.text, again.headers["etag"]) == (first.text, first.headers["etag"])
             before = log.store.heads()
-            for text in (long, long + b"\n"):
+            for text in (long, long + "\n"):
                 mixed = there.post(where, content=text, headers={"Idempotency-Key": "short"})
                 refused(mixed, 422, "key-reused")
             assert log.store.heads() == before

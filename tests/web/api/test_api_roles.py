@@ -372,6 +372,7 @@ class TestLinks:
 
 
 KINDS = {
+    "POST /api/campaigns/import": ["imported"],
     f"PATCH {ONE}": ["renamed", "policy changed", "season changed"],
     f"POST {ONE}/agents": ["agents added"],
     f"PATCH {ONE}/agents/{{agent}}": ["renamed", "retired", "returned", "agent revised"],

@@ -21,6 +21,7 @@ from heterobandits.web.auth import (
 )
 from heterobandits.web.pages.base import POLICY, files
 from heterobandits.web.request_fields import Form
+from logs import run_sql
 from markup import Page
 from paths import DOCS
 from serving import NORTH, OWNER, Asker, Visitor, app_on
@@ -104,6 +105,17 @@ class World:
         if method == "GET":
             return visitor.get(self.address(route))
         return visitor.submit(self.address(route), **fields)
+
+
+def damage(database, campaign):
+    """Change the first event of a campaign behind our code, and throw its snapshots away."""
+    triggers = run_sql(str(database), "SELECT name FROM sqlite_master WHERE type = 'trigger'")
+    run_sql(
+        str(database),
+        *(f"DROP TRIGGER {name}" for (name,) in triggers),
+        "DELETE FROM snapshots",
+        f"UPDATE events SET who = 'Mallory' WHERE number = 1 AND campaign = '{campaign}'",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -439,22 +451,31 @@ class TestLinks:
             assert "Open your link" in visitor.get("/").text
 
     def test_a_damaged_campaign_is_in_nobodys_way(self, tmp_path):
-        from sqlalchemy import create_engine, text
-
         own = World(tmp_path)
-        engine = create_engine(f"sqlite:///{tmp_path / 'campaigns.db'}")
-        with engine.begin() as base:
-            triggers = base.execute(text("select name from sqlite_master where type='trigger'"))
-            for (name,) in triggers.all():
-                base.execute(text(f"drop trigger {name}"))
-            base.execute(text("delete from snapshots"))
-            base.execute(text("update events set who='Mallory' where number=1 and campaign=:c"), {"c": own.south})  # fmt: skip
-        engine.dispose()
+        damage(tmp_path / "campaigns.db", own.south)
         fresh, _ = app_on(tmp_path / "campaigns.db")
         with Visitor(fresh, OWNER) as visitor:
             page = visitor.get("/").text
             assert "cannot be read" in page
             assert visitor.get(f"/campaigns/{own.id}").status_code == 200
+        with Asker(fresh) as ask:
+            listed = ask.get("/api/campaigns").json()
+        assert [one["id"] for one in listed["campaigns"]] == [own.id]
+        ((which, wrong),) = [(one["id"], one["wrong"]) for one in listed["damaged"]]
+        assert which == own.south
+        assert "event 1" in wrong
+
+    def test_a_browser_that_holds_a_link_of_it_goes_on_with_others(self, tmp_path):
+        own = World(tmp_path)
+        token = own.issued("planner", campaign=own.south)
+        damage(tmp_path / "campaigns.db", own.south)
+        fresh, _ = app_on(tmp_path / "campaigns.db")
+        held = f"hb_{own.south}={token}"
+        with Visitor(fresh) as visitor:
+            assert visitor.get("/", headers={"Cookie": held}).status_code == 422
+            held += f"; hb_{own.id}={own.tokens['planner']}"
+            answer = visitor.get("/", headers={"Cookie": held})
+            assert (answer.status_code, answer.headers["location"]) == (303, f"/campaigns/{own.id}")
 
 
 class TestErrors:

@@ -265,7 +265,7 @@ class Story:
                 yield f"{name} {', '.join(pairs)}"
 
     def _overridden(self, body: Mapping[str, Any]) -> str:
-        arms = [self._id("arm", arm) for arm in body["arms"]]
+        arms = list(dict.fromkeys(self._id("arm", arm) for arm in body["arms"]))
         places = [self._name(arm) for arm in arms]
         went = f"went to {' and '.join(places)}" if places else "stayed home"
         planned = self._planned(body)
@@ -310,6 +310,11 @@ class Story:
     def _link_revoked(self, body: Mapping[str, Any]) -> str:
         return f"revoked the link {body['link']}"
 
+    def _imported(self, body: Mapping[str, Any]) -> str:
+        first, last = body["first"], body["last"]
+        which = f"event {first}" if first == last else f"events {first:,} to {last:,}"
+        return f"imported {which} from a file, which alone says who wrote that"
+
 
 class EventText(NamedTuple):
     """An event in words, and the ids of the agents and arms that it brought."""
@@ -329,9 +334,11 @@ def tell_events(events: "Iterable[Event]", story: Story) -> Iterator[EventText]:
 
 
 def concerns(one: EventText, round: int | None, agent: str | None) -> bool:
-    """Whether an event is about this round and this agent, by id; None is any."""
+    """Whether an event is about this round and this agent, by id; None is any. An import is about all."""
     body: Any = one.event.body
-    if not isinstance(body, dict):  # a damaged event is about anything
+    if (
+        not isinstance(body, dict) or one.event.kind == "imported"
+    ):  # a damaged event is about anything
         return True
     if round is not None and body.get("round") != round:
         return False

@@ -20,6 +20,7 @@ from heterobandits.campaigns.events import (
     OWNER,
     Draft,
     Event,
+    body_text,
     check_chain,
     is_ahead,
     now,
@@ -56,6 +57,7 @@ class Request(NamedTuple):
     """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice; by which link.
 
     With the token of the server's owner that the store knows also its hash: once another one is there, nothing is written.
+    `spend` hears how many bytes of bodies are about to be written, and may refuse.
     """
 
     who: str
@@ -63,6 +65,7 @@ class Request(NamedTuple):
     digest: str = ""
     link: str | None = None  # as in an event
     owner: str | None = None
+    spend: Callable[[int], None] = lambda size: None
 
     def scope(self, of: str) -> str:
         """Where its key is known: nobody's keys are in the way of others."""
@@ -75,6 +78,11 @@ class Done(NamedTuple):
     state: State
     events: list[Event]
     repeated: bool = False
+
+
+def owner_replaced() -> LinkEnded:
+    """The error for a token of the server's owner that is none any more."""
+    return LinkEnded("the token of the server's owner was replaced: nothing was written")
 
 
 def seal_drafts(drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
@@ -182,6 +190,7 @@ class Log:
                     refused = NOTHING_TO_DO
                 newest = self.state(campaign)
                 check_link(newest, request.link, now())
+                self.check_owner(request)
                 again = self.repeated(campaign, request)
                 if again is not None:
                     return again
@@ -226,7 +235,8 @@ class Log:
 
     def append(self, events: list[Event], scope: str, request: Request) -> None:
         """Write events that were folded, and under the request's key that they are what it wrote."""
-        given = None if request.owner is None else (OWNER, request.owner)
+        request.spend(sum(len(body_text(event).encode()) for event in events))
+        given = None if request.owner is None else (OWNER, request.owner)  # once more, as it writes
         try:
             self.store.append(
                 events,
@@ -236,9 +246,12 @@ class Log:
                 given=given,
             )
         except Replaced:
-            raise LinkEnded(
-                "the token of the server's owner was replaced: nothing was written"
-            ) from None
+            raise owner_replaced() from None
+
+    def check_owner(self, request: Request) -> None:
+        """Refuse what is asked with a token of the server's owner that was replaced meanwhile."""
+        if request.owner is not None and self.store.setting(OWNER) != request.owner:
+            raise owner_replaced()
 
     def repeated(self, scope: str, request: Request) -> Done | None:
         """What a request with this key has written before."""
@@ -249,6 +262,7 @@ class Log:
             return None
         if found.digest != request.digest:
             raise KeyReused(f"the key {shown(request.key)} was used for another request")
+        self.check_owner(request)
         events = self.store.read(found.campaign, found.first - 1, found.last)
         return Done(self.state(found.campaign), events, repeated=True)
 

@@ -81,6 +81,7 @@ READ = (
     .where(OF_CAMPAIGN, EVENTS.c.number.between(sa.bindparam("least"), sa.bindparam("most")))
     .order_by(EVENTS.c.number)
 )
+SIZES = READ.with_only_columns(sa.func.length(EVENTS.c.body))
 SETTING = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == sa.bindparam("wanted"))
 
 
@@ -184,6 +185,12 @@ class Store:
         with self._reading() as connection:
             rows = connection.execute(READ, bounds).all()
         return _events(rows)
+
+    def sizes(self, campaign: str, after: int, upto: int) -> list[int]:
+        """How many letters the bodies of these events have, in order."""
+        bounds = {"id": campaign, "least": after + 1, "most": min(upto, MOST)}
+        with self._reading() as connection:
+            return list(connection.execute(SIZES, bounds).scalars())
 
     def news(self, campaign: str, number: int, hash: str) -> list[Event] | None:
         """The events after one that is known; None if the log does not have that one any more, as after an older copy was put back."""

@@ -232,7 +232,7 @@ def import_command(
     rounds = count_text(len(state.rounds), "round")
     print(f"{count_text(len(done.events), 'new event')} of {state.number:,}, {rounds}")
     last = sum(bool(row.strip()) for row in text.split("\n"))  # event of the file
-    ended = sum(event.number > last for event in done.events)
+    ended = sum(event.number > last and event.kind == "link revoked" for event in done.events)
     if ended:
         print(f"{count_text(ended, 'link')} of it revoked here: --keep-links would let them open")
 

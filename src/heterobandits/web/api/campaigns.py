@@ -8,6 +8,7 @@ from fastapi import Request as HttpRequest
 from starlette.responses import JSONResponse, StreamingResponse
 
 from heterobandits.campaigns import responses_schema, serialization, service
+from heterobandits.campaigns.audit.recovery import all_found
 from heterobandits.campaigns.events import line
 from heterobandits.campaigns.files.csv_tables import visits_csv
 from heterobandits.campaigns.state import State, id_of
@@ -21,7 +22,7 @@ from heterobandits.web.turns import MUCH, Tell, alone, beside, computed
 
 NDJSON = "application/x-ndjson"
 AT_ONCE = 1000  # events that are read at once
-EXPORTED = 250  # events that are exported in one turn
+EXPORTED = 250  # events that are exported in one turn, at most
 POLICY = ("policy", "delta", "memory")
 REPORTS = tuple(requests_schema.ReportsBody.model_fields)
 
@@ -30,9 +31,8 @@ router = APIRouter(route_class=ApiRoute)
 
 @router.get("/api/campaigns", response_model=responses_schema.EntriesJson)
 def list_campaigns_route(asked: Asking) -> Response:
-    """All campaigns, the oldest first."""
-    states = (asked.log.state(head.campaign) for head in asked.log.store.heads())
-    return JSONResponse({"campaigns": [serialization.json_of_entry(state) for state in states]})
+    """All campaigns, the oldest first; what is wrong with one is in the way of no other."""
+    return JSONResponse(serialization.json_of_found(all_found(asked.log)))
 
 
 @router.post("/api/campaigns", response_model=responses_schema.CampaignJson, status_code=201)
@@ -192,12 +192,12 @@ async def read_events_route(
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=AT_ONCE)] = AT_ONCE,
 ) -> Response:
-    """The events after a number, in order, so many at most."""
+    """The events after a number, in order, so many at most; fewer if they are large, but one at least."""
     state, last = asked.state, asked.state.number
     upto = min(after + limit, last)
 
     def read() -> Response:
-        found = service.history(asked.log, state.campaign, after, upto)
+        found = service.history_part(asked.log, state.campaign, after, upto)
         return reply(state, {"events": serialization.events(found), "last": last})
 
     return await computed(request, state, read, upto - after)
@@ -220,16 +220,19 @@ async def export_campaign_route(request: HttpRequest, asked: Asking) -> Response
 
 async def exported(request: HttpRequest, log: Log, state: State) -> AsyncIterator[str]:
     """All lines of a campaign as it stood, some at a time: a long season need not be held in memory, and others have their turn."""
-    for after in range(0, state.number, EXPORTED):
-        yield await beside(
-            request, event_lines, log, state, after, min(after + EXPORTED, state.number)
-        )
+    after = 0
+    while after < state.number:
+        text, after = await beside(request, event_lines, log, state, after)
+        yield text
 
 
-def event_lines(log: Log, state: State, after: int, upto: int) -> str:
-    """The events after a number, up to another, a line of JSON for each."""
-    found = service.history(log, state.campaign, after, upto)
-    return "".join(f"{line(event)}\n" for event in found)
+def event_lines(log: Log, state: State, after: int) -> tuple[str, int]:
+    """The first events after a number, a line of JSON for each, and the number of the last of them."""
+    upto = min(after + EXPORTED, state.number)
+    found = service.history_part(log, state.campaign, after, upto)
+    if not found:
+        raise InvalidInput(f"event {after + 1} is gone: an older copy of the database was put back")
+    return "".join(f"{line(event)}\n" for event in found), found[-1].number
 
 
 @router.get(

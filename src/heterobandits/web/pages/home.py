@@ -11,6 +11,8 @@ from heterobandits.campaigns.events import OWNER, now
 from heterobandits.campaigns.state import moment
 from heterobandits.campaigns.storage.repository import Log
 from heterobandits.campaigns.storage.repository import Request as Asker
+from heterobandits.campaigns.storage.store import StoreUnavailable
+from heterobandits.errors import InvalidInput
 from heterobandits.web.auth import Admission, Caller, Gate
 from heterobandits.web.errors import NotFound
 from heterobandits.web.pages.base import (
@@ -186,9 +188,19 @@ def held(request: Request) -> list[str]:
 
 
 def callers_of(gate: Gate, request: Request, names: list[str]) -> list[Caller]:
-    """Who looks, by each of the links of these names that hold."""
-    found = (gate.caller(token) for token in tokens_of(request, *names))
-    return [caller for caller in found if caller is not None]
+    """Who looks, by each of the links of these names that hold; a damaged campaign is refused only if there is no other."""
+    found, damaged = [], None
+    for token in tokens_of(request, *names):
+        try:
+            found.append(gate.caller(token))
+        except StoreUnavailable:  # which says nothing about the campaign
+            raise
+        except InvalidInput as error:
+            damaged = error
+    callers = [caller for caller in found if caller is not None]
+    if damaged is not None and not callers:
+        raise damaged
+    return callers
 
 
 def campaign_cards(log: Log, callers: list[Caller]) -> list[tuple[Found, str, str]]:
