@@ -13,6 +13,7 @@ from heterobandits.campaigns.reasons import Assigned
 from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput
+from heterobandits.web.connections import Limits
 from heterobandits.web.errors import kind_of
 from heterobandits.web.pages.base import (
     REFUSED,
@@ -29,6 +30,7 @@ from heterobandits.web.turns import beside, computed
 
 AT_ONCE = 50  # rounds in a list
 SPARE = 2  # pairs that may be added at once
+HIDDEN = 3  # fields of the form that nobody sees
 LATER = "Not in the team yet when this round was planned."
 PAIRS = (("forced", "has to go to"), ("forbidden", "may not go to"))
 
@@ -87,6 +89,7 @@ def previewed(
     made: Preview | None = None
     with beside_fields() as errors:
         made = service.preview(state, **given.circumstances)
+    pairs = [*given.pairs, *[("", "", "")] * SPARE]
     return page(
         request,
         "plan.html",
@@ -95,7 +98,9 @@ def previewed(
         agents=[(id_of("agent", a), one) for a, one in enumerate(state.agents) if not one.retired],
         arms=[(id_of("arm", n), one) for n, one in enumerate(state.arms) if not one.retired],
         given=given,
-        pairs=[*given.pairs, *[("", "", "")] * SPARE],
+        pairs=pairs,
+        # a browser sends a field for each tick and three for each pair, beside some that are hidden
+        in_query=len(state.agents) + len(state.arms) + 3 * len(pairs) + HIDDEN <= Limits().fields,
         kinds=PAIRS,
         rows=[] if made is None else plan_rows(state, made.assignments),
         preview=made,
@@ -107,9 +112,11 @@ def previewed(
 
 @router.post("/campaigns/{campaign}/plan")
 async def record_plan(request: Request, asked: Asking) -> Response:
-    """The next round, planned and recorded, if nothing has changed since it was looked at."""
+    """The next round, planned and recorded, if nothing has changed since it was looked at; or only looked at."""
     form = asked.form
     given = form_from_query(form)
+    if form.text("look"):  # the form of a large team is too long for an address
+        return await computed(request, asked.state, lambda: previewed(request, asked, given))
     try:
         done = await beside(request, recorded, asked, given, form)
     except InvalidInput as error:
