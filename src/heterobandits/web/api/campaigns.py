@@ -17,7 +17,7 @@ from heterobandits.errors import InvalidInput, shown
 from heterobandits.web.api import requests_schema
 from heterobandits.web.api.base import ApiRoute, headers, one_change, reply
 from heterobandits.web.requests import Asked, Asking
-from heterobandits.web.turns import MUCH, Tell, alone, beside, computed
+from heterobandits.web.turns import MUCH, Tell, alone, beside, computed, write_in_turn
 
 NDJSON = "application/x-ndjson"
 AT_ONCE = 1000  # events that are read at once
@@ -66,7 +66,7 @@ async def import_campaign_route(
 
     if len(asked.body) > MUCH:
         return await alone(request, lambda tell: taken_in(asked, keep_links, tell))
-    return await beside(request, taken_in, asked, keep_links)
+    return await write_in_turn(request, taken_in, asked, keep_links)
 
 
 def taken_in(asked: Asked, keep_links: bool, tell: Tell = lambda share: None) -> Response:
