@@ -196,7 +196,7 @@ async def quickly(request: Request) -> AsyncIterator[None]:
         yield
 
 
-def counts_as_large(state: State, constraints: int = 0) -> bool:
+def asks_much(state: State, constraints: int = 0) -> bool:
     """Whether a question about all agents and arms, under so many constraints, is in the way of what is quick."""
     return len(state.rows) * len(state.arms) * max(1, constraints) > LARGE
 
@@ -212,7 +212,7 @@ async def computed(
 
     Of a large campaign it is not in the way of what is quick.
     """
-    return await sized(request, compute, counts_as_large(state, constraints) or events > MANY)
+    return await sized(request, compute, asks_much(state, constraints) or events > MANY)
 
 
 async def sized(request: Request, compute: Callable[[], Made], large: bool) -> Made:

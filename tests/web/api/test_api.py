@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import difflib
 import io
 import json
 import os
@@ -30,7 +31,7 @@ from heterobandits.interrupts import end_if_unwanted
 from heterobandits.planner import planning
 from heterobandits.web import budgets
 from heterobandits.web import turns as module
-from heterobandits.web.api import base, campaigns
+from heterobandits.web.api import base, campaigns, knowledge
 from heterobandits.web.auth import (
     ALL,
     ALLOWED,
@@ -979,6 +980,46 @@ class TestTurns:
 
         assert asyncio.run(asked()) == (0, False)
         assert sent[0]["status"] == 499
+
+    @pytest.mark.parametrize(
+        ("path", "status"),
+        [
+            ("worth?sensitivity=.5&rounds=1000&draws=500", 422),
+            ("worth?sensitivity=.5&rounds=1&draws=10&agent=nobody", 422),
+            ("projection?rounds=1000&draws=500", 422),
+            ("history?agent=nobody", 422),
+            ("rounds/1/outcomes/nobody", 404),
+        ],
+    )
+    def test_nothing_is_worked_out_while_nobody_else_is_answered(
+        self, made, ask, path, status, monkeypatch
+    ):
+        """And how many rounds would do is found in few steps."""
+        steps, (north, (planner,)) = [], self.links(ask, "planner")
+
+        def watch(owner, name):
+            done = getattr(owner, name)
+
+            def watched(*given, **more):
+                steps.append(threading.current_thread() is threading.main_thread())
+                return done(*given, **more)
+
+            monkeypatch.setattr(owner, name, watched)
+
+        watch(projection, "seconds_of")
+        watch(projection, "with_other_team")
+        watch(difflib, "get_close_matches")
+        monkeypatch.setattr(knowledge, "LONGEST", 0.01)
+        with Asker(made[0], planner) as asking:
+            if "outcomes" in path:
+                body = {"successes": 1, "tests": 1}
+                answer = asking.put(f"{north}/{path}", json=body)
+            else:
+                page = north.removeprefix("/api") if "history" in path else north
+                answer = asking.get(f"{page}/{path}", headers={"Cookie": f"hb_owner={OWNER}"})
+        assert answer.status_code == status, answer.text
+        assert 1 <= len(steps) < 40
+        assert not any(steps)
 
     @pytest.mark.parametrize("kind", ["large", "long"])
     def test_what_is_computed_ends_with_the_server(self, made, kind):

@@ -20,7 +20,7 @@ from heterobandits.web.api.base import ApiRoute, reply, seen_from
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import RefusedVisit
 from heterobandits.web.requests import Asked, Asking, find_named
-from heterobandits.web.turns import beside, computed, counts_as_large, sized, write_in_turn
+from heterobandits.web.turns import asks_much, beside, computed, sized, write_in_turn
 
 AT_ONCE = 1000  # rounds that are listed at once
 TRIES = 5  # plans of a large campaign while others write
@@ -83,7 +83,7 @@ async def plan_in_turn(
     If something has happened since, it is planned again.
     """
     state = asked.state
-    if not counts_as_large(state, sum(map(len, given.values()))):
+    if not asks_much(state, sum(map(len, given.values()))):
         return await write_in_turn(request, partial(record, **given))
     for _ in range(TRIES):
         planned = partial(service.plan_ahead, state, **given)

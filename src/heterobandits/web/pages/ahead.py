@@ -49,7 +49,7 @@ async def read_ahead(request: Request, asked: Asking) -> Response:
         errors=errors,
         fields=wish_fields(state, form),
         full=is_full(state),
-        large=counts_as_large(state),
+        large=is_large(state),
         outlook=found,
     )
 
@@ -62,7 +62,7 @@ async def run_ahead(request: Request, asked: Asking) -> Response:
     return tried(request, state, wish)
 
 
-def counts_as_large(state: State) -> bool:
+def is_large(state: State) -> bool:
     """Whether to play the rest of the season takes so long that somebody may have to be patient."""
     seconds = seconds_of(state, rounds_offered(state), LEAST_DRAWS, not is_full(state))
     return seconds > MOST_SECONDS
