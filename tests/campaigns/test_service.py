@@ -908,4 +908,4 @@ class TestManyCampaigns:
     def test_two_who_write_at_once_have_one_turn(self, log, campaign):
         turn = log._turn(log._writing, campaign)
         assert log._turn(log._writing, campaign) is turn
-        assert log._turn("another") is not turn
+        assert log._turn(log._writing, "another") is not turn
