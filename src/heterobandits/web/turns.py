@@ -136,7 +136,7 @@ class Turns:
 
 
 async def admit_again(request: Request) -> None:
-    """Refuse a link that has ended while its request waited."""
+    """Refuse a link that has ended while its request waited, or was worked on."""
     again = getattr(request.state, "again", None)
     if again is not None:
         await again()
@@ -257,7 +257,10 @@ async def compute_while_wanted(
 
     watching = asyncio.create_task(watch())
     try:
-        return await apart(turns, request, computing)
+        made = await apart(turns, request, computing)
+        if request.method in READING:  # whoever has written is told so
+            await admit_again(request)
+        return made
     except Left:
         raise HTTPException(GONE, "whoever asked has left") from None
     finally:

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from heterobandits.campaigns import plan_events, responses_schema, service
+from heterobandits.campaigns import plan_events, responses_schema, serialization, service
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.storage.repository import Request as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
@@ -1021,6 +1021,48 @@ class TestTurns:
         assert 1 <= len(steps) < 40
         assert not any(steps)
 
+    def revoking(self, monkeypatch, owner, name, log, campaign):
+        """Have the link of a viewer or planner revoked while this is done; how often it is."""
+        done, times = getattr(owner, name), []
+
+        def while_revoked(*given, **more):
+            if not times:
+                (link,) = log.state(campaign).links
+                service.revoke_link(log, campaign, Who("Pia"), link)
+            times.append(name)
+            return done(*given, **more)
+
+        monkeypatch.setattr(owner, name, while_revoked)
+        return times
+
+    @pytest.mark.parametrize(
+        ("path", "owner", "name"),
+        [
+            ("answers", serialization, "json_of_answers"),
+            ("projection?rounds=1&draws=10", projection, "project"),
+        ],
+    )
+    def test_whose_link_ends_meanwhile_is_told_nothing(
+        self, made, ask, log, path, owner, name, monkeypatch
+    ):
+        monkeypatch.setattr(module, "LARGE", 0)
+        north, (viewer,) = self.links(ask, "viewer")
+        times = self.revoking(monkeypatch, owner, name, log, north.rpartition("/")[2])
+        with Asker(made[0], viewer) as looking:
+            refused(looking.get(f"{north}/{path}"), 401, "not-admitted")
+        assert times
+
+    def test_an_export_ends_with_the_link(self, made, ask, log, monkeypatch):
+        monkeypatch.setattr(campaigns, "EXPORTED", 1)
+        north, (planner,) = self.links(ask, "planner")
+        times = self.revoking(monkeypatch, campaigns, "event_lines", log, north.rpartition("/")[2])
+        with (
+            Asker(made[0], planner) as looking,
+            pytest.raises(RuntimeError, match="already started"),
+        ):
+            looking.get(f"{north}/export")
+        assert len(times) == 1
+
     @pytest.mark.parametrize("kind", ["large", "long"])
     def test_what_is_computed_ends_with_the_server(self, made, kind):
         app, begun, ended = made[0], threading.Event(), threading.Event()
@@ -1038,7 +1080,14 @@ class TestTurns:
                 ended.set()
 
         async def asked():
-            scope = {"type": "http", "app": app, "path_params": {}, "client": None, "state": {}}
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "app": app,
+                "path_params": {},
+                "client": None,
+                "state": {},
+            }
             request = Request(scope, receive)
             begin = module.alone if kind == "long" else partial(module.sized, large=True)
             asking = asyncio.create_task(begin(request, compute))
@@ -1068,7 +1117,14 @@ class TestTurns:
                 ended.set()
 
         async def asked():
-            scope = {"type": "http", "app": app, "path_params": {}, "client": None, "state": {}}
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "app": app,
+                "path_params": {},
+                "client": None,
+                "state": {},
+            }
             with pytest.raises(HTTPException) as caught:
                 await module.alone(Request(scope, receive), compute)
             return caught.value.status_code, app.state.places.long.full

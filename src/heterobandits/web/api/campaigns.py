@@ -17,7 +17,7 @@ from heterobandits.errors import InvalidInput, shown
 from heterobandits.web.api import requests_schema
 from heterobandits.web.api.base import ApiRoute, headers, one_change, reply
 from heterobandits.web.requests import Asked, Asking
-from heterobandits.web.turns import MUCH, Tell, alone, beside, computed, write_in_turn
+from heterobandits.web.turns import MUCH, Tell, admit_again, alone, beside, computed, write_in_turn
 
 NDJSON = "application/x-ndjson"
 AT_ONCE = 1000  # events that are read at once
@@ -221,6 +221,7 @@ async def export_campaign_route(request: HttpRequest, asked: Asking) -> Response
 async def exported(request: HttpRequest, log: Log, state: State) -> AsyncIterator[str]:
     """All lines of a campaign as it stood, some at a time: a long season need not be held in memory, and others have their turn."""
     for after in range(0, state.number, EXPORTED):
+        await admit_again(request)
         yield await beside(
             request, event_lines, log, state, after, min(after + EXPORTED, state.number)
         )
