@@ -28,7 +28,7 @@ from heterobandits.campaigns.events import (
 )
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned, assigned_from
-from heterobandits.campaigns.reducer import LinkEnded, fold, given_from, policy_body
+from heterobandits.campaigns.reducer import LinkEnded, check_pairs, fold, given_from, policy_body
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.campaigns.storage.repository import (
@@ -110,6 +110,7 @@ def add_agents(log: Log, campaign: str, request: Request, agents: Any) -> Done:
     """New agents, from the next round on."""
 
     def make(state: State) -> list[Draft]:
+        check_pairs(state, agents=agents)
         new = agents_from(agents, state.agent_names)
         return [Draft("agents added", {"agents": [{"name": n, **r.body} for n, r in new]})]
 
@@ -120,6 +121,7 @@ def add_arms(log: Log, campaign: str, request: Request, arms: Any) -> Done:
     """New arms, from the next round on."""
 
     def make(state: State) -> list[Draft]:
+        check_pairs(state, arms=arms)
         return [
             Draft("arms added", {"arms": [{"name": n} for n in arms_from(arms, state.arm_names)]})
         ]

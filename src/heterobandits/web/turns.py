@@ -257,10 +257,7 @@ async def compute_while_wanted(
 
     watching = asyncio.create_task(watch())
     try:
-        made = await apart(turns, request, computing)
-        if request.method in READING:  # whoever has written is told so
-            await admit_again(request)
-        return made
+        return await apart(turns, request, computing)
     except Left:
         raise HTTPException(GONE, "whoever asked has left") from None
     finally:
@@ -269,9 +266,12 @@ async def compute_while_wanted(
 
 
 async def apart(turns: Turns, request: Request, compute: Callable[[], Made]) -> Made:
-    """What it comes to, in a thread of its own."""
+    """What it comes to, in a thread of its own; nothing for a link that has ended meanwhile, unless it has written."""
     async with turns.turn(request):
-        return await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
+        made = await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
+        if request.method in READING:
+            await admit_again(request)
+        return made
 
 
 def places_of(request: Request) -> Places:

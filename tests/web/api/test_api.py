@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from heterobandits.campaigns import plan_events, responses_schema, serialization, service
+from heterobandits.campaigns import plan_events, reducer, responses_schema, serialization, service
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.storage.repository import Request as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
@@ -46,7 +46,7 @@ from heterobandits.web.auth import (
     REPORTERS,
 )
 from heterobandits.web.errors import KINDS
-from heterobandits.web.pages import report
+from heterobandits.web.pages import report, team
 from heterobandits.web.request_fields import model_from_body
 from paths import DOCS
 from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
@@ -638,6 +638,29 @@ class TestLargeCampaigns:
             return [answer.status_code for answer in (preview, page, recorded)]
 
         assert asyncio.run(statuses()) == [200, 200, 503]
+
+    @pytest.mark.parametrize("kind", ["agents", "arms", "page"])
+    def test_what_no_campaign_takes_is_refused_in_nobodys_way(self, made, ask, kind, monkeypatch):
+        """By how much it is, before the entries are looked at."""
+        place, app = self.made(ask, 4, 300), made[0]
+        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        monkeypatch.setattr(reducer, "MOST_PAIRS", 2_000)
+        for owner in (service, campaigns, team):
+            for name in ("agents_from", "arms_from"):
+                monkeypatch.delattr(owner, name, raising=False)
+
+        async def answered():
+            async with app.state.places.writing.turn(somebody()), calling(app, OWNER) as client:
+                if kind == "page":
+                    form = {"arms": "\n".join(f"x{n}" for n in range(400))}
+                    origin = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
+                    home = place.removeprefix("/api")
+                    return await client.post(f"{home}/arms", data=form, headers=origin)
+                return await client.post(f"{place}/{kind}", json={kind: ["x"] * 400})
+
+        answer = asyncio.run(answered())
+        assert answer.status_code == 422
+        assert "at most 2,000 pairs" in answer.text
 
     @pytest.mark.parametrize("way", ["program", "page"])
     def test_a_plan_is_made_before_others_wait_for_it_and_again_if_they_were_faster(
