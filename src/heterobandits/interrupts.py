@@ -1,11 +1,29 @@
-"""Ctrl-C where an exception would do harm, or get lost: held back, or remembered."""
+"""Ctrl-C where an exception would do harm, or get lost: held back, or remembered. And computations that nobody wants any more."""
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
+
+_LOOK: ContextVar[Callable[[], None]] = ContextVar("look", default=lambda: None)
+
+
+@contextmanager
+def ended_by(look: Callable[[], None]) -> Iterator[None]:
+    """Within, what computes for long calls this now and then, which raises once nobody wants it any more."""
+    before = _LOOK.set(look)
+    try:
+        yield
+    finally:
+        _LOOK.reset(before)
+
+
+def end_if_unwanted() -> None:
+    """What computes for long calls this, several times a second."""
+    _LOOK.get()()
 
 
 def _handler() -> Any:

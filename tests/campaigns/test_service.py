@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -1003,9 +1004,35 @@ class TestManyCampaigns:
             service.add_note(log, campaign, VERA, "all is well")
         assert len(log._states) == 3
         assert len(log._kept) == 3
-        assert len(log._turns) == 0
+        assert len(log._writing) == len(log._folding) == 0
+
+    def test_one_that_is_not_at_hand_is_folded_once_however_many_ask(
+        self, log, campaign, monkeypatch
+    ):
+        from heterobandits.campaigns.storage import repository as module
+
+        others, folds = Log(log.store), []
+        together = threading.Barrier(4)
+
+        def slowly(*given):
+            folds.append(given)
+            time.sleep(0.2)  # enough for the others to come
+            return fold(*given)
+
+        def ask():
+            together.wait()
+            found.append(others.state(campaign).number)
+
+        monkeypatch.setattr(module, "fold", slowly)
+        found, asking = [], [threading.Thread(target=ask) for _ in range(4)]
+        for one in asking:
+            one.start()
+        for one in asking:
+            one.join()
+        assert found == [log.state(campaign).number] * 4
+        assert len(folds) == 1
 
     def test_two_who_write_at_once_have_one_turn(self, log, campaign):
-        turn = log._turn(campaign)
-        assert log._turn(campaign) is turn
-        assert log._turn("another") is not turn
+        turn = log._turn(log._writing, campaign)
+        assert log._turn(log._writing, campaign) is turn
+        assert log._turn(log._writing, "another") is not turn

@@ -425,6 +425,39 @@ class TestConnections:
             slowly = (said_once for said_once in [*[one] * 20, last] if not time.sleep(0.01))
             assert said(slowly).count(b"200 OK") == 21
 
+    @pytest.mark.parametrize(
+        ("most", "more", "status"),
+        [
+            (b"/" + b"x" * 8_191, b"/" + b"x" * 8_192, b"414"),
+            (b"/?" + b"a&" * 499, b"/?" + b"a&" * 500, b"414"),
+            (b"x: y\r\n" * 98, b"x: y\r\n" * 99, b"431"),  # beside two others
+            (b"x: " + b"y" * 16_000 + b"\r\n", b"x: " + b"y" * 16_400 + b"\r\n", b"431"),
+            (b"Cookie: " + b"a;" * 99, b"Cookie: " + b"a;" * 100, b"431"),
+            (b"Cookie: a\r\n" * 98, b"Cookie: " + b";" * 50 + b"\r\nCookie: " + b";" * 50, b"431"),
+        ],
+        ids=["path", "fields", "headers", "bytes", "cookies", "cookies in lines"],
+    )
+    def test_a_head_that_takes_long_to_go_through_is_refused(self, most, more, status):
+        def asked(part):
+            target, lines = (
+                (part, b"") if part.startswith(b"/") else (b"/", part.rstrip() + b"\r\n")
+            )
+            return b"GET %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n" % (target, lines)
+
+        answered = []
+
+        async def counted(scope, receive, send):
+            answered.append(scope)
+            await length(scope, receive, send)
+
+        with bounded(app=counted) as said:
+            assert said([asked(most)]).startswith(b"HTTP/1.1 200")
+            assert said([asked(more)]).startswith(b"HTTP/1.1 " + status)
+        assert len(answered) == 1
+
+    def test_what_a_connection_asks_for_in_advance_takes_little_memory(self):
+        assert Limits().waiting * Limits().headers <= 400
+
     def test_what_cannot_be_read_is_refused(self):
         with bounded() as said:
             for begun in (b"", self.HEAD + b"Transfer-Encoding: chunked\r\n\r\n"):
@@ -609,12 +642,18 @@ auto.AutoWebSocketsProtocol = Other
 )
 
 
-def test_no_other_protocol_takes_over_a_connection_whatever_is_installed(tmp_path):
+def test_no_other_protocol_takes_over_a_connection_and_whoever_asks_writes_no_output(tmp_path):
     server = Server(tmp_path / "x.db", code=OTHER)
-    with socket.create_connection(server.url.removeprefix("http://").split(":")) as raw:
+    place = server.url.removeprefix("http://").split(":")
+    with socket.create_connection(place) as raw:
         raw.sendall(
             b"GET /api/health HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         )
         assert raw.recv(1000).startswith(b"HTTP/1.1 200")
-    server.end()
+    for wrong in (b"!\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 1_000):
+        with socket.create_connection(place) as raw:
+            raw.sendall(wrong)
+            assert raw.recv(1000).startswith(b"HTTP/1.1 4")
+    _, _, printed = server.end()
+    assert all(line.startswith("heterobandits: ") for line in printed.splitlines())

@@ -40,7 +40,7 @@ class Preview:
         """What the round is expected to detect, and what each circumstance costs."""
         return prices(self.state, self.given, self.plan)
 
-    @property
+    @cached_property
     def body(self) -> dict[str, Any]:
         """The plan as it would stand in its event."""
         return body_of(self.state, self.given, self.plan)

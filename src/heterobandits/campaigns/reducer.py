@@ -222,10 +222,10 @@ def arms_added(state: State, event: Event) -> None:
 
 
 def _add_agents(state: State, given: Any) -> None:
+    check_pairs(state, agents=given)
     new = agents_from(given, [agent.name for agent in state.agents])
     going = sum(not agent.retired for agent in state.agents) + len(new)
     check_size(going, sum(not arm.retired for arm in state.arms))
-    _check_pairs(len(state.rows) + len(new), len(state.arms))
     for name, reports in new:
         state.agents.append(Agent(name, len(state.rows)))
         state.rows.append(AgentRow(len(state.agents) - 1, state.next_round, reports))
@@ -233,13 +233,16 @@ def _add_agents(state: State, given: Any) -> None:
 
 
 def _add_arms(state: State, given: Any) -> None:
+    check_pairs(state, arms=given)
     new = arms_from(given, [arm.name for arm in state.arms])
-    _check_pairs(len(state.rows), len(state.arms) + len(new))
     state.arms.extend(Arm(name, since=state.next_round) for name in new)
     _widen(state)
 
 
-def _check_pairs(rows: int, arms: int) -> None:
+def check_pairs(state: State, agents: Any = (), arms: Any = ()) -> None:
+    """Refuse more agents or arms than a campaign may have, before anything else is looked at of them."""
+    news = (len(new) if isinstance(new, (list, tuple)) else 0 for new in (agents, arms))
+    rows, arms = map(sum, zip((len(state.rows), len(state.arms)), news, strict=True))
     if rows * arms > MOST_PAIRS:
         raise InvalidInput(
             f"there would be {rows:,} agents and {arms:,} arms: at most {MOST_PAIRS:,} pairs of them"
@@ -310,7 +313,7 @@ def agent_revised(state: State, event: Event) -> None:
     ((_, reports),) = agents_from([given], place=lambda i: "reports")
     mine = [i for i, row in enumerate(state.rows) if row.agent == agent]
     if since == "now" and any(round.arms_of(agent) for round in state.rounds):
-        _check_pairs(len(state.rows) + 1, len(state.arms))
+        check_pairs(state, agents=[reports])
         state.agents[agent] = replace(state.agents[agent], row=len(state.rows))
         state.rows.append(AgentRow(agent, state.next_round, reports))
         _widen(state)

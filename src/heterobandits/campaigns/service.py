@@ -7,7 +7,7 @@ takes a state, which `Log.state` has.
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ from heterobandits.campaigns.events import (
 )
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned, assigned_from
-from heterobandits.campaigns.reducer import LinkEnded, fold, given_from, policy_body
+from heterobandits.campaigns.reducer import LinkEnded, check_pairs, fold, given_from, policy_body
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import ROLES, State, id_of, moment
 from heterobandits.campaigns.storage.repository import (
@@ -112,6 +112,7 @@ def add_agents(log: Log, campaign: str, request: Request, agents: Any) -> Done:
     """New agents, from the next round on."""
 
     def make(state: State) -> list[Draft]:
+        check_pairs(state, agents=agents)
         new = agents_from(agents, state.agent_names)
         return [Draft("agents added", {"agents": [{"name": n, **r.body} for n, r in new]})]
 
@@ -122,6 +123,7 @@ def add_arms(log: Log, campaign: str, request: Request, arms: Any) -> Done:
     """New arms, from the next round on."""
 
     def make(state: State) -> list[Draft]:
+        check_pairs(state, arms=arms)
         return [
             Draft("arms added", {"arms": [{"name": n} for n in arms_from(arms, state.arm_names)]})
         ]
@@ -240,10 +242,41 @@ def preview(state: State, **circumstances: Any) -> Preview:
     return Preview.of(state, given_from(state, **circumstances))
 
 
+class Overtaken(Stale):
+    """A plan that was made ahead of what has happened since."""
+
+
+def plan_ahead(state: State, **circumstances: Any) -> Callable[[State], Preview]:
+    """The plan that follows from this state, or why there is none, made before it is written: for that state, and no other."""
+    refused: InvalidInput | None = None
+    try:
+        made = preview(state, **circumstances)
+        _ = made.body  # takes a while, too
+    except InvalidInput as error:
+        refused = error
+
+    def look(now: State) -> Preview:
+        if now.number != state.number:
+            raise Overtaken(f"the plan follows from event {state.number}: the last is {now.number}")
+        if refused is not None:
+            raise refused
+        return made
+
+    return look
+
+
 def plan_round(
-    log: Log, campaign: str, request: Request, seen: int | None = None, **circumstances: Any
+    log: Log,
+    campaign: str,
+    request: Request,
+    seen: int | None = None,
+    look: Callable[..., Preview] = preview,
+    **circumstances: Any,
 ) -> Done:
-    """The next round, planned and recorded; several may wait for outcomes. Refused if anything happened after event `seen`."""
+    """The next round, planned and recorded; several may wait for outcomes. Refused if anything happened after event `seen`.
+
+    With `look` it is as that says of the state.
+    """
 
     def make(state: State) -> list[Draft]:
         if seen is not None and seen != state.number:
@@ -251,7 +284,7 @@ def plan_round(
                 "Something was reported or changed since you looked, so the plan may be another one: look again, then "
                 "record it."
             )
-        return [Draft("round planned", preview(state, **circumstances).body)]
+        return [Draft("round planned", look(state, **circumstances).body)]
 
     return log.write(campaign, request, make)
 

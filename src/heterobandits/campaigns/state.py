@@ -223,13 +223,21 @@ class State:
 
 def entry_number(key: Any, kind: Kind, known: Sequence[str]) -> int:
     """The number of an agent or arm given by its name or id."""
+    number = number_if_known(key, kind, known)
+    if number is None:
+        raise unknown(kind, key, known)
+    return number
+
+
+def number_if_known(key: Any, kind: Kind, known: Sequence[str]) -> int | None:
+    """The same without a word on what is not there, which takes a while."""
     if isinstance(key, str):
         found = ID.fullmatch(key)
         if found and found[1] == kind and int(found[2]) <= len(known):
             return int(found[2]) - 1
         if composed(key) in known:
             return known.index(composed(key))
-    raise unknown(kind, key, known)
+    return None
 
 
 def id_of(kind: Kind, number: int) -> str:

@@ -156,7 +156,7 @@ def answer(place: socket.socket, database: str, owner_hash: str | None, demo: bo
             http=Connection,
             ws="none",  # or what is installed beside it would take connections over, and bound none
             access_log=False,  # the address of a link is its key
-            log_level="warning",
+            log_level="error",  # of less it speaks for anybody who asks, as often as they ask
             server_header=False,
             lifespan="on",
             timeout_graceful_shutdown=LAST_SECONDS,

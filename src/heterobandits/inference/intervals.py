@@ -52,6 +52,7 @@ from heterobandits.errors import (
     shown,
     whole_number,
 )
+from heterobandits.interrupts import end_if_unwanted
 from heterobandits.limits import DEFAULT_DELTA, MOST_ROUNDS
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
@@ -63,6 +64,7 @@ Flags = npt.NDArray[np.bool_]
 Method = Literal["posterior-ratio", "mixture-width", "min-width"]
 
 METHODS: tuple[Method, ...] = ("posterior-ratio", "mixture-width", "min-width")
+PAIRS_AT_ONCE = 20_000  # of arms
 MOST_RANKED = 2000  # arms in a table of every arm against every other
 
 
@@ -424,7 +426,10 @@ def certain_order(known: Posteriors | Profiles, share: float) -> Ranking:
     arms = len(known.mean)
     i, j = (~np.eye(arms, dtype=bool)).nonzero()
     evidence = np.full((arms, arms), -np.inf)
-    evidence[i, j] = known.evidence(i, j)
+    for begin in range(0, len(i), PAIRS_AT_ONCE):
+        end_if_unwanted()
+        some = slice(begin, begin + PAIRS_AT_ONCE)
+        evidence[i[some], j[some]] = known.evidence(i[some], j[some])
     above = evidence >= order_threshold(arms, share)
     for n in range(arms):  # what is above n is above all that n is above
         above |= above[:, n : n + 1] & above[n]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from heterobandits.inference.change_points import greatest_change, team_threshold
+from heterobandits.interrupts import end_if_unwanted
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import Counts, Knowledge, Visit
 
@@ -127,7 +128,11 @@ class ChangeDetector:
 
     def changes(self, visits: Mapping[int, ArmVisits]) -> list[ArmAlarm]:
         """What the visits to each arm say of a change."""
-        return [self.change_of(arm, its) for arm, its in visits.items()]
+        found = []
+        for arm, its in visits.items():
+            end_if_unwanted()
+            found.append(self.change_of(arm, its))
+        return found
 
     def mixed_arms(
         self, changes: Iterable[ArmAlarm], visits: Mapping[int, ArmVisits], window_begun: int

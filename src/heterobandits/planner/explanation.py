@@ -13,6 +13,7 @@ import numpy as np
 
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
 from heterobandits.errors import InvalidInput
+from heterobandits.interrupts import end_if_unwanted
 from heterobandits.model.team import Team
 from heterobandits.planner.certainty import Certainty
 from heterobandits.planner.knowledge import Knowledge
@@ -69,6 +70,7 @@ def explain_plan(
     for agent, arm in enumerate(plan.assignment):
         if arm is None:
             continue
+        end_if_unwanted()
         other, flip = runner_up(team, policy, rows, luck, plan, agent, arm)
         exploits = greedy.get(agent) == arm and seen[arm] > 0
         explanations.append(

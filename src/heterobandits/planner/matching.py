@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from heterobandits.core.assignment import BY_CHANCE, BY_SECOND_ROW, assign, table
 from heterobandits.errors import InvalidInput, listed, located, located_pair
+from heterobandits.interrupts import end_if_unwanted
 from heterobandits.model.team import Team
 
 Floats = npt.NDArray[np.float64]
@@ -231,6 +232,7 @@ def place_one(one: int, allowed: Flags, partner: dict[int, int]) -> bool:
 
     `partner` maps columns to rows, and stays as it is if it could not.
     """
+    end_if_unwanted()
     reached: dict[int, tuple[int, int | None]] = {}
     queue: list[tuple[int, int | None]] = [(one, None)]
     for row, held in queue:

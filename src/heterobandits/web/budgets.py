@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from fastapi import Request
 
 from heterobandits.campaigns.events import SERVER
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.state import State, number_if_known
 from heterobandits.web.errors import TooMany
 
 HOUR = 3600.0  # seconds
@@ -104,9 +104,11 @@ def visit_of_request(request: Request, state: State) -> tuple[int, int] | None:
     if "/outcomes/" not in request.url.path:
         return None
     try:
-        return int(request.path_params["round"]), state.agent(request.path_params["agent"])
+        number = int(request.path_params["round"])
+        agent = number_if_known(request.path_params["agent"], "agent", state.agent_names)
     except (ValueError, KeyError):  # which is refused elsewhere, with what is wrong
         return None
+    return None if agent is None else (number, agent)
 
 
 def minutes(seconds: float) -> str:

@@ -6,7 +6,7 @@ A server in front should bound them too. What a request asks for is bounded late
 
 import socket
 from asyncio import TimerHandle, Transport
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, NoReturn
 
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -20,9 +20,15 @@ class Limits(NamedTuple):
     """What a connection may take."""
 
     head: int = 65_536  # bytes, and what comes with the last of them; so much of a body, too, may be none of its content
+    # of a head: what is more, the framework would go through while nobody else is answered
+    path: int = 8_192  # bytes
+    fields: int = 500  # in the query
+    headers: int = 100  # lines
+    header_bytes: int = 16_384  # of all lines
+    cookies: int = 100
     # bytes of a body's content; whoever says a little too much is told by the route
     body: int = 2 * max(BODIES.values())
-    waiting: int = 16  # requests on one connection, while one is answered
+    waiting: int = 4  # requests on one connection, while one is answered
     seconds: float = 20.0  # for a head, and between two looks at a body or an answer
     bytes_a_second: int = 500  # of a body, and of an answer
     past: float = 5.0  # for what is left of a body after its answer
@@ -41,6 +47,8 @@ class Bounded(HttpToolsProtocol):
     _content = 0  # bytes of the body
     _fresh = 0  # bytes of the body, and of what is around it, since the last look
     _deaf = False  # there were too many requests, and no more are heard
+    _header_bytes = 0  # of the head that comes
+    _excess: bytes | None = None  # why a head was refused
     _timer: TimerHandle | None = None
     _held = 0  # bytes of an answer that were not taken at once
     _unsent = 0  # bytes of it at the last look
@@ -81,9 +89,9 @@ class Bounded(HttpToolsProtocol):
             self._look_later()  # what came, such as an empty line, has ended the wait for a request and may not begin one
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be read is refused; those who ask too much at once are owed what they asked before."""
+        """Refuse what cannot be read, or is too much; those who ask too often at once are owed what they asked before."""
         if not self._deaf:
-            self._refuse(b"400 Bad Request")
+            self._refuse(self._excess or b"400 Bad Request")
 
     def on_message_begin(self) -> None:
         """A head begins; where too many wait already, the last of them is the last of the connection."""
@@ -92,10 +100,16 @@ class Bounded(HttpToolsProtocol):
             self._end_with_this_answer()
             raise InterruptedError  # the parser goes no further
         super().on_message_begin()
+        self._header_bytes = 0
         self._look_later()
 
     def on_headers_complete(self) -> None:
         """A head is there; it is answered from now on."""
+        path, _, query = self.url.partition(b"?")
+        if len(path) > self.limits.path or query.count(b"&") >= self.limits.fields:
+            self._stop(b"414 URI Too Long")
+        if self._cookies > self.limits.cookies:
+            self._stop(b"431 Request Header Fields Too Large")
         self._loose, self._content, self._fresh = 0, 0, 0
         self._look_later()
         super().on_headers_complete()
@@ -105,8 +119,12 @@ class Bounded(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of a head is there; one that follows a body is for nobody."""
-        if not self._in_body:
-            super().on_header(name, value)
+        if self._in_body:
+            return
+        super().on_header(name, value)
+        self._header_bytes += len(name) + len(value)
+        if len(self.headers) > self.limits.headers or self._header_bytes > self.limits.header_bytes:
+            self._stop(b"431 Request Header Fields Too Large")
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body is there."""
@@ -127,6 +145,16 @@ class Bounded(HttpToolsProtocol):
         if body_comes and not self.transport.is_closing():
             self._look_no_more()
             self._timer = self.loop.call_later(self.limits.past, self.transport.close)
+
+    @property
+    def _cookies(self) -> int:
+        """How many cookies the head has."""
+        return sum(value.count(b";") + 1 for name, value in self.headers if name == b"cookie")
+
+    def _stop(self, why: bytes) -> NoReturn:
+        """Have the parser go no further in a head that is too much."""
+        self._excess = why
+        raise InterruptedError
 
     def _end_with_this_answer(self) -> None:
         """Hang up after the answer to the newest request. The answer says so: before 0.53 uvicorn does not add it."""

@@ -28,7 +28,7 @@ from heterobandits.web.auth import Admission, Caller, Gate, Slowing, is_open, mo
 from heterobandits.web.budgets import PAUSE, refuse_too_many, spend_bytes
 from heterobandits.web.errors import NotAdmitted, NotFound, TooLarge, nothing_at
 from heterobandits.web.request_fields import BodyRequest, Form
-from heterobandits.web.turns import GONE, admit_again, beside, quickly
+from heterobandits.web.turns import GONE, MUCH, admit_again, quickly, sized
 
 ROUTE = "heterobandits.route"  # where a request keeps the template of its path
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # Python does not read a number of thousands of digits
@@ -125,14 +125,16 @@ class GuardedRoute(APIRoute):
         return await self.answer_in_turn(request, handle)
 
     async def answer_in_turn(self, request: Request, handle: Handle) -> Response:
-        """Read the body and answer, when it is the link's turn. What is asynchronous takes its turns itself, where it computes."""
+        """Read the body and answer, each when it is the link's turn: who reads is in the way of nobody who writes.
+
+        What is asynchronous takes its turns itself, where it computes.
+        """
+        if isinstance(request, BodyRequest):
+            body = request.state.asked.body
+            await sized(request, partial(self.read, request), len(body) > MUCH)
         if asyncio.iscoroutinefunction(self.endpoint):
-            if isinstance(request, BodyRequest):
-                await beside(request, self.read, request)
             return await handle(request)
         async with quickly(request):
-            if isinstance(request, BodyRequest):
-                await run_in_threadpool(self.read, request)
             return await handle(request)
 
 

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput
+from heterobandits.interrupts import ended_by
 from heterobandits.web.auth import network
 from heterobandits.web.errors import Busy
 
@@ -135,7 +136,7 @@ class Turns:
 
 
 async def admit_again(request: Request) -> None:
-    """Refuse a link that has ended while its request waited."""
+    """Refuse a link that has ended while its request waited, or was worked on."""
     again = getattr(request.state, "again", None)
     if again is not None:
         await again()
@@ -173,9 +174,15 @@ def asker_of(request: Request) -> Asker:
 
 
 async def beside(request: Request, compute: Callable[..., Made], *given: Any) -> Made:
-    """What something quick comes to, beside other quick things."""
-    async with quickly(request):
+    """What something quick that writes nothing comes to, beside other quick things."""
+    async with places_of(request).quick.turn(request):
         return await run_in_threadpool(compute, *given)
+
+
+async def write_in_turn(request: Request, write: Callable[..., Made], *given: Any) -> Made:
+    """What something quick comes to that may write."""
+    async with quickly(request):
+        return await run_in_threadpool(write, *given)
 
 
 @asynccontextmanager
@@ -189,28 +196,43 @@ async def quickly(request: Request) -> AsyncIterator[None]:
         yield
 
 
+def asks_much(state: State, constraints: int = 0) -> bool:
+    """Whether a question about all agents and arms, under so many constraints, is in the way of what is quick."""
+    return len(state.rows) * len(state.arms) * max(1, constraints) > LARGE
+
+
 async def computed(
-    request: Request, state: State, compute: Callable[[], Made], events: int = 0
+    request: Request,
+    state: State,
+    compute: Callable[[], Made],
+    events: int = 0,
+    constraints: int = 0,
 ) -> Made:
     """What a question about all agents and arms comes to, for which so many events are folded, or rows written.
 
     Of a large campaign it is not in the way of what is quick.
     """
-    pairs = len(state.rows) * len(state.arms)
-    return await sized(request, compute, pairs > LARGE or events > MANY)
+    return await sized(request, compute, asks_much(state, constraints) or events > MANY)
 
 
 async def sized(request: Request, compute: Callable[[], Made], large: bool) -> Made:
     """What something comes to, in the place for what is large or in one for what is quick."""
     if large:
-        return await apart(places_of(request).large, request, compute)
+        return await compute_while_wanted(places_of(request).large, request, lambda tell: compute())
     return await beside(request, compute)
 
 
 async def alone(request: Request, compute: Callable[[Tell], Made]) -> Made:
-    """What a long computation comes to, one at a time.
+    """What a long computation comes to, one at a time. It tells how far it is, now and then, which may end it."""
+    return await compute_while_wanted(places_of(request).long, request, compute)
 
-    It tells how far it is, now and then, and that ends it if whoever asked has left, or if others would wait for it in vain.
+
+async def compute_while_wanted(
+    turns: Turns, request: Request, compute: Callable[[Tell], Made]
+) -> Made:
+    """What it comes to in a thread of its own, as long as somebody wants it.
+
+    It ends when it looks up and whoever asked has left, when others would wait for it in vain, and when the server ends.
     """
     left = threading.Event()
 
@@ -225,7 +247,8 @@ async def alone(request: Request, compute: Callable[[Tell], Made]) -> Made:
                     f"to compute this takes longer than {PATIENCE:g} seconds, and others wait: use `heterobandits campaign`"
                 )
 
-        return compute(tell)
+        with ended_by(lambda: tell(0.0)):
+            return compute(tell)
 
     async def watch() -> None:
         while not await request.is_disconnected():
@@ -234,17 +257,21 @@ async def alone(request: Request, compute: Callable[[Tell], Made]) -> Made:
 
     watching = asyncio.create_task(watch())
     try:
-        return await apart(places_of(request).long, request, computing)
+        return await apart(turns, request, computing)
     except Left:
         raise HTTPException(GONE, "whoever asked has left") from None
     finally:
+        left.set()  # for a server that ends waits no longer, but for its threads
         watching.cancel()
 
 
 async def apart(turns: Turns, request: Request, compute: Callable[[], Made]) -> Made:
-    """What it comes to, in a thread of its own."""
+    """What it comes to, in a thread of its own; nothing for a link that has ended meanwhile, unless it has written."""
     async with turns.turn(request):
-        return await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
+        made = await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
+        if request.method in READING:
+            await admit_again(request)
+        return made
 
 
 def places_of(request: Request) -> Places:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heterobandits.campaigns.analysis import prices as module
 from heterobandits.campaigns.analysis.prices import amount_of
 from heterobandits.campaigns.analysis.season_summary import standing
 from heterobandits.campaigns.plan_events import plan_of
@@ -15,6 +16,7 @@ from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reducer import given_from
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.errors import InvalidInput
+from heterobandits.planner import planning
 from states import after, begun, lived
 
 AGENTS = [
@@ -30,6 +32,30 @@ PAIRS = st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=
 def prices(state, given):
     """What the plan under these circumstances is expected to detect, and what they cost."""
     return Preview.of(state, given).prices
+
+
+def test_so_many_constraints_are_priced_and_of_the_rest_it_is_said(monkeypatch):
+    asked = []
+    assignments_under = planning.assignments_under
+
+    def watched(circumstances):
+        for one in circumstances:
+            asked.append(one)
+            yield one
+
+    def counted(*arguments):
+        *rest, circumstances = arguments
+        return assignments_under(*rest, watched(circumstances))
+
+    monkeypatch.setattr(planning, "assignments_under", counted)
+    state = begun([{"sensitivity": 0.9}, {"sensitivity": 0.5}], 40)
+    forbidden = frozenset((0, n) for n in range(35))
+    found = prices(state, RoundGiven(forbidden=forbidden, closed=frozenset({39})))
+    assert len(asked) == len(found.constraints) == 30
+    said = "Not priced: 6 of 36 constraints, as each takes a plan of its own."
+    assert found.warnings == [said]
+    monkeypatch.setattr(module, "PRICED_PAIRS", 2 * 2 * 40 + 1)
+    assert len(prices(state, RoundGiven(forbidden=forbidden)).constraints) == 2
 
 
 def posterior_means(state):

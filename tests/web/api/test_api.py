@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import difflib
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import threading
 import time
 from contextlib import AsyncExitStack, closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -20,15 +22,16 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from heterobandits.campaigns import plan_events, responses_schema, service
+from heterobandits.campaigns import plan_events, reducer, responses_schema, serialization, service
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.storage.repository import Request as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
 from heterobandits.campaigns.validation import Reports
+from heterobandits.interrupts import end_if_unwanted
 from heterobandits.planner import planning
 from heterobandits.web import budgets
 from heterobandits.web import turns as module
-from heterobandits.web.api import base, campaigns
+from heterobandits.web.api import base, campaigns, knowledge
 from heterobandits.web.auth import (
     ALL,
     ALLOWED,
@@ -43,7 +46,7 @@ from heterobandits.web.auth import (
     REPORTERS,
 )
 from heterobandits.web.errors import KINDS
-from heterobandits.web.pages import report
+from heterobandits.web.pages import report, team
 from heterobandits.web.request_fields import model_from_body
 from paths import DOCS
 from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
@@ -601,8 +604,114 @@ class TestLargeCampaigns:
         assert asyncio.run(statuses(large, self.ASKED)) == [503] * len(self.ASKED)
         quick = self.ASKED[: -self.ALWAYS_LONG]
         assert asyncio.run(statuses(small, quick)) == [200] * len(quick)
-        others = [("GET", ""), ("GET", "/rounds/1"), ("POST", "/rounds")]
-        assert asyncio.run(statuses(large, others)) == [200, 200, 201]
+        others = [("GET", ""), ("GET", "/rounds/1"), ("POST", "/rounds/1/close")]
+        assert asyncio.run(statuses(large, others)) == [200, 200, 200]
+        plan = [("POST", "/rounds")]
+        assert asyncio.run(statuses(large, plan)) == [503]
+        assert asyncio.run(statuses(small, plan)) == [201]
+
+    def test_the_more_constraints_are_priced_the_larger_it_is(self, made, ask, monkeypatch):
+        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        place = self.made(ask, 3, 100)
+        home = place.removeprefix("/api")
+
+        async def statuses(constraints):
+            closed = [f"arm-{n + 1}" for n in range(constraints)]
+            query = "&".join(f"closed={arm}" for arm in closed)
+            app, cookie = made[0], {"Cookie": f"hb_owner={OWNER}"}
+            async with app.state.places.large.turn(somebody()), calling(app, OWNER) as client:
+                preview = await client.post(f"{place}/rounds?preview=1", json={"closed": closed})
+                page = await client.get(f"{home}/plan?{query}", headers=cookie)
+            return preview.status_code, page.status_code
+
+        assert asyncio.run(statuses(3)) == (200, 200)
+        assert asyncio.run(statuses(4)) == (503, 503)
+
+    def test_a_preview_is_in_the_way_of_nobody_who_writes(self, made, ask, monkeypatch):
+        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        place, app = self.made(ask, 3, 4), made[0]
+        home = place.removeprefix("/api")
+
+        async def statuses():
+            form = {
+                "data": {"look": "1"},
+                "headers": {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"},
+            }
+            async with app.state.places.writing.turn(somebody()), calling(app, OWNER) as client:
+                preview = await client.post(f"{place}/rounds?preview=true")
+                page = await client.post(f"{home}/plan", **form)
+                recorded = await client.post(f"{place}/rounds")
+            return [answer.status_code for answer in (preview, page, recorded)]
+
+        assert asyncio.run(statuses()) == [200, 200, 503]
+
+    @pytest.mark.parametrize("kind", ["agents", "arms", "page"])
+    def test_what_no_campaign_takes_is_refused_in_nobodys_way(self, made, ask, kind, monkeypatch):
+        """By how much it is, before the entries are looked at."""
+        place, app = self.made(ask, 4, 300), made[0]
+        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        monkeypatch.setattr(reducer, "MOST_PAIRS", 2_000)
+        for owner in (service, campaigns, team):
+            for name in ("agents_from", "arms_from"):
+                monkeypatch.delattr(owner, name, raising=False)
+
+        async def answered():
+            async with app.state.places.writing.turn(somebody()), calling(app, OWNER) as client:
+                if kind == "page":
+                    form = {"arms": "\n".join(f"x{n}" for n in range(400))}
+                    origin = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
+                    home = place.removeprefix("/api")
+                    return await client.post(f"{home}/arms", data=form, headers=origin)
+                return await client.post(f"{place}/{kind}", json={kind: ["x"] * 400})
+
+        answer = asyncio.run(answered())
+        assert answer.status_code == 422
+        assert "at most 2,000 pairs" in answer.text
+
+    @pytest.mark.parametrize("way", ["program", "page"])
+    def test_a_plan_is_made_before_others_wait_for_it_and_again_if_they_were_faster(
+        self, made, ask, log, way, monkeypatch
+    ):
+        place, preview, planned = self.made(ask, 4, 300), service.preview, []
+        home, campaign = place.removeprefix("/api"), place.rpartition("/")[2]
+
+        def faster(state, **given):
+            assert not made[0].state.places.writing.full
+            if not planned:
+                service.add_note(log, campaign, Who("Pia"), "faster")
+            planned.append((state.number, given["absent"]))
+            return preview(state, **given)
+
+        monkeypatch.setattr(service, "preview", faster)
+        given = {"absent": ["agent-1"]}
+        if way == "program":
+            key = {"Idempotency-Key": "one"}
+            answers = [ask.post(f"{place}/rounds", json=given, headers=key) for _ in range(2)]
+            assert [answer.status_code for answer in answers] == [201, 201]
+            assert answers[0].json() == answers[1].json()
+        else:
+            with Visitor(made[0], OWNER) as visitor:
+                assert visitor.submit(f"{home}/plan", **given).status_code == 303
+        assert planned[:2] == [(2, ["agent-1"]), (3, ["agent-1"])]
+        assert log.state(campaign).round(2).given.absent == {0}
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body"),
+        [
+            ("GET", "/answers", None),
+            ("GET", "/rounds/1/explanations", None),
+            ("POST", "/rounds?preview=true", {"forbidden": [["a0", "n1"]]}),
+            ("POST", "/rounds", {"forbidden": [["a0", "n1"]]}),
+        ],
+    )
+    def test_what_is_large_ends_before_others_wait_in_vain(
+        self, made, ask, method, path, body, monkeypatch
+    ):
+        place = self.made(ask, 3, 4)
+        monkeypatch.setattr(module, "LARGE", 0)
+        monkeypatch.setattr(module, "PATIENCE", -1.0)
+        answer = ask.request(method, place + path, json=body)
+        assert "takes longer" in refused(answer, 422, "invalid-input")["detail"]
 
     def test_long_histories_are_large_too(self, made, ask, north, monkeypatch):
         monkeypatch.setattr(module, "PATIENCE", 0.05)
@@ -901,6 +1010,124 @@ class TestTurns:
         assert asyncio.run(asked()) == (0, False)
         assert sent[0]["status"] == 499
 
+    @pytest.mark.parametrize(
+        ("path", "status"),
+        [
+            ("worth?sensitivity=.5&rounds=1000&draws=500", 422),
+            ("worth?sensitivity=.5&rounds=1&draws=10&agent=nobody", 422),
+            ("projection?rounds=1000&draws=500", 422),
+            ("history?agent=nobody", 422),
+            ("rounds/1/outcomes/nobody", 404),
+        ],
+    )
+    def test_nothing_is_worked_out_while_nobody_else_is_answered(
+        self, made, ask, path, status, monkeypatch
+    ):
+        """And how many rounds would do is found in few steps."""
+        steps, (north, (planner,)) = [], self.links(ask, "planner")
+
+        def watch(owner, name):
+            done = getattr(owner, name)
+
+            def watched(*given, **more):
+                steps.append(threading.current_thread() is threading.main_thread())
+                return done(*given, **more)
+
+            monkeypatch.setattr(owner, name, watched)
+
+        watch(projection, "seconds_of")
+        watch(projection, "with_other_team")
+        watch(difflib, "get_close_matches")
+        monkeypatch.setattr(knowledge, "LONGEST", 0.01)
+        with Asker(made[0], planner) as asking:
+            if "outcomes" in path:
+                body = {"successes": 1, "tests": 1}
+                answer = asking.put(f"{north}/{path}", json=body)
+            else:
+                page = north.removeprefix("/api") if "history" in path else north
+                answer = asking.get(f"{page}/{path}", headers={"Cookie": f"hb_owner={OWNER}"})
+        assert answer.status_code == status, answer.text
+        assert 1 <= len(steps) < 40
+        assert not any(steps)
+
+    def revoking(self, monkeypatch, owner, name, log, campaign):
+        """Have the link of a viewer or planner revoked while this is done; how often it is."""
+        done, times = getattr(owner, name), []
+
+        def while_revoked(*given, **more):
+            if not times:
+                (link,) = log.state(campaign).links
+                service.revoke_link(log, campaign, Who("Pia"), link)
+            times.append(name)
+            return done(*given, **more)
+
+        monkeypatch.setattr(owner, name, while_revoked)
+        return times
+
+    @pytest.mark.parametrize(
+        ("path", "owner", "name"),
+        [
+            ("answers", serialization, "json_of_answers"),
+            ("projection?rounds=1&draws=10", projection, "project"),
+        ],
+    )
+    def test_whose_link_ends_meanwhile_is_told_nothing(
+        self, made, ask, log, path, owner, name, monkeypatch
+    ):
+        monkeypatch.setattr(module, "LARGE", 0)
+        north, (viewer,) = self.links(ask, "viewer")
+        times = self.revoking(monkeypatch, owner, name, log, north.rpartition("/")[2])
+        with Asker(made[0], viewer) as looking:
+            refused(looking.get(f"{north}/{path}"), 401, "not-admitted")
+        assert times
+
+    def test_an_export_ends_with_the_link(self, made, ask, log, monkeypatch):
+        monkeypatch.setattr(campaigns, "EXPORTED", 1)
+        north, (planner,) = self.links(ask, "planner")
+        times = self.revoking(monkeypatch, campaigns, "event_lines", log, north.rpartition("/")[2])
+        with (
+            Asker(made[0], planner) as looking,
+            pytest.raises(RuntimeError, match="already started"),
+        ):
+            looking.get(f"{north}/export")
+        assert len(times) == 1
+
+    @pytest.mark.parametrize("kind", ["large", "long"])
+    def test_what_is_computed_ends_with_the_server(self, made, kind):
+        app, begun, ended = made[0], threading.Event(), threading.Event()
+
+        async def receive():
+            await asyncio.sleep(60)
+
+        def compute(tell=None):
+            try:
+                for _ in range(10_000):
+                    end_if_unwanted()
+                    begun.set()
+                    time.sleep(0.001)
+            except module.Left:
+                ended.set()
+
+        async def asked():
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "app": app,
+                "path_params": {},
+                "client": None,
+                "state": {},
+            }
+            request = Request(scope, receive)
+            begin = module.alone if kind == "long" else partial(module.sized, large=True)
+            asking = asyncio.create_task(begin(request, compute))
+            await until(begun.is_set)
+            asking.cancel()  # which the server does with what takes too long for it to end
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+        asyncio.run(asked())
+        assert ended.wait(5)
+
     def test_what_is_long_ends_when_its_asker_has_left(self, made):
         app, begun, ended = made[0], threading.Event(), threading.Event()
 
@@ -919,7 +1146,14 @@ class TestTurns:
                 ended.set()
 
         async def asked():
-            scope = {"type": "http", "app": app, "path_params": {}, "client": None, "state": {}}
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "app": app,
+                "path_params": {},
+                "client": None,
+                "state": {},
+            }
             with pytest.raises(HTTPException) as caught:
                 await module.alone(Request(scope, receive), compute)
             return caught.value.status_code, app.state.places.long.full

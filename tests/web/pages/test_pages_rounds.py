@@ -174,6 +174,21 @@ class TestPlan:
         assert park.submit("/plan", **fields, absent=["agent-2"]).status_code == 303
         assert park.state.round(1).given.absent == {1}
 
+    def test_the_ticks_of_a_large_team_are_not_sent_in_an_address(self, park):
+        (form,) = Page(park.get("/plan").text).all("form[data-live]")
+        assert form["method"] == "get"
+        service.add_arms(park.log, park.id, ME, [{"name": f"hut {n}"} for n in range(500)])
+        (form,) = Page(park.get("/plan").text).all("form[data-live]")
+        assert form["method"] == "post"
+        looks = form.find("button")
+        assert looks.get_text() == "Show the plan"
+        closed = [f"arm-{n}" for n in range(2, 505)]
+        before = park.state.number
+        answer = park.submit("/plan", **{looks["name"]: looks["value"]}, closed=closed)
+        assert answer.status_code == 200
+        assert answer.text.count(" checked") == len(closed)
+        assert park.state.number == before
+
     def test_sent_twice_with_one_key_it_is_planned_once(self, park):
         fields = {"number": park.state.number, "key": "abc"}
         first, second = (park.submit("/plan", **fields) for _ in range(2))

@@ -28,6 +28,9 @@ Floats = npt.NDArray[np.float64]
 Kind = Literal["absent", "closed", "forbidden", "forced"]
 
 LEAST_SAID = 0.001  # detections that are said as a number
+MOST_PRICED = 30  # constraints: each takes a plan of its own
+ALWAYS_PRICED = 5  # constraints, however large the campaign is
+PRICED_PAIRS = 200_000  # agents times arms times constraints that are priced: a second or two
 ROUNDING = 1e-12  # of what is expected at best: sums that differ by less are equal
 
 
@@ -58,7 +61,7 @@ class Prices:
     constraints
         What each costs, the dearest first. What two cost together may be more or less than the sum.
     warnings
-        What they go by although it is known better, in words.
+        What they go by although it is known better, and how many constraints are not priced, in words.
     """
 
     expected: float
@@ -70,19 +73,30 @@ class Prices:
 def prices(state: State, given: RoundGiven, plan: Plan) -> Prices:
     """What this plan of the next round is expected to detect, and what each circumstance that it was made under costs."""
     weights = weights_of(state)
-    some = constraints(state, given)
+    every = constraints(state, given)
+    fitting = max(ALWAYS_PRICED, PRICED_PAIRS // max(1, weights.size))
+    some = every[: min(MOST_PRICED, fitting)]
     expected = expectation(weights, enumerate(plan.assignment))
     best = most(state, given, weights)
-    others = (state.circumstances(without) for *_, without in some)
+    others = (state.circumstances(circumstances_without(given, *one)) for one in some)
     found = []
-    for (kind, agent, arm, _), sent in zip(
+    for (kind, agent, arm), sent in zip(
         some, planning.assignments_under(*arguments(state), others), strict=True
     ):
         more = 0.0 if sent is None else expectation(weights, sent.items()) - expected
         lost = more if abs(more) > ROUNDING * best else 0.0
         found.append(Price(kind, agent, arm, lost, price_in_words(state, kind, agent, arm, lost)))
     found.sort(key=lambda price: -price.lost)
-    return Prices(expected, best, found, [*filter(None, [mixed_text(state)])])
+    said = [mixed_text(state), unpriced_text(len(some), len(every))]
+    return Prices(expected, best, found, [*filter(None, said)])
+
+
+def unpriced_text(priced: int, constraints: int) -> str:
+    """How many constraints are not priced, in words, if there are any."""
+    if priced == constraints:
+        return ""
+    rest = constraints - priced
+    return f"Not priced: {rest:,} of {constraints:,} constraints, as each takes a plan of its own."
 
 
 def expectation(weights: Floats, pairs: Iterable[tuple[int, int | None]]) -> float:
@@ -105,30 +119,28 @@ def most(state: State, given: RoundGiven, weights: Floats) -> float:
     return float(value[linear_sum_assignment(value, maximize=True)].sum())
 
 
-def constraints(
-    state: State, given: RoundGiven
-) -> list[tuple[Kind, int | None, int | None, RoundGiven]]:
-    """The constraints of a round, each with the circumstances without it; who or what is retired has none."""
+def constraints(state: State, given: RoundGiven) -> list[tuple[Kind, int | None, int | None]]:
+    """The constraints of a round; who or what is retired has none."""
 
     def here(agent: int | None, arm: int | None) -> bool:
         gone = agent is not None and state.agents[agent].retired
         return not gone and not (arm is not None and state.arms[arm].retired)
 
-    made: list[tuple[Kind, int | None, int | None, RoundGiven]] = [
-        ("absent", a, None, replace(given, absent=given.absent - {a})) for a in sorted(given.absent)
+    made: list[tuple[Kind, int | None, int | None]] = [
+        *(("absent", a, None) for a in sorted(given.absent)),
+        *(("closed", None, n) for n in sorted(given.closed)),
+        *(("forbidden", *pair) for pair in sorted(given.forbidden)),
+        *(("forced", *pair) for pair in sorted(given.forced)),
     ]
-    made += [
-        ("closed", None, n, replace(given, closed=given.closed - {n})) for n in sorted(given.closed)
-    ]
-    made += [
-        ("forbidden", *pair, replace(given, forbidden=given.forbidden - {pair}))
-        for pair in sorted(given.forbidden)
-    ]
-    made += [
-        ("forced", *pair, replace(given, forced=given.forced - {pair}))
-        for pair in sorted(given.forced)
-    ]
-    return [item for item in made if here(item[1], item[2])]
+    return [one for one in made if here(*one[1:])]
+
+
+def circumstances_without(
+    given: RoundGiven, kind: Kind, agent: int | None, arm: int | None
+) -> RoundGiven:
+    """The circumstances without this constraint."""
+    one = agent if kind == "absent" else arm if kind == "closed" else (agent, arm)
+    return replace(given, **{kind: getattr(given, kind) - {one}})
 
 
 def price_in_words(

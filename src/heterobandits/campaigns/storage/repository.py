@@ -113,10 +113,18 @@ class Log:
         self.past = Past()
         self._kept: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._writing: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._folding: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def state(self, campaign: str) -> State:
-        """What stands now."""
+        """What stands now. A campaign that is not at hand is folded once, however many ask."""
+        if campaign in self._states:
+            return self._read_on(campaign)
+        with self._turn(self._folding, campaign):
+            return self._read_on(campaign)
+
+    def _read_on(self, campaign: str) -> State:
+        """What stands after what is at hand, or kept, and all that has come since."""
         known = self._states.get(campaign) or self._snapshot(campaign)
         news = None if known is None else self.store.news(campaign, known.number, known.hash)
         if news is None:  # nothing is known, or an older copy of the log was put back
@@ -174,7 +182,9 @@ class Log:
         for attempt in range(TRIES) if gives_way else repeat(0):
             if time.monotonic() > end:
                 break
-            with self._turn(campaign):  # those of this process need not be in each other's way
+            with self._turn(
+                self._writing, campaign
+            ):  # those of this process need not be in each other's way
                 state = self._states.get(campaign) or self.state(campaign)
                 try:
                     events = seal_drafts(make(state), state, request)
@@ -266,9 +276,11 @@ class Log:
         events = self.store.read(found.campaign, found.first - 1, found.last)
         return Done(self.state(found.campaign), events, repeated=True)
 
-    def _turn(self, campaign: str) -> threading.Lock:
+    def _turn(
+        self, turns: WeakValueDictionary[str, threading.Lock], campaign: str
+    ) -> threading.Lock:
         with self._lock:
-            return self._turns.setdefault(campaign, threading.Lock())
+            return turns.setdefault(campaign, threading.Lock())
 
     def _remember(self, state: State) -> State:
         """The state, at hand for the next; every now and then it is kept in the store."""

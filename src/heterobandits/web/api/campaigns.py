@@ -11,14 +11,24 @@ from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.audit.recovery import all_found
 from heterobandits.campaigns.events import line
 from heterobandits.campaigns.files.csv_tables import visits_csv
+from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.storage.repository import Done, Log, Request
-from heterobandits.campaigns.validation import Wrong
+from heterobandits.campaigns.validation import Wrong, agents_from, arms_from
 from heterobandits.errors import InvalidInput, shown
 from heterobandits.web.api import requests_schema
 from heterobandits.web.api.base import ApiRoute, headers, one_change, reply
 from heterobandits.web.requests import Asked, Asking
-from heterobandits.web.turns import MUCH, Tell, alone, beside, computed
+from heterobandits.web.turns import (
+    MUCH,
+    Tell,
+    admit_again,
+    alone,
+    beside,
+    computed,
+    sized,
+    write_in_turn,
+)
 
 NDJSON = "application/x-ndjson"
 AT_ONCE = 1000  # events that are read at once
@@ -66,7 +76,7 @@ async def import_campaign_route(
 
     if len(asked.body) > MUCH:
         return await alone(request, lambda tell: taken_in(asked, keep_links, tell))
-    return await beside(request, taken_in, asked, keep_links)
+    return await write_in_turn(request, taken_in, asked, keep_links)
 
 
 def taken_in(asked: Asked, keep_links: bool, tell: Tell = lambda share: None) -> Response:
@@ -107,8 +117,23 @@ def change_campaign_route(asked: Asking, body: requests_schema.CampaignChange) -
 @router.post(
     "/api/campaigns/{campaign}/agents", response_model=responses_schema.AgentsJson, status_code=201
 )
-def add_agents_route(asked: Asking, body: requests_schema.AgentsBody) -> Response:
+async def add_agents_route(
+    request: HttpRequest, asked: Asking, body: requests_schema.AgentsBody
+) -> Response:
     """New agents, from the next round on."""
+    large = len(asked.body) > MUCH
+    await sized(request, lambda: check_agents(asked.state, body.agents), large)
+    return await write_in_turn(request, agents_response, asked, body)
+
+
+def check_agents(state: State, agents: list[Any]) -> None:
+    """Refuse what no campaign of this size takes before others wait for it to be written."""
+    check_pairs(state, agents=agents)
+    agents_from(agents)
+
+
+def agents_response(asked: Asked, body: requests_schema.AgentsBody) -> Response:
+    """The new agents, recorded."""
     done = service.add_agents(*asked.where, body.agents)
     state = serialization.state_after(asked.log, done)
     new = range(len(state.agents))[-len(done.events[0].body["agents"]) :]
@@ -152,8 +177,23 @@ def revise_by_body(
 @router.post(
     "/api/campaigns/{campaign}/arms", response_model=responses_schema.ArmsJson, status_code=201
 )
-def add_arms_route(asked: Asking, body: requests_schema.ArmsBody) -> Response:
+async def add_arms_route(
+    request: HttpRequest, asked: Asking, body: requests_schema.ArmsBody
+) -> Response:
     """New arms, from the next round on."""
+    large = len(asked.body) > MUCH
+    await sized(request, lambda: check_arms(asked.state, body.arms), large)
+    return await write_in_turn(request, arms_response, asked, body)
+
+
+def check_arms(state: State, arms: list[Any]) -> None:
+    """The same for arms."""
+    check_pairs(state, arms=arms)
+    arms_from(arms)
+
+
+def arms_response(asked: Asked, body: requests_schema.ArmsBody) -> Response:
+    """The new arms, recorded."""
     done = service.add_arms(*asked.where, body.arms)
     state = serialization.state_after(asked.log, done)
     new = range(len(state.arms))[-len(done.events[0].body["arms"]) :]
@@ -222,6 +262,7 @@ async def exported(request: HttpRequest, log: Log, state: State) -> AsyncIterato
     """All lines of a campaign as it stood, some at a time: a long season need not be held in memory, and others have their turn."""
     after = 0
     while after < state.number:
+        await admit_again(request)
         text, after = await beside(request, event_lines, log, state, after)
         yield text
 

@@ -1,5 +1,6 @@
 """Routes of what was learned: estimates, answers, what another policy would have done, what is to be expected."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from heterobandits.errors import InvalidInput
 from heterobandits.planner.plans import count_text
 from heterobandits.web.api.base import ApiRoute, reply
 from heterobandits.web.requests import Asking
-from heterobandits.web.turns import LONGEST, alone, computed
+from heterobandits.web.turns import LONGEST, alone, beside, computed
 
 MOST_DRAWS = 500
 MOST_ROUNDS = 1000
@@ -66,7 +67,7 @@ async def read_projection_route(
 ) -> Response:
     """The rest of the season, or so many rounds, on draws from what is known."""
     state = asked.state
-    ahead = rounds_of([state], rounds, draws)
+    ahead = await beside(request, rounds_of, [state], rounds, draws)
     found = await alone(
         request, lambda tell: projection.project(state, rounds=ahead, draws=draws, tell=tell)
     )
@@ -91,16 +92,18 @@ async def read_worth_route(
         "false_positive_rate": false_positive_rate,
     }
     state = asked.state
-    number = None if agent is None else state.agent(agent)
-    reports = reports_with(state, number, given)
-    add = reports if number is None else None
-    revise = None if number is None else (number, reports)
-    ahead = rounds_of([state, projection.with_other_team(state, add, revise)], rounds, draws)
+
+    def wanted() -> dict[str, Any]:
+        number = None if agent is None else state.agent(agent)
+        reports = reports_with(state, number, given)
+        add = reports if number is None else None
+        revise = None if number is None else (number, reports)
+        teams = [state, projection.with_other_team(state, add, revise)]
+        return {"add": add, "revise": revise, "rounds": rounds_of(teams, rounds, draws)}
+
+    wish = await computed(request, state, wanted)
     found = await alone(
-        request,
-        lambda tell: projection.worth(
-            state, rounds=ahead, draws=draws, add=add, revise=revise, tell=tell
-        ),
+        request, lambda tell: projection.worth(state, draws=draws, tell=tell, **wish)
     )
     return reply(asked.state, serialization.json_of_worth(found))
 
@@ -127,7 +130,7 @@ def rounds_of(states: Sequence[State], rounds: int | None, draws: int) -> int:
         return sum(projection.seconds_of(state, rounds, draws, False) for state in states)
 
     if seconds(ahead) > LONGEST:
-        fitting = next((n for n in range(ahead, 0, -1) if seconds(n) <= LONGEST), 0)
+        fitting = bisect_right(range(1, ahead), LONGEST, key=seconds)
         raise InvalidInput(
             f"rounds is {ahead} and draws {draws}: to compute that takes about {seconds(ahead):,.0f} seconds, and at most {LONGEST:g} "
             f"while you wait; with so many draws {count_text(fitting, 'round')} would do, or use `heterobandits campaign project`"

@@ -1,6 +1,8 @@
 """Routes of rounds: planned, looked at, overridden, reported, corrected, closed and explained."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
@@ -9,6 +11,7 @@ from heterobandits.campaigns.reducer import AlreadyTold
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.state import State, id_of
+from heterobandits.campaigns.storage.store import Conflict
 from heterobandits.campaigns.validation import NOT_DONE, Collected, Wrong, outcome_from
 from heterobandits.errors import InvalidInput
 from heterobandits.limits import MOST
@@ -17,9 +20,12 @@ from heterobandits.web.api.base import ApiRoute, reply, seen_from
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import RefusedVisit
 from heterobandits.web.requests import Asked, Asking, find_named
-from heterobandits.web.turns import beside, computed
+from heterobandits.web.turns import asks_much, beside, computed, sized, write_in_turn
 
 AT_ONCE = 1000  # rounds that are listed at once
+TRIES = 5  # plans of a large campaign while others write
+
+Made = TypeVar("Made")
 
 router = APIRouter(route_class=ApiRoute)
 
@@ -57,8 +63,11 @@ async def plan_round_route(
     given = dict(body or requests_schema.RoundBody())
     state = asked.state
     if preview:
-        return await computed(request, state, lambda: preview_response(state, given))
-    return await beside(request, plan_response, asked, given)
+        constraints = sum(map(len, given.values()))
+        return await computed(
+            request, state, lambda: preview_response(state, given), constraints=constraints
+        )
+    return await plan_in_turn(request, asked, given, partial(plan_response, asked))
 
 
 def preview_response(state: State, given: dict[str, Any]) -> Response:
@@ -66,7 +75,29 @@ def preview_response(state: State, given: dict[str, Any]) -> Response:
     return reply(state, serialization.json_of_preview(service.preview(state, **given)))
 
 
-def plan_response(asked: Asked, given: dict[str, Any]) -> Response:
+async def plan_in_turn(
+    request: Request, asked: Asked, given: dict[str, Any], record: Callable[..., Made]
+) -> Made:
+    """What recording the next round comes to. That of a large campaign is planned before others wait for it to be written.
+
+    If something has happened since, it is planned again.
+    """
+    state = asked.state
+    if not asks_much(state, sum(map(len, given.values()))):
+        return await write_in_turn(request, partial(record, **given))
+    for _ in range(TRIES):
+        planned = partial(service.plan_ahead, state, **given)
+        look = await sized(request, planned, True)
+        try:
+            return await write_in_turn(request, partial(record, look=look))
+        except service.Overtaken:
+            state = await beside(request, asked.log.state, asked.id)
+    raise Conflict(
+        "others write without a pause, and the plan follows from what they write: try again"
+    )
+
+
+def plan_response(asked: Asked, **given: Any) -> Response:
     """The next round, recorded."""
     done = service.plan_round(asked.log, asked.id, asked.asker, **given)
     state = serialization.state_after(asked.log, done)

@@ -28,7 +28,7 @@ from heterobandits.web.pages.base import (
 )
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Asked, Asking
-from heterobandits.web.turns import Tell, alone, beside, computed
+from heterobandits.web.turns import Tell, alone, beside, computed, write_in_turn
 
 AT_ONCE = 100  # events on a page
 MOST_KEPT = 20_000  # events whose words are at hand, but for those of the campaign told last
@@ -105,7 +105,7 @@ async def read_history(request: Request, asked: Asking) -> Response:
     form = asked.form
     wanted, seen = Filter(), Shown([])
     with beside_fields() as errors:
-        wanted = filter_of(asked.state, form)
+        wanted = await beside(request, filter_of, asked.state, form)
         seen = await looked(request, asked, wanted)
     return render_history(request, asked, form, wanted, seen, errors)
 
@@ -194,7 +194,7 @@ async def submit_note(request: Request, asked: Asking) -> Response:
         if number is not None:
             errors.of("round", lambda value, _: asked.state.round(value), number)
         errors.end()
-        await beside(request, service.add_note, *asked.where, text or "", number)
+        await write_in_turn(request, service.add_note, *asked.where, text or "", number)
     if not wrong:
         return seen_again(home(asked.id, "/history"))
     seen = await looked(request, asked, Filter())

@@ -1,6 +1,7 @@
 """Rounds: planned, shown as a sheet, changed by hand and closed."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -13,6 +14,8 @@ from heterobandits.campaigns.reasons import Assigned
 from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.errors import InvalidInput
+from heterobandits.web.api.rounds import plan_in_turn
+from heterobandits.web.connections import Limits
 from heterobandits.web.errors import kind_of
 from heterobandits.web.pages.base import (
     REFUSED,
@@ -25,10 +28,11 @@ from heterobandits.web.pages.base import (
 from heterobandits.web.pages.text import outcome_text, waiting_text, why_sentence
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Asked, Asking, find_named
-from heterobandits.web.turns import beside, computed
+from heterobandits.web.turns import computed, write_in_turn
 
 AT_ONCE = 50  # rounds in a list
 SPARE = 2  # pairs that may be added at once
+HIDDEN = 3  # fields of the form that nobody sees
 LATER = "Not in the team yet when this round was planned."
 PAIRS = (("forced", "has to go to"), ("forbidden", "may not go to"))
 
@@ -76,7 +80,16 @@ def form_from_query(form: Form) -> PlanForm:
 async def read_plan(request: Request, asked: Asking) -> Response:
     """The plan of the next round as it would be, with what each circumstance costs; nothing is recorded."""
     given = form_from_query(asked.form)
-    return await computed(request, asked.state, lambda: previewed(request, asked, given))
+    return await preview_in_turn(request, asked, given)
+
+
+async def preview_in_turn(
+    request: Request, asked: Asked, given: PlanForm, refused: InvalidInput | None = None
+) -> Response:
+    """The page of a plan that is only looked at, when it is the link's turn."""
+    constraints = len(given.absent) + len(given.closed) + len(given.pairs)
+    make = partial(previewed, request, asked, given, refused)
+    return await computed(request, asked.state, make, constraints=constraints)
 
 
 def previewed(
@@ -87,6 +100,7 @@ def previewed(
     made: Preview | None = None
     with beside_fields() as errors:
         made = service.preview(state, **given.circumstances)
+    pairs = [*given.pairs, *[("", "", "")] * SPARE]
     return page(
         request,
         "plan.html",
@@ -95,7 +109,9 @@ def previewed(
         agents=[(id_of("agent", a), one) for a, one in enumerate(state.agents) if not one.retired],
         arms=[(id_of("arm", n), one) for n, one in enumerate(state.arms) if not one.retired],
         given=given,
-        pairs=[*given.pairs, *[("", "", "")] * SPARE],
+        pairs=pairs,
+        # a browser sends a field for each tick and three for each pair, beside some that are hidden
+        in_query=len(state.agents) + len(state.arms) + 3 * len(pairs) + HIDDEN <= Limits().fields,
         kinds=PAIRS,
         rows=[] if made is None else plan_rows(state, made.assignments),
         preview=made,
@@ -107,27 +123,31 @@ def previewed(
 
 @router.post("/campaigns/{campaign}/plan")
 async def record_plan(request: Request, asked: Asking) -> Response:
-    """The next round, planned and recorded, if nothing has changed since it was looked at."""
+    """The next round, planned and recorded, if nothing has changed since it was looked at; or only looked at."""
     form = asked.form
     given = form_from_query(form)
+    if form.text("look"):  # the form of a large team is too long for an address
+        return await preview_in_turn(request, asked, given)
     try:
-        done = await beside(request, recorded, asked, given, form)
+        check_shown(given, form)
+        record = partial(recorded, asked, form.whole("number"))
+        done = await plan_in_turn(request, asked, given.circumstances, record)
     except InvalidInput as error:
         if kind_of(error).status not in REFUSED:
             raise
-        refused = error
-        return await computed(
-            request, asked.state, lambda: previewed(request, asked, given, refused)
-        )
+        return await preview_in_turn(request, asked, given, error)
     return seen_again(home(asked.id, f"/rounds/{done}"))
 
 
-def recorded(asked: Asked, given: PlanForm, form: Form) -> int:
-    """The number of the round that was planned, if it was looked at with these circumstances and nothing happened since."""
+def check_shown(given: PlanForm, form: Form) -> None:
+    """Refuse circumstances that the plan was not looked at with."""
     if form.text("shown", given.text) != given.text:
         raise service.Stale("This is the plan with what is ticked now: look at it, then record it.")
-    seen = form.whole("number")
-    done = service.plan_round(asked.log, asked.id, asked.asker, seen, **given.circumstances)
+
+
+def recorded(asked: Asked, seen: int | None, **given: Any) -> int:
+    """The number of the round that was planned, if nothing happened since it was looked at."""
+    done = service.plan_round(asked.log, asked.id, asked.asker, seen, **given)
     return int(done.events[0].body["round"])
 
 
@@ -219,7 +239,7 @@ async def submit_override(request: Request, asked: Asking, round: int) -> Respon
     form = asked.form
     try:
         where = (asked.log, asked.id, asked.asker, number, form.text("agent"))
-        await beside(request, service.override, *where, form.texts("arm"))
+        await write_in_turn(request, service.override, *where, form.texts("arm"))
     except InvalidInput as error:
         if kind_of(error).status not in REFUSED:
             raise

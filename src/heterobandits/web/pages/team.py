@@ -15,6 +15,7 @@ from heterobandits.campaigns.analysis.answers import visits_of
 from heterobandits.campaigns.audit.history_text import reports_text
 from heterobandits.campaigns.events import now
 from heterobandits.campaigns.files.csv_tables import number_or_text, pasted_arms, trial
+from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import State, id_of
 from heterobandits.campaigns.validation import (
     Collected,
@@ -29,6 +30,7 @@ from heterobandits.policies.policy import CATALOGUE, forgetting
 from heterobandits.web.pages.base import PageRoute, beside_fields, home, page, seen_again
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Asked, Asking
+from heterobandits.web.turns import MUCH, beside, sized, write_in_turn
 
 DAYS = 90  # that cards hold, if the season has no end
 MOST_DAYS = 3650
@@ -232,21 +234,31 @@ def change_entry(asked: Asked, kind: Literal["agent", "arm"], key: str, do: str)
 
 
 @router.post("/campaigns/{campaign}/arms")
-def submit_arms(request: Request, asked: Asking) -> Response:
+async def submit_arms(request: Request, asked: Asking) -> Response:
     """New arms, a line for each, from the next round on."""
     with beside_fields() as errors:
-        names = pasted_arms(asked.form.text("arms"))
-
-        def check() -> None:
-            arms_from(
-                names, asked.state.arm_names, lambda i: f"name {i + 1}", lambda where, _: where
-            )
-
-        with under_form_names(check):
-            service.add_arms(*asked.where, names)
+        names = await sized(request, lambda: new_arms(asked), len(asked.body) > MUCH)
+        await write_in_turn(request, add_new_arms, asked, names)
         return seen_again(home(asked.id, "/team#arms"))
     known = {"arms": "; ".join(errors.values())}
-    return team_page(request, asked, Tried("arms", known, asked.form))
+    return await beside(request, team_page, request, asked, Tried("arms", known, asked.form))
+
+
+def new_arms(asked: Asked) -> list[str]:
+    """The names that the form has, if a campaign of this size takes so many."""
+    names = pasted_arms(asked.form.text("arms"))
+    check_pairs(asked.state, arms=names)
+    return names
+
+
+def add_new_arms(asked: Asked, names: list[str]) -> None:
+    """Record them; what is wrong is named by its line."""
+
+    def check() -> None:
+        arms_from(names, asked.state.arm_names, lambda i: f"name {i + 1}", lambda where, _: where)
+
+    with under_form_names(check):
+        service.add_arms(*asked.where, names)
 
 
 @router.post("/campaigns/{campaign}/arms/{arm}")

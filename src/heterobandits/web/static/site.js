@@ -11,8 +11,8 @@ function localTimes(root) {
   }
 }
 
-async function fetched(address, signal) {
-  const answer = await fetch(address, { cache: "no-store", signal });
+async function fetched(address, signal, body) {
+  const answer = await fetch(address, { method: body ? "POST" : "GET", body, cache: "no-store", signal });
   if (!answer.ok && answer.status !== 422) throw new Error(String(answer.status));
   return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
@@ -58,14 +58,18 @@ for (const form of document.querySelectorAll("form[data-live]")) {
     const mine = last = new AbortController();
     const fields = new URLSearchParams(new FormData(form));
     for (const name of ["key", "number", "shown"]) fields.delete(name);
+    const long = form.method === "post"; // too many fields for an address
     const address = `${form.action}?${fields}`;
+    if (long) fields.set("look", "1");
     try {
-      const other = await fetched(address, mine.signal);
+      const other = await (long ? fetched(form.action, mine.signal, fields) : fetched(address, mine.signal));
       if (mine.signal.aborted) return; // something else was ticked meanwhile
       replaced("#live", other);
-      history.replaceState(null, "", address);
+      if (!long) history.replaceState(null, "", address);
     } catch {
-      if (!mine.signal.aborted) location.assign(address);
+      if (mine.signal.aborted) return;
+      if (long) form.requestSubmit(form.querySelector("[name=look]"));
+      else location.assign(address);
     }
   });
 }
