@@ -65,7 +65,7 @@ class TestStart:
         answer = httpx.get(
             f"{again.url}/api/campaigns", headers={"Authorization": f"Bearer {token}"}
         )
-        assert answer.json() == {"campaigns": []}
+        assert answer.json() == {"campaigns": [], "damaged": []}
         code, out, err = again.end()
         assert code == 0
         assert len(out.splitlines()) == 1

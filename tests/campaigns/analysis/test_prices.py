@@ -54,8 +54,10 @@ def test_so_many_constraints_are_priced_and_of_the_rest_it_is_said(monkeypatch):
     assert len(asked) == len(found.constraints) == 30
     said = "Not priced: 6 of 36 constraints, as each takes a plan of its own."
     assert found.warnings == [said]
-    monkeypatch.setattr(module, "PRICED_PAIRS", 2 * 2 * 40 + 1)
-    assert len(prices(state, RoundGiven(forbidden=forbidden)).constraints) == 2
+    monkeypatch.setattr(module, "PRICED_PAIRS", 7 * 2 * 40 + 1)
+    assert len(prices(state, RoundGiven(forbidden=forbidden)).constraints) == 7
+    monkeypatch.setattr(module, "PRICED_PAIRS", 1)  # a few are priced however large it is
+    assert len(prices(state, RoundGiven(forbidden=forbidden)).constraints) == 5
 
 
 def posterior_means(state):

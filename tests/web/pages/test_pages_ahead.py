@@ -362,8 +362,8 @@ async def silence():
 def asking(campaign="", app=None):
     """A request, of a campaign, to a server that computes nothing yet."""
     app = app or SimpleNamespace(state=SimpleNamespace(places=Places()))
-    scope = {"type": "http", "app": app, "path_params": {"campaign": campaign}, "client": None}
-    return Asked(scope | {"state": {}}, silence)
+    scope = {"type": "http", "method": "GET", "app": app, "client": None, "state": {}}
+    return Asked(scope | {"path_params": {"campaign": campaign}}, silence)
 
 
 class TestStreams:
