@@ -9,7 +9,13 @@ intervals at the end. What is stated needs no tests, and stands in the first col
 
 import sys
 
-from heterobandits.experiments.calibration_study import SIZES, UNTRIED, Study, StudyRow, play_study
+from heterobandits.experiments.calibration_study import (
+    STATED_PLANNERS,
+    STUDY_TESTS,
+    Study,
+    StudyRow,
+    play_study,
+)
 
 
 def cell(row: StudyRow) -> str:
@@ -23,8 +29,8 @@ trials = int(sys.argv[2]) if len(sys.argv) > 2 else 32
 table: dict[str, list[str]] = {}
 for row in play_study(Study(draws, trials)):
     table.setdefault(row.planner, []).append(cell(row))
-print(f"| tests for each agent | {' | '.join(map(str, SIZES))} |")
-print(f"| --- | {' | '.join('---:' for _ in SIZES)} |")
+print(f"| tests for each agent | {' | '.join(map(str, STUDY_TESTS))} |")
+print(f"| --- | {' | '.join('---:' for _ in STUDY_TESTS)} |")
 for planner, cells in table.items():
-    blank = [""] * (len(SIZES) - 1) if planner in UNTRIED else []
+    blank = [""] * (len(STUDY_TESTS) - 1) if planner in STATED_PLANNERS else []
     print(f"| {planner} | {' | '.join(cells + blank)} |")

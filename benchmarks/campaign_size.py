@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.audit.verification import verify
-from heterobandits.campaigns.reducer import fold
-from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.audit.verification import verify_log
+from heterobandits.campaigns.reducer import fold_events
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 
-ME = Request("benchmark")
+ME = Author("benchmark")
 
 
-def made(log: Log, agents: int, arms: int, rounds: int, policy: str) -> str:
+def made(log: Repository, agents: int, arms: int, rounds: int, policy: str) -> str:
     """The id of a campaign of this size."""
     luck = np.random.default_rng(1)
     sensitivities = luck.uniform(0.3, 0.95, agents).round(3)
@@ -71,17 +71,17 @@ def main() -> None:
             campaign = heads[0].campaign
         else:
             sizes = (given.agents, given.arms, given.rounds)
-            campaign = timed("made", made, Log(store), *sizes, given.policy)
-        state = timed("state, all events folded", lambda: fold(store.read(campaign)))
-        log = Log(store)
+            campaign = timed("made", made, Repository(store), *sizes, given.policy)
+        state = timed("state, all events folded", lambda: fold_events(store.read(campaign)))
+        log = Repository(store)
         log.keep(state)
         print(
             f"{state.number:,} events, {len(state.rounds)} rounds, {state.pulls.sum():,} outcomes"
         )
-        timed("state from the snapshot", lambda: Log(store).state(campaign))
+        timed("state from the snapshot", lambda: Repository(store).state(campaign))
         timed("plan of a round, previewed", lambda: service.preview(log.state(campaign)))
         timed("plan of a round, recorded", service.plan_round, log, campaign, ME)
-        timed("verified", verify, log, campaign)
+        timed("verified", verify_log, log, campaign)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ import pandas as pd
 
 import heterobandits
 from heterobandits import CATALOGUE, Changes, Planner, Problem, Walk, Wave, policy, simulate
-from heterobandits.campaigns.audit.report import audit
-from heterobandits.campaigns.events import line
-from heterobandits.campaigns.files.demo import half_season
+from heterobandits.campaigns.audit.report import render_audit
+from heterobandits.campaigns.events import render_event_line
+from heterobandits.campaigns.files.demo import demo_events
 from heterobandits.cli import main
 
 END = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -148,10 +148,13 @@ def sweep(folder):
 
 def campaign():
     """The events of half a season, and its audit."""
-    events = half_season("d3e05ea50000", END)
-    say("events, hashes and stamps of core/ as well", *(line(event) for event in events))
+    events = demo_events("d3e05ea50000", END)
+    say(
+        "events, hashes and stamps of core/ as well",
+        *(render_event_line(event) for event in events),
+    )
     say("events", *(json.dumps(without_stamps(event.body), sort_keys=True) for event in events))
-    page = audit(events)
+    page = render_audit(events)
     page = re.sub(r"sources [0-9a-f]{16}", "", page)
     say("audit, with stamps of core/ in its events", page)
     say("audit", re.sub(r'[0-9a-f]{64}|"made_with":\{[^}]*\}|[0-9a-f]{8,16}\u2026?', "", page))

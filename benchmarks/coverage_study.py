@@ -18,7 +18,7 @@ import numpy as np
 
 from heterobandits import CATALOGUE, coverage, policy
 from heterobandits.experiments.catalogue import SYNTHETIC
-from heterobandits.inference.intervals import METHODS, mean_intervals
+from heterobandits.inference.intervals import INTERVAL_METHODS, mean_intervals
 from heterobandits.simulation.engine import Learning, PolicyWorld
 
 DELTA = 0.05
@@ -34,11 +34,11 @@ def study(job):
     world = PolicyWorld(problem, policy(name))
     learning = Learning(world, seed, 0, WIDTH_TRIALS)
     learning.advance(rounds)
-    widths = dict.fromkeys(METHODS, 0.0)
+    widths = dict.fromkeys(INTERVAL_METHODS, 0.0)
     sensitivities = world.team.sensitivities
     for trial in range(WIDTH_TRIALS):
         counts = (learning.pulls[..., trial], learning.successes[..., trial])
-        for method in METHODS:
+        for method in INTERVAL_METHODS:
             horizon = rounds if method == "min-width" else None
             known = mean_intervals(
                 *counts, sensitivities, method=method, delta=DELTA, horizon=horizon
@@ -65,7 +65,7 @@ def main():
         for name, _, broken, wide in workers.map(study, jobs, chunksize=4):
             for method in WATCHED:
                 shares[name, method].append(broken[method])
-            for method in METHODS:
+            for method in INTERVAL_METHODS:
                 widths[method].append(wide[method])
     allowed = DELTA + 5 * math.sqrt(DELTA * (1 - DELTA) / given.trials)
     print(f"largest share of {given.trials} trials over 36 settings, {given.rounds} rounds")
@@ -74,7 +74,7 @@ def main():
         print(f"{name:24}" + "".join(f"{max(shares[name, m]):18.4f}" for m in WATCHED))
     print(f"allowed {DELTA}; with five standard errors {allowed:.4f}")
     base = np.array(widths["min-width"])
-    for method in METHODS:
+    for method in INTERVAL_METHODS:
         ratio = np.array(widths[method]) / base
         print(
             f"width of {method}: {np.mean(widths[method]):.3f}, {np.median(ratio):.2f} of min-width's"

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from heterobandits import Changes, Planner, Policy, Problem, Walk, Wave, policy, simulate
-from heterobandits.inference.change_points import alarm_threshold, change
+from heterobandits.inference.change_points import alarm_threshold, change_of_arm
 from heterobandits.model.team import Team
 
 trials = int(sys.argv[1]) if len(sys.argv) > 1 else 400
@@ -61,9 +61,9 @@ def delay(before: int, low: float, high: float, random: np.random.Generator) -> 
     successes[agents, np.arange(1, len(agents) + 1)] = hits
     for after in range(2, 301, 2):
         seen = slice(before + after + 1)
-        if change(team, pulls[:, seen], successes[:, seen], 0.05).evidence >= alarm_threshold(
-            arms, 0.05
-        ):
+        if change_of_arm(
+            team, pulls[:, seen], successes[:, seen], 0.05
+        ).evidence >= alarm_threshold(arms, 0.05):
             return after
     return np.inf
 

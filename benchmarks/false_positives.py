@@ -9,13 +9,13 @@ of trials in which an interval for a mean fails, by the specificities of antigen
 import sys
 
 from heterobandits import Problem, simulate
-from heterobandits.model.domains import domain
+from heterobandits.model.domains import domain_of_name
 from heterobandits.simulation.coverage import coverage
 
 SPECIFICITIES = ((1.0, 1.0), (0.99, 0.99), (0.97, 0.97), (0.9, 0.9), (0.9, 0.99))
 POLICIES = ("min-width", "min-ucb", "no-sharing", "cucb", "ucb", "posterior-sorted", "bayes-ucb")
 trials = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
-covid = domain("covid")
+covid = domain_of_name("covid")
 
 
 def with_alarms(specificities: tuple[float, float], known: bool) -> Problem:

@@ -23,10 +23,10 @@ from page_speed import season
 
 from crowds import GONE, TOKEN, Caller, Server
 from heterobandits.campaigns import service
-from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 
-ME = Request("benchmark")
+ME = Author("benchmark")
 SHARE = 0.95
 SIZES = (("small", 6, 10), ("wide", 60, 100))  # the campaigns of the others: agents and arms
 REST = 0.05  # seconds that those who are measured wait between two requests
@@ -53,7 +53,7 @@ FLOODS = (  # what is called, whose link, method, path, body and header
 def prepare(database: str, seconds: float) -> None:
     """Make the campaigns, unless they are there, and rounds to be reported in so much time."""
     store = Store(database)
-    log = Log(store)
+    log = Repository(store)
     if not store.heads():
         season(log, 20, 50, 400)
         for name, agents, arms in SIZES:

@@ -14,11 +14,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.storage.repository import Request
+from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web.warmup import load_kernels
 from serving import OWNER, Visitor, app_on
 
-ME = Request("Vera")
+ME = Author("Vera")
 PARTS = (
     "", "/wall", "/plan?absent=agent-1&closed=arm-2", "/report", "/rounds", "/rounds/{last}", "/rounds/{last}?why",
     "/rounds/{middle}?why", "/ahead", "/compare", "/history", "/team", "/team?agent=agent-1",

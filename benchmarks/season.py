@@ -14,7 +14,7 @@ import numpy as np
 
 from heterobandits import Problem, simulate
 from heterobandits.core import indices
-from heterobandits.simulation.engine import log_terms
+from heterobandits.simulation.engine import log_terms_of_rounds
 
 problems = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 trials = int(sys.argv[2]) if len(sys.argv) > 2 else 96
@@ -37,7 +37,7 @@ def drawn(seed: int) -> list[Problem]:
 def judged(some: list[Problem], horizon: int, power: float, seed: int) -> str:
     """The figures of one power."""
     indices.SEASON_POWER = power
-    log_terms.cache_clear()
+    log_terms_of_rounds.cache_clear()
     logs, quantiles, worst = [], [], (0.0, "")
     for problem in some:
         results = simulate(problem, ["season", OTHER], horizon, trials, seed, keep="final")

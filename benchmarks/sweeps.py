@@ -51,24 +51,24 @@ def overhead() -> None:
     """The runner on one thread beside the engine alone, in turns."""
     from heterobandits.simulation import engine
     from heterobandits.simulation.engine import compile_kernels
-    from heterobandits.simulation.pool.pieces import Trials
-    from heterobandits.simulation.pool.runner import Fixed, Runner
+    from heterobandits.simulation.pool.pieces import TrialsPiece
+    from heterobandits.simulation.pool.runner import FixedJob, Runner
     from heterobandits.simulation.pool.shards import ShardStore
     from heterobandits.simulation.pool.threads import Threads
     from heterobandits.sweeps.spec import Spec
-    from heterobandits.sweeps.sweep import point_of
+    from heterobandits.sweeps.sweep import point_of_spec
 
     spec = Spec.from_toml(EVEN)
     compile_kernels(spec.policies)
     ratios = []
     for turn in range(3):
-        points = [point_of(spec, spec[i]) for i in range(8 * turn, 8 * turn + 8)]
-        pieces = [Trials(point, range(256)) for point in points]
+        points = [point_of_spec(spec, spec[i]) for i in range(8 * turn, 8 * turn + 8)]
+        pieces = [TrialsPiece(point, range(256)) for point in points]
         begin = time.perf_counter()
         alone = [piece.play(engine.new_control()) for piece in pieces]
         middle = time.perf_counter()
         with TemporaryDirectory() as folder:
-            jobs = [Fixed([piece]) for piece in pieces]
+            jobs = [FixedJob([piece]) for piece in pieces]
             found: list[object] = []
             run = Runner(jobs, len(jobs), ShardStore(Path(folder)), Threads(1))
             run.run(lambda number, rows, failures, found=found: found.extend(rows))

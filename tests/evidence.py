@@ -7,9 +7,9 @@ import numpy as np
 
 from heterobandits import Problem, Results
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.experiments.runs import run_all
+from heterobandits.experiments.runs import run_experiments
 from heterobandits.simulation.engine import tally_regrets
-from heterobandits.simulation.pool.pieces import squared, whole_array
+from heterobandits.simulation.pool.pieces import integer_array, square_products
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.results import binary_places
 from reference import PAPER
@@ -62,7 +62,7 @@ def exchanged(results, one, other):
 
 def run_fresh(experiments, seed):
     """The results of experiments, run here and now."""
-    return run_all(experiments, seed, ShardStore(None)).results
+    return run_experiments(experiments, seed, ShardStore(None)).results
 
 
 def exchange(folder, experiment, one, other):
@@ -78,8 +78,8 @@ def exchange(folder, experiment, one, other):
             p, q = names.index(one), names.index(other)
             order[p], order[q] = q, p
             P, K = len(names), len(what["rounds"])
-            sums = whole_array(row.sums, (P, K))[order]
-            products = squared(row.products, P, K)[np.ix_(order, order)][np.triu_indices(P)]
+            sums = integer_array(row.sums, (P, K))[order]
+            products = square_products(row.products, P, K)[np.ix_(order, order)][np.triu_indices(P)]
             kept = np.reshape(row.kept, (P, -1))[order]
             row = row._replace(  # noqa: PLW2901
                 sums=sums.ravel().tolist(),

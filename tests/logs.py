@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import psycopg
 
-from heterobandits.campaigns.events import NOTHING, Draft, hash_of, now, sealed
+from heterobandits.campaigns.events import GENESIS_HASH, Draft, hash_of_event, seal_events, utc_now
 
 
 def events_of(drafts, last=None, campaign="c", time=None, who="Vera", **more):
     """Sealed events that follow on an event or on what a campaign was then, or that begin one."""
-    after, previous = (last.number, last.hash) if last else (0, NOTHING)
+    after, previous = (last.number, last.hash) if last else (0, GENESIS_HASH)
     campaign = last.campaign if last else campaign
-    return sealed(
-        drafts, campaign, after=after, previous=previous, time=time or now(), who=who, **more
+    return seal_events(
+        drafts, campaign, after=after, previous=previous, time=time or utc_now(), who=who, **more
     )
 
 
@@ -29,7 +29,7 @@ def of_first_version(events):
     made, previous = [], events[0].previous
     for event in events:
         first = replace(event, version=1, link=None, previous=previous)
-        made.append(replace(first, hash=hash_of(first)))
+        made.append(replace(first, hash=hash_of_event(first)))
         previous = made[-1].hash
     return made
 

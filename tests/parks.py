@@ -1,10 +1,10 @@
 """What tests of campaigns share: a park with three rangers, and a log in a file."""
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 
-VERA = Request("Vera")
+VERA = Author("Vera")
 AGENTS = [
     {"name": "Ana", "sensitivity": 0.9},
     {"name": "Ben", "sensitivity": 0.6, "false_positive_rate": 0.05},
@@ -35,7 +35,7 @@ class Watched(Store):
 
 
 def opened(folder, name="campaigns.db"):
-    return Log(Store(folder / name))
+    return Repository(Store(folder / name))
 
 
 def park(log, **changes):

@@ -39,5 +39,5 @@ def assert_parts_are_the_whole(monkeypatch, problem, policies, horizon, trials):
     assert np.array_equal(kept(threads=2, block=7).kept, whole)
     cut = trials // 3
     assert np.array_equal(kept(range(cut)).merge(kept(range(cut, trials))).kept, whole)
-    monkeypatch.setattr(engine, "MOST_ROUNDS_A_CALL", 6)
+    monkeypatch.setattr(engine, "KERNEL_CALL_MAX_ROUNDS", 6)
     assert np.array_equal(kept().kept, whole)

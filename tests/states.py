@@ -4,9 +4,14 @@ import numpy as np
 
 from heterobandits.campaigns import plan_events
 from heterobandits.campaigns.events import Draft
-from heterobandits.campaigns.reducer import fold, given_from, policy_body, state_after_drafts
-from heterobandits.campaigns.state import id_of
-from heterobandits.campaigns.validation import policy_from
+from heterobandits.campaigns.reducer import (
+    fold_events,
+    parse_circumstances,
+    policy_body,
+    state_after_drafts,
+)
+from heterobandits.campaigns.state import member_id
+from heterobandits.campaigns.validation import parse_policy
 from logs import events_of
 
 TIME = "2026-03-01T09:30:00.000000Z"
@@ -24,12 +29,12 @@ def begun(agents, arms, *, policy=None, delta=None, memory=None, season=None, se
         "name": "North park",
         "agents": entries,
         "arms": [{"name": name} for name in names],
-        "policy": policy_body(policy_from(policy, delta, season, memory)),
+        "policy": policy_body(parse_policy(policy, delta, season, memory)),
         "seed": seed,
         "season": season,
     }
     drafts = [Draft("created", body)]
-    return fold(events_of(drafts, None, CAMPAIGN, TIME))
+    return fold_events(events_of(drafts, None, CAMPAIGN, TIME))
 
 
 def after(state, *drafts):
@@ -39,8 +44,8 @@ def after(state, *drafts):
 
 def planned(state, **circumstances):
     """The same with one more round planned."""
-    given = given_from(state, **circumstances)
-    body = plan_events.body_of(state, given, plan_events.plan_of(state, given))
+    given = parse_circumstances(state, **circumstances)
+    body = plan_events.body_of_plan(state, given, plan_events.plan_of(state, given))
     return after(state, ("round planned", body))
 
 
@@ -54,7 +59,7 @@ def reported(state, number, counts):
             if told is None
             else dict(zip(("successes", "tests"), told, strict=True))
         )
-        where = {"round": number, "agent": id_of("agent", agent), "arm": id_of("arm", arm)}
+        where = {"round": number, "agent": member_id("agent", agent), "arm": member_id("arm", arm)}
         drafts.append(("reported", where | what))
     return after(state, *drafts)
 

@@ -10,14 +10,14 @@ import pytest
 import heterobandits
 from heterobandits import provenance
 from heterobandits.campaigns.audit import report
-from heterobandits.provenance import PACKAGE, is_installed, sources_digest
+from heterobandits.provenance import PACKAGE_FOLDER, digest_of_sources, is_installed
 
 HERE = Path(heterobandits.__file__).parent
 
 
 def test_the_package_is_all_of_it():
-    assert PACKAGE == HERE
-    assert {"core", "campaigns"} <= {path.name for path in PACKAGE.iterdir()}
+    assert PACKAGE_FOLDER == HERE
+    assert {"core", "campaigns"} <= {path.name for path in PACKAGE_FOLDER.iterdir()}
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_what_is_installed_does_not_depend_on_where_the_module_stands(moved, tmp
 
 
 def test_a_neighbour_with_a_longer_name_is_not_installed(monkeypatch, tmp_path):
-    monkeypatch.setattr(provenance, "PACKAGE", tmp_path / "heterobandits")
+    monkeypatch.setattr(provenance, "PACKAGE_FOLDER", tmp_path / "heterobandits")
     assert is_installed(str(tmp_path / "heterobandits" / "errors.py"))
     assert not is_installed(str(tmp_path / "heterobandits_of_somebody_else.py"))
 
@@ -72,13 +72,13 @@ def test_any_source_however_deep_changes_the_digest(tmp_path, file):
     path.parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / "other.py").write_text("0\n")
     path.write_text("1\n")
-    before = sources_digest(tmp_path)
+    before = digest_of_sources(tmp_path)
     path.write_text("2\n")
-    changed = sources_digest(tmp_path)
+    changed = digest_of_sources(tmp_path)
     path.rename(path.with_name(f"moved_{path.name}"))
-    assert len({before, changed, sources_digest(tmp_path)}) == 3
+    assert len({before, changed, digest_of_sources(tmp_path)}) == 3
 
 
 def test_an_audit_bears_the_digest_of_all_sources():
-    assert report.maker().endswith(f", sources {sources_digest()}")
-    assert sources_digest() == sources_digest(HERE)
+    assert report.audit_maker().endswith(f", sources {digest_of_sources()}")
+    assert digest_of_sources() == digest_of_sources(HERE)

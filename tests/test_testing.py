@@ -9,7 +9,7 @@ import pytest
 
 from heterobandits import CATALOGUE, InvalidInput, Policy
 from heterobandits.testing import (
-    CHECKS,
+    CONFORMANCE_CHECKS,
     check_agents_alike,
     check_arms_alike,
     check_numbers,
@@ -19,7 +19,7 @@ from heterobandits.testing import (
 )
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CONFORMANCE_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_the_catalogue_conforms(name: str, check: Callable[[Policy], None]) -> None:
     check(CATALOGUE[name])

@@ -15,18 +15,19 @@ import httpx
 
 from heterobandits.campaigns import responses_schema
 
-TRIES = 5
-FIRST_PAUSE = 0.2  # seconds, doubled after each try
-LONGEST_PAUSE = 5.0
-LONGEST_ASKED = 60.0  # seconds that a server may ask one to wait; who has to wait longer is told so
-AGAIN = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
-SECONDS = 60.0  # that one waits for an answer
+CLIENT_MAX_TRIES = 5
+CLIENT_FIRST_PAUSE_S = 0.2  # seconds, doubled after each try
+CLIENT_MAX_PAUSE_S = 5.0
+# seconds that a server may ask one to wait; who has to wait longer is told so
+RETRY_AFTER_MAX_S = 60.0
+RETRIED_STATUSES = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
+CLIENT_TIMEOUT_S = 60.0  # that one waits for an answer
 
 __all__ = ["CampaignError", "Campaigns", "ServerUnreachable"]
 
 
 class CampaignError(Exception):
-    """What the server refused: its status, and the problem as it says it."""
+    """A request that the server refused: its status and problem details."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(str(problem.get("detail") or problem.get("title") or f"status {status}"))
@@ -50,7 +51,7 @@ class CampaignError(Exception):
 
 
 class ServerUnreachable(Exception):
-    """No answer, or none that came from a server of campaigns, after several tries."""
+    """No answer after several tries, or an answer that no campaign server gives."""
 
 
 class Campaigns:
@@ -66,7 +67,7 @@ class Campaigns:
 
     def __init__(self, url: str, token: str) -> None:
         self._http = httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=SECONDS
+            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=CLIENT_TIMEOUT_S
         )
 
     def __enter__(self) -> Self:
@@ -133,7 +134,7 @@ class Campaigns:
 
     def campaign(self, campaign: str) -> responses_schema.CampaignJson:
         """A campaign as it stands."""
-        return cast(responses_schema.CampaignJson, self._read(path(campaign)))
+        return cast(responses_schema.CampaignJson, self._read(url_path(campaign)))
 
     def rename(self, campaign: str, name: str) -> responses_schema.CampaignJson:
         """Another name for a campaign."""
@@ -158,39 +159,40 @@ class Campaigns:
     ) -> list[responses_schema.AgentJson]:
         """New agents, from the next round on."""
         body = {"agents": [dict(agent) for agent in agents]}
-        made = self._write("POST", path(campaign, "agents"), body)
+        made = self._write("POST", url_path(campaign, "agents"), body)
         return cast(responses_schema.AgentsJson, made)["agents"]
 
     def change_agent(self, campaign: str, agent: str, **change: Any) -> responses_schema.AgentJson:
         """One change of an agent: `name`, `retired`, or how it reports, with `since` "now" or "always"."""
         return cast(
             responses_schema.AgentJson,
-            self._write("PATCH", path(campaign, "agents", agent), change),
+            self._write("PATCH", url_path(campaign, "agents", agent), change),
         )
 
     def add_arms(self, campaign: str, arms: Iterable[str]) -> list[responses_schema.ArmJson]:
         """New arms, from the next round on."""
         body = {"arms": [{"name": arm} for arm in arms]}
-        return cast(responses_schema.ArmsJson, self._write("POST", path(campaign, "arms"), body))[
-            "arms"
-        ]
+        return cast(
+            responses_schema.ArmsJson, self._write("POST", url_path(campaign, "arms"), body)
+        )["arms"]
 
     def change_arm(self, campaign: str, arm: str, **change: Any) -> responses_schema.ArmJson:
         """One change of an arm: `name` or `retired`."""
         return cast(
-            responses_schema.ArmJson, self._write("PATCH", path(campaign, "arms", arm), change)
+            responses_schema.ArmJson, self._write("PATCH", url_path(campaign, "arms", arm), change)
         )
 
     def preview(self, campaign: str, **circumstances: Any) -> responses_schema.PreviewJson:
         """The plan of the next round; nothing is recorded. Takes absent, closed, forbidden and forced."""
-        where = path(campaign, "rounds")
+        where = url_path(campaign, "rounds")
         answer = self._send("POST", where, json=circumstances, params={"preview": "true"})
         return cast(responses_schema.PreviewJson, answer.json())
 
     def plan_round(self, campaign: str, **circumstances: Any) -> responses_schema.RoundJson:
         """The next round, planned and recorded. Takes absent, closed, forbidden and forced."""
         return cast(
-            responses_schema.RoundJson, self._write("POST", path(campaign, "rounds"), circumstances)
+            responses_schema.RoundJson,
+            self._write("POST", url_path(campaign, "rounds"), circumstances),
         )
 
     def rounds(self, campaign: str, after: int = 0) -> list[responses_schema.RoundEntryJson]:
@@ -198,7 +200,7 @@ class Campaigns:
         made: list[responses_schema.RoundEntryJson] = []
         while True:
             found = cast(
-                responses_schema.RoundsJson, self._read(path(campaign, "rounds"), after=after)
+                responses_schema.RoundsJson, self._read(url_path(campaign, "rounds"), after=after)
             )
             made += found["rounds"]
             if not found["rounds"]:
@@ -207,25 +209,25 @@ class Campaigns:
 
     def round(self, campaign: str, round: int) -> responses_schema.RoundJson:
         """A round: its plan and its visits."""
-        return cast(responses_schema.RoundJson, self._read(path(campaign, "rounds", round)))
+        return cast(responses_schema.RoundJson, self._read(url_path(campaign, "rounds", round)))
 
     def close_round(self, campaign: str, round: int) -> responses_schema.RoundJson:
         """Nobody waits for a round any more."""
         return cast(
             responses_schema.RoundJson,
-            self._write("POST", path(campaign, "rounds", round, "close")),
+            self._write("POST", url_path(campaign, "rounds", round, "close")),
         )
 
     def explanations(self, campaign: str, round: int) -> list[responses_schema.WhyJson]:
         """Why a round sent each agent where it was planned to go."""
-        found = self._read(path(campaign, "rounds", round, "explanations"))
+        found = self._read(url_path(campaign, "rounds", round, "explanations"))
         return cast(responses_schema.ExplanationsJson, found)["explanations"]
 
     def override(
         self, campaign: str, round: int, agent: str, arms: Sequence[str]
     ) -> responses_schema.RoundJson:
         """Somebody went elsewhere than planned: to these arms, mostly one, or to none."""
-        where = path(campaign, "rounds", round, "overrides", agent)
+        where = url_path(campaign, "rounds", round, "overrides", agent)
         return cast(responses_schema.RoundJson, self._write("PUT", where, {"arms": list(arms)}))
 
     def report(
@@ -253,7 +255,7 @@ class Campaigns:
         arm: str | None = None,
     ) -> responses_schema.VisitJson:
         """Another outcome instead of the one reported, if that has not changed since event `seen`."""
-        return self._tell(campaign, round, agent, successes, tests, arm, if_match(seen))
+        return self._tell(campaign, round, agent, successes, tests, arm, if_match_header(seen))
 
     def withdraw(
         self,
@@ -265,8 +267,8 @@ class Campaigns:
         arm: str | None = None,
     ) -> responses_schema.VisitJson:
         """What was told of a visit is taken back, if that has not changed since event `seen`."""
-        where = path(campaign, "rounds", round, "outcomes", agent)
-        sent = self._send("DELETE", where, params=without_none(arm=arm), headers=if_match(seen))
+        where = url_path(campaign, "rounds", round, "outcomes", agent)
+        sent = self._send("DELETE", where, params=drop_none(arm=arm), headers=if_match_header(seen))
         return cast(responses_schema.VisitJson, sent.json())
 
     def add_note(
@@ -274,28 +276,30 @@ class Campaigns:
     ) -> responses_schema.NoteJson:
         """A note for those who read the history."""
         body = {"text": text, "round": round}
-        return cast(responses_schema.NoteJson, self._write("POST", path(campaign, "notes"), body))
+        return cast(
+            responses_schema.NoteJson, self._write("POST", url_path(campaign, "notes"), body)
+        )
 
     def arms(self, campaign: str) -> list[responses_schema.EstimateJson]:
         """What is known of every arm."""
-        return cast(responses_schema.EstimatesJson, self._read(path(campaign, "arms")))["arms"]
+        return cast(responses_schema.EstimatesJson, self._read(url_path(campaign, "arms")))["arms"]
 
     def answers(self, campaign: str) -> responses_schema.AnswersJson:
         """What can be said of the arms, also in words."""
-        return cast(responses_schema.AnswersJson, self._read(path(campaign, "answers")))
+        return cast(responses_schema.AnswersJson, self._read(url_path(campaign, "answers")))
 
     def shadow(
         self, campaign: str, policy: str, delta: float | None = None
     ) -> responses_schema.ShadowJson:
         """What another policy would have planned."""
-        found = self._read(path(campaign, "shadow"), policy=policy, delta=delta)
+        found = self._read(url_path(campaign, "shadow"), policy=policy, delta=delta)
         return cast(responses_schema.ShadowJson, found)
 
     def projection(
         self, campaign: str, rounds: int | None = None, draws: int | None = None
     ) -> responses_schema.ProjectionJson:
         """The rest of the season, or so many rounds, on draws from what is known."""
-        found = self._read(path(campaign, "projection"), rounds=rounds, draws=draws)
+        found = self._read(url_path(campaign, "projection"), rounds=rounds, draws=draws)
         return cast(responses_schema.ProjectionJson, found)
 
     def worth(
@@ -318,14 +322,14 @@ class Campaigns:
             "rounds": rounds,
             "draws": draws,
         }
-        return cast(responses_schema.WorthJson, self._read(path(campaign, "worth"), **asked))
+        return cast(responses_schema.WorthJson, self._read(url_path(campaign, "worth"), **asked))
 
     def events(self, campaign: str, after: int = 0) -> list[responses_schema.EventJson]:
         """All events after a number."""
         made: list[responses_schema.EventJson] = []
         while True:
             found = cast(
-                responses_schema.EventsJson, self._read(path(campaign, "events"), after=after)
+                responses_schema.EventsJson, self._read(url_path(campaign, "events"), after=after)
             )
             made += found["events"]
             if not found["events"]:
@@ -334,15 +338,15 @@ class Campaigns:
 
     def export(self, campaign: str) -> str:
         """All events, a line of JSON for each."""
-        return self._send("GET", path(campaign, "export")).text
+        return self._send("GET", url_path(campaign, "export")).text
 
     def visits(self, campaign: str) -> str:
         """All visits as CSV."""
-        return self._send("GET", path(campaign, "visits.csv")).text
+        return self._send("GET", url_path(campaign, "visits.csv")).text
 
     def links(self, campaign: str) -> list[responses_schema.LinkJson]:
         """All links of a campaign."""
-        return cast(responses_schema.LinksJson, self._read(path(campaign, "links")))["links"]
+        return cast(responses_schema.LinksJson, self._read(url_path(campaign, "links")))["links"]
 
     def issue_link(
         self,
@@ -356,15 +360,17 @@ class Campaigns:
         """A link for somebody; if its token was lost on the way it is null, and the link is to be revoked."""
         body = {"role": role, "name": name, "agent": agent, "expires": expires}
         return cast(
-            responses_schema.NewLinkJson, self._write("POST", path(campaign, "links"), body)
+            responses_schema.NewLinkJson, self._write("POST", url_path(campaign, "links"), body)
         )
 
     def revoke_link(self, campaign: str, link: str) -> responses_schema.LinkJson:
         """A link no longer opens anything."""
-        return cast(responses_schema.LinkJson, self._write("DELETE", path(campaign, "links", link)))
+        return cast(
+            responses_schema.LinkJson, self._write("DELETE", url_path(campaign, "links", link))
+        )
 
     def _change(self, campaign: str, change: dict[str, Any]) -> responses_schema.CampaignJson:
-        return cast(responses_schema.CampaignJson, self._write("PATCH", path(campaign), change))
+        return cast(responses_schema.CampaignJson, self._write("PATCH", url_path(campaign), change))
 
     def _tell(
         self,
@@ -376,15 +382,15 @@ class Campaigns:
         arm: str | None,
         condition: dict[str, str],
     ) -> responses_schema.VisitJson:
-        where = path(campaign, "rounds", round, "outcomes", agent)
+        where = url_path(campaign, "rounds", round, "outcomes", agent)
         body: dict[str, Any] = {"successes": successes, "tests": tests}
         if successes is None:
             body = {"missing": True}
-        sent = self._send("PUT", where, json=body, params=without_none(arm=arm), headers=condition)
+        sent = self._send("PUT", where, json=body, params=drop_none(arm=arm), headers=condition)
         return cast(responses_schema.VisitJson, sent.json())
 
     def _read(self, where: str, **parameters: Any) -> Any:
-        return self._send("GET", where, params=without_none(**parameters)).json()
+        return self._send("GET", where, params=drop_none(**parameters)).json()
 
     def _write(self, method: str, where: str, body: Any = None) -> Any:
         return self._send(method, where, json=body).json()
@@ -393,8 +399,8 @@ class Campaigns:
         """The answer; what may not have arrived, or came too early, is sent again, with the same key."""
         headers = {"Idempotency-Key": secrets.token_hex(16), **sent.pop("headers", {})}
         request = self._http.build_request(method, where, headers=headers, **sent)
-        pause = FIRST_PAUSE
-        for left in reversed(range(TRIES)):
+        pause = CLIENT_FIRST_PAUSE_S
+        for left in reversed(range(CLIENT_MAX_TRIES)):
             asked = 0.0
             try:
                 answer = self._http.send(request)
@@ -404,15 +410,19 @@ class Campaigns:
                         f"{self._http.base_url}: {error or 'no answer'}"
                     ) from error
             else:
-                asked = seconds_to_wait(answer)
-                if answer.status_code not in AGAIN or asked > LONGEST_ASKED or not left:
-                    return answer_or_error(answer)
+                asked = parse_retry_after(answer)
+                if (
+                    answer.status_code not in RETRIED_STATUSES
+                    or asked > RETRY_AFTER_MAX_S
+                    or not left
+                ):
+                    return raise_problem(answer)
             time.sleep(max(pause, asked))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, CLIENT_MAX_PAUSE_S)
         raise AssertionError("the last try returns or raises")
 
 
-def answer_or_error(answer: httpx.Response) -> httpx.Response:
+def raise_problem(answer: httpx.Response) -> httpx.Response:
     """The answer, if it is none to a mistake."""
     if answer.is_success:
         return answer
@@ -423,32 +433,32 @@ def answer_or_error(answer: httpx.Response) -> httpx.Response:
     raise CampaignError(answer.status_code, problem if isinstance(problem, dict) else {})
 
 
-def seconds_to_wait(answer: httpx.Response) -> float:
-    """The seconds after which an answer wants to be asked again; 0 if it does not say, or says a date."""
+def parse_retry_after(answer: httpx.Response) -> float:
+    """The Retry-After of an answer in seconds; 0 if it has none, or a date."""
     asked = answer.headers.get("Retry-After", "")
     return float(asked) if asked.isdecimal() else 0.0
 
 
-def path(campaign: str, *parts: str | int) -> str:
-    """The path of something in a campaign; a name may have any letter in it."""
-    return "/".join(("/api/campaigns", encoded(campaign), *map(encoded, parts)))
+def url_path(campaign: str, *parts: str | int) -> str:
+    """The path of a resource in a campaign; names may contain any character."""
+    return "/".join(("/api/campaigns", encode_path_part(campaign), *map(encode_path_part, parts)))
 
 
-def encoded(part: str | int) -> str:
-    """A part of a path; alone, dots would mean the part above.
+def encode_path_part(part: str | int) -> str:
+    """One part of a path, escaped; a part of dots alone would mean the part above.
 
-    >>> encoded("50% / ?")
+    >>> encode_path_part("50% / ?")
     '50%25%20%2F%20%3F'
     """
     text = quote(str(part), safe="")
     return text.replace(".", "%2E") if not text.strip(".") else text
 
 
-def without_none(**parameters: Any) -> dict[str, Any]:
+def drop_none(**parameters: Any) -> dict[str, Any]:
     """The parameters that are not None."""
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def if_match(seen: int | None) -> dict[str, str]:
+def if_match_header(seen: int | None) -> dict[str, str]:
     """The condition that nothing has changed since an event; None takes whatever is there."""
     return {"If-Match": "*" if seen is None else f'"{seen}"'}

@@ -21,26 +21,26 @@ def ended_by(look: Callable[[], None]) -> Iterator[None]:
         _LOOK.reset(before)
 
 
-def end_if_unwanted() -> None:
+def end_abandoned_work() -> None:
     """What computes for long calls this, several times a second."""
     _LOOK.get()()
 
 
-def _handler() -> Any:
-    """What an interrupt does now; None if nothing of Python's, or not in this thread."""
+def _interrupt_handler() -> Any:
+    """The current handler of interrupts; None if it is not Python's, or this is another thread."""
     handler = signal.getsignal(signal.SIGINT)
     here = threading.current_thread() is threading.main_thread()
     return handler if here and callable(handler) else None
 
 
 @contextmanager
-def held_back() -> Iterator[Callable[[], None]]:
-    """Within, an interrupt strikes where the function that it gives is called, or at the end.
+def hold_back_interrupts() -> Iterator[Callable[[], None]]:
+    """Within this context, an interrupt takes effect only where the yielded function is called, or at the end.
 
     Anywhere else it might strike in the moment between the taking of a lock and the care for giving it back, and those
     who wait for that lock would wait for ever.
     """
-    handler = _handler()
+    handler = _interrupt_handler()
     if handler is None:
         yield lambda: None
         return
@@ -59,12 +59,12 @@ def held_back() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def remembered() -> Iterator[None]:
-    """Within, an interrupt that was raised is one in the end, whatever became of it.
+def remember_interrupts() -> Iterator[None]:
+    """Within this context, an interrupt that was swallowed is raised at the end.
 
     Numba calls Python from C to see what it was given. An exception there may come out as another, or not at all.
     """
-    handler = _handler()
+    handler = _interrupt_handler()
     if handler is None:
         yield
         return

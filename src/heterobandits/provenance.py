@@ -1,4 +1,4 @@
-"""What numbers were made with: the versions that can change them, and the machine."""
+"""What produced some numbers: the versions that can change them, and the machine."""
 
 import hashlib
 import os
@@ -11,40 +11,40 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-PACKAGE = Path(str(resources.files("heterobandits")))  # wherever in it this module stands
+PACKAGE_FOLDER = Path(str(resources.files("heterobandits")))  # wherever in it this module stands
 
 
 @cache  # looking for it takes a while
-def version(package: str) -> str:
-    """The version of a package as installed; what it says itself, or "unknown", where it only lies in the path."""
+def version_of(package: str) -> str:
+    """The installed version of a package; if it is only on the path, its own statement or "unknown"."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return str(getattr(import_module(package), "__version__", "unknown"))
 
 
-def versions() -> dict[str, str]:
+def versions_in_use() -> dict[str, str]:
     """The versions of everything that can change a number."""
-    found = {name: version(name) for name in ("heterobandits", "numpy", "numba")}
+    found = {name: version_of(name) for name in ("heterobandits", "numpy", "numba")}
     return {"python": platform.python_version(), **found}
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """A short text that tells functions apart by their code, the values bound to it and the module variables it reads.
+    """A short text that identifies a function by its code, the values bound to it and the module variables it reads.
 
     Functions that it calls by name are followed, and modules of one's own are told apart by their sources; what is
     installed, such as numpy, is known by its name alone.
     """
-    return hashlib.sha256(repr(_traits(function, ())).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr(_traits_of(function, ())).encode()).hexdigest()[:16]
 
 
-def _traits(value: Any, within: tuple[int, ...]) -> Any:
+def _traits_of(value: Any, within: tuple[int, ...]) -> Any:
     """What a value is made of, as texts and lists that are the same in every process."""
     if id(value) in within:  # a function that holds itself
         return "itself"
 
     def parts(*values: Any) -> list[Any]:
-        return [type(value).__name__, *(_traits(v, (*within, id(value))) for v in values)]
+        return [type(value).__name__, *(_traits_of(v, (*within, id(value))) for v in values)]
 
     match value:
         case FunctionType():
@@ -88,7 +88,7 @@ def _traits(value: Any, within: tuple[int, ...]) -> Any:
 
 
 def names_in_code(code: CodeType) -> list[str]:
-    """The names that code looks up, and the code within it."""
+    """The names that code looks up, nested code included."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return sorted({*code.co_names, *(name for part in inner for name in names_in_code(part))})
 
@@ -97,11 +97,13 @@ def is_installed(file: str) -> bool:
     """Whether a file belongs to Python or to a package that is installed."""
     folders = {str(Path(path).resolve()) for path in sysconfig.get_paths().values()}
     path = str(Path(file).resolve())
-    within = (path.startswith(folder + os.sep) for folder in (*folders, str(PACKAGE.resolve())))
+    within = (
+        path.startswith(folder + os.sep) for folder in (*folders, str(PACKAGE_FOLDER.resolve()))
+    )
     return file.startswith("<frozen") or any(within)
 
 
-def sources_digest(root: Path = PACKAGE) -> str:
+def digest_of_sources(root: Path = PACKAGE_FOLDER) -> str:
     """A digest of the names and contents of all modules and templates in a folder, however deep they stand."""
     digest = hashlib.sha256()
     for path in sorted([*root.rglob("*.py"), *root.rglob("*.html")]):
@@ -110,8 +112,8 @@ def sources_digest(root: Path = PACKAGE) -> str:
     return digest.hexdigest()[:16]
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers were computed on; it changes how long that takes, not what comes out."""
+def describe_machine() -> dict[str, Any]:
+    """The machine that computed the numbers; it changes how long that takes, not the numbers."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import Counts
 from heterobandits.core.randomness import round_words
 from heterobandits.model.problem import Problem
 from heterobandits.model.team import Team
@@ -22,26 +23,25 @@ from heterobandits.policies.policy import policy as catalogued
 from heterobandits.simulation.engine import Learning, PolicyWorld
 from heterobandits.simulation.simulation import simulate
 
-Counts = npt.NDArray[np.int32]
-
-PROBLEMS = (
+CONFORMANCE_PROBLEMS = (
     Problem([0.3, 0.7], [0.9]),
     Problem([0.2, 0.9, 0.5], [0.4, 0.8]),
     Problem([0.1, 0.3, 0.5, 0.7], [0.25, 0.5, 0.5, 1.0], believed=[0.5, 0.5, 0.4, 0.9]),
     Problem([0.3, 0.1, 0.6], [0.9, 0.7, 0.9], false_positive_rates=[0.05, 0.3, 0.0]),
     Problem([0.3, 0.1, 0.6], [0.9, 0.4], tests=[1, 3], calibration=[(17, 20), None]),
 )
-DRAW = 0x9E3779B9  # where a policy draws by address, every arm and trial draws the same
-ROUNDING = 1e-9  # a sum over agents may be rounded differently when they are listed differently
+INDEX_DRAW_WORD = 0x9E3779B9  # where a policy draws by address, every arm and trial draws the same
+# a sum over agents may be rounded differently when they are listed differently
+INDEX_TOLERANCE = 1e-9
 
 
 def require(holds: bool, otherwise: str) -> None:
-    """An AssertionError with this text, also under `python -O`, unless it holds."""
+    """Raise an AssertionError with this text unless the condition holds, even under `python -O`."""
     if not holds:
         raise AssertionError(otherwise)
 
 
-def tables(problem: Problem, trials: int, seed: int) -> tuple[Counts, Counts]:
+def random_tables(problem: Problem, trials: int, seed: int) -> tuple[Counts, Counts]:
     """Random pulls and successes, shape (agents, arms, trials); some pairs and arms never pulled."""
     random = np.random.default_rng(seed)
     shape = (problem.agents, problem.arms, trials)
@@ -57,7 +57,7 @@ def index_of(
     trials = pulls.shape[-1]
 
     def draws(first: int, count: int) -> npt.NDArray[np.uint32]:
-        return np.full((count, trials), DRAW, np.uint32)
+        return np.full((count, trials), INDEX_DRAW_WORD, np.uint32)
 
     tables_ = (np.ascontiguousarray(pulls), np.ascontiguousarray(successes))
     rows = policy.index_rows(team, *tables_, 50, draws)
@@ -67,7 +67,7 @@ def index_of(
 
 
 def ranks_tables(policy: Policy) -> bool:
-    """Whether the policy is a function of the two tables alone."""
+    """Whether the policy depends on the two tables alone."""
     return policy.index_per != "assignment" and not policy.needs_means
 
 
@@ -75,10 +75,10 @@ def check_numbers(policy: Policy) -> None:
     """The index has the right shape and no NaN, at the start and later, in blocks of any size."""
     if not ranks_tables(policy):
         return
-    for problem in PROBLEMS:
+    for problem in CONFORMANCE_PROBLEMS:
         for trials in (1, 5):
             for pulls, successes in (
-                tables(problem, trials, 1),
+                random_tables(problem, trials, 1),
                 (np.zeros((problem.agents, problem.arms, trials), np.int32),) * 2,
             ):
                 index_of(policy, problem.team, pulls, successes)  # refuses what is wrong
@@ -88,8 +88,8 @@ def check_pure(policy: Policy) -> None:
     """The same tables give the same index, and are left as they were."""
     if not ranks_tables(policy):
         return
-    for problem in PROBLEMS:
-        pulls, successes = tables(problem, 4, 2)
+    for problem in CONFORMANCE_PROBLEMS:
+        pulls, successes = random_tables(problem, 4, 2)
         before = pulls.copy(), successes.copy()
         first = index_of(policy, problem.team, pulls, successes).copy()
         require(np.array_equal(pulls, before[0]), f"{policy.name} changed the table of pulls")
@@ -106,8 +106,8 @@ def check_trials_apart(policy: Policy) -> None:
     """A trial's index does not depend on the trials beside it."""
     if not ranks_tables(policy):
         return
-    for problem in PROBLEMS:
-        pulls, successes = tables(problem, 6, 3)
+    for problem in CONFORMANCE_PROBLEMS:
+        pulls, successes = random_tables(problem, 6, 3)
         together = index_of(policy, problem.team, pulls, successes)
         for trial in range(6):
             one = slice(trial, trial + 1)
@@ -123,13 +123,13 @@ def check_arms_alike(policy: Policy) -> None:
     """Relabelling the arms relabels the index."""
     if not ranks_tables(policy):
         return
-    for problem in PROBLEMS:
-        pulls, successes = tables(problem, 4, 4)
+    for problem in CONFORMANCE_PROBLEMS:
+        pulls, successes = random_tables(problem, 4, 4)
         mixed = np.random.default_rng(4).permutation(problem.arms)
         index = index_of(policy, problem.team, pulls, successes)
         relabelled = index_of(policy, problem.team, pulls[:, mixed], successes[:, mixed])
         require(
-            np.allclose(relabelled, np.take(index, mixed, axis=-2), rtol=ROUNDING, atol=0),
+            np.allclose(relabelled, np.take(index, mixed, axis=-2), rtol=INDEX_TOLERANCE, atol=0),
             f"{policy.name} prefers some arms by their number",
         )
 
@@ -138,14 +138,14 @@ def check_agents_alike(policy: Policy) -> None:
     """Relabelling the agents leaves the index of the arms, or relabels it if each has its own."""
     if not ranks_tables(policy):
         return
-    for problem in PROBLEMS:
-        pulls, successes = tables(problem, 4, 5)
+    for problem in CONFORMANCE_PROBLEMS:
+        pulls, successes = random_tables(problem, 4, 5)
         mixed = np.random.default_rng(5).permutation(problem.agents)
         index = index_of(policy, problem.team, pulls, successes)
         relabelled = index_of(policy, problem.team.picked(mixed), pulls[mixed], successes[mixed])
         wanted = index[mixed] if policy.index_per == "agent" else index
         require(
-            np.allclose(relabelled, wanted, rtol=ROUNDING, atol=0),
+            np.allclose(relabelled, wanted, rtol=INDEX_TOLERANCE, atol=0),
             f"{policy.name} treats agents by their number, not by their sensitivity",
         )
 
@@ -155,7 +155,7 @@ def check_one_path(policy: Policy) -> None:
     if policy.simulated_only:
         return
     seed, trial = 11, 3
-    for problem in PROBLEMS:
+    for problem in CONFORMANCE_PROBLEMS:
         learning = Learning(PolicyWorld(problem, policy), seed, trial, 1)
         team = problem.team.columns
         planner = Planner(arms=problem.arms, policy=policy, seed=seed, trial=trial, **team)
@@ -177,7 +177,7 @@ def check_one_path(policy: Policy) -> None:
 
 def check_regret(policy: Policy) -> None:
     """A simulation runs, regret never falls below zero, and blocks do not matter."""
-    for problem in PROBLEMS:
+    for problem in CONFORMANCE_PROBLEMS:
         whole = simulate(problem, policy, horizon=30, trials=20, seed=6, keep="all")
         parts = simulate(problem, policy, horizon=30, trials=20, seed=6, keep="all", block=3)
         regrets = np.asarray(whole.kept)
@@ -188,7 +188,7 @@ def check_regret(policy: Policy) -> None:
         require(bool((regrets > -1e-9).all()), f"{policy.name} has a regret below zero")
 
 
-CHECKS: tuple[Callable[[Policy], None], ...] = (
+CONFORMANCE_CHECKS: tuple[Callable[[Policy], None], ...] = (
     check_numbers,
     check_pure,
     check_trials_apart,
@@ -207,5 +207,5 @@ def check_policy(policy: str | Policy) -> None:
     >>> check_policy("min-width")
     """
     entry = catalogued(policy)
-    for check in CHECKS:
+    for check in CONFORMANCE_CHECKS:
         check(entry)

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns.events import (
-    NOTHING,
-    VERSION,
+    EVENT_VERSION,
+    GENESIS_HASH,
     Draft,
-    canonical,
+    canonical_json,
     check_chain,
-    from_line,
-    line,
-    now,
-    sealed,
+    parse_event_line,
+    render_event_line,
+    seal_events,
+    utc_now,
 )
 from heterobandits.errors import UnsupportedVersion
 from logs import of_first_version
@@ -29,11 +29,11 @@ ID = "0123456789ab"
 
 
 def chain(drafts=DRAFTS, key=None):
-    return sealed(
+    return seal_events(
         drafts,
         ID,
         after=0,
-        previous=NOTHING,
+        previous=GENESIS_HASH,
         time="2026-03-01T09:30:00.000000Z",
         who="Vera",
         key=key,
@@ -41,13 +41,13 @@ def chain(drafts=DRAFTS, key=None):
 
 
 def test_a_line_of_millions_of_lists_is_refused_unread():
-    row = line(chain()[0])
+    row = render_event_line(chain()[0])
     flood = row.replace('"ü 0"', f"[{'[],' * 2_000_000}[]]")
     began = time.monotonic()
     with pytest.raises(InvalidInput, match="over 2,000,000 lists"):
-        from_line(flood)
+        parse_event_line(flood)
     assert time.monotonic() - began < 0.2
-    assert from_line(row) == chain()[0]
+    assert parse_event_line(row) == chain()[0]
 
 
 class TestHash:
@@ -56,7 +56,7 @@ class TestHash:
     def test_it_is_that_of_the_text_that_the_docs_give(self):
         first = chain()[0]
         text = (
-            f'["{NOTHING}","{ID}",1,"2026-03-01T09:30:00.000000Z","Vera",null,"note",2,'
+            f'["{GENESIS_HASH}","{ID}",1,"2026-03-01T09:30:00.000000Z","Vera",null,"note",2,'
             '{"round":null,"text":"ü 0"},null]'
         )
         assert first.hash == hashlib.sha256(text.encode()).hexdigest()
@@ -64,18 +64,18 @@ class TestHash:
     def test_one_of_version_1_has_no_link_in_it(self):
         (first,) = of_first_version(chain()[:1])
         text = (
-            f'["{NOTHING}","{ID}",1,"2026-03-01T09:30:00.000000Z","Vera","note",1,'
+            f'["{GENESIS_HASH}","{ID}",1,"2026-03-01T09:30:00.000000Z","Vera","note",1,'
             '{"round":null,"text":"ü 0"},null]'
         )
         assert first.hash == hashlib.sha256(text.encode()).hexdigest()
-        assert "link" not in json.loads(line(first))
-        assert from_line(line(first)) == first
+        assert "link" not in json.loads(render_event_line(first))
+        assert parse_event_line(render_event_line(first)) == first
         with pytest.raises(InvalidInput, match="version 1"):
-            from_line(line(first)[:-1] + ',"link":"0123456789ab"}')
+            parse_event_line(render_event_line(first)[:-1] + ',"link":"0123456789ab"}')
 
     def test_each_has_that_of_the_one_before(self):
         events = chain()
-        assert [e.previous for e in events] == [NOTHING, *(e.hash for e in events[:-1])]
+        assert [e.previous for e in events] == [GENESIS_HASH, *(e.hash for e in events[:-1])]
         assert list(check_chain(events)) == events
 
     @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ class TestHash:
         with pytest.raises(InvalidInput, match=rf"^event {named} is missing"):
             list(check_chain(some(chain())))
 
-    @pytest.mark.parametrize("change", [{"version": VERSION + 1}, {"kind": "teleported"}])
+    @pytest.mark.parametrize("change", [{"version": EVENT_VERSION + 1}, {"kind": "teleported"}])
     def test_a_newer_event_is_refused_never_guessed_at(self, change):
         events = chain()
         events[2] = replace(events[2], **change)
@@ -142,29 +142,31 @@ class TestText:
     def test_a_line_gives_the_same_event(self, body):
         (event,) = chain([Draft("note", body)], key="a key")
         try:
-            text = line(event)
+            text = render_event_line(event)
             text.encode()
         except UnicodeEncodeError:  # half characters, which names and notes do not have
             return
         assert "\n" not in text
-        again = from_line(text)
+        again = parse_event_line(text)
         assert again == event
-        assert line(again) == text
+        assert render_event_line(again) == text
         assert list(check_chain([again])) == [event]
 
     def test_equal_values_have_one_text(self):
-        assert canonical({"b": 1, "a": 0.1}) == canonical(json.loads('{"a": 0.1,   "b":1}'))
+        assert canonical_json({"b": 1, "a": 0.1}) == canonical_json(
+            json.loads('{"a": 0.1,   "b":1}')
+        )
 
     def test_what_is_not_finite_is_refused(self):
         with pytest.raises(ValueError, match="JSON"):
-            canonical(float("inf"))
+            canonical_json(float("inf"))
 
     @pytest.mark.parametrize(
         "text", ["", "x", "[]", "{}", "1", '{"campaign": 1}', '{"a":1,"a":2}', "[" * 100_000]
     )
     def test_what_is_no_event_is_refused_in_one_line(self, text):
         with pytest.raises(InvalidInput) as refused:
-            from_line(text)
+            parse_event_line(text)
         assert "\n" not in str(refused.value)
         assert len(str(refused.value)) < 200
 
@@ -192,10 +194,10 @@ class TestText:
         ],
     )
     def test_fields_of_another_kind_are_refused(self, field, value):
-        fields = json.loads(line(chain()[0])) | {field: value}
+        fields = json.loads(render_event_line(chain()[0])) | {field: value}
         with pytest.raises(InvalidInput):
-            from_line(json.dumps(fields))
+            parse_event_line(json.dumps(fields))
 
     def test_the_time_is_in_utc(self):
-        assert now().endswith("Z")
-        assert len(now()) == len("2026-03-01T09:30:00.000000Z")
+        assert utc_now().endswith("Z")
+        assert len(utc_now()) == len("2026-03-01T09:30:00.000000Z")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Planner
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import KINDS, NOTHING, Draft, sealed
+from heterobandits.campaigns.events import EVENT_KINDS, GENESIS_HASH, Draft, seal_events
 from heterobandits.campaigns.plan_events import plan_of
-from heterobandits.campaigns.reducer import APPLY, fold
+from heterobandits.campaigns.reducer import REDUCER_BY_KIND, fold_events
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.errors import UnsupportedVersion
@@ -31,7 +31,7 @@ FIRST = {
 def log_of(*drafts, first=FIRST, campaign="0123456789ab"):
     drafts = [Draft("created", first), *drafts]
     time = "2026-03-01T09:30:00.000000Z"
-    return sealed(drafts, campaign, after=0, previous=NOTHING, time=time, who="Vera")
+    return seal_events(drafts, campaign, after=0, previous=GENESIS_HASH, time=time, who="Vera")
 
 
 def planned(number, ana="arm-1", ben="arm-2", **circumstances):
@@ -62,25 +62,25 @@ class TestTables:
             told("reported", 1, "agent-2", "arm-2", 1, 1),
             told("corrected", 1, "agent-1", "arm-1", 2, 10),
         ]
-        state = fold(log_of(*drafts))
+        state = fold_events(log_of(*drafts))
         assert state.pulls.tolist() == [[10, 0, 0], [0, 1, 0]]
         assert state.successes.tolist() == [[2, 0, 0], [0, 1, 0]]
         assert not state.waiting
         body = {"round": 1, "agent": "agent-2", "arm": "arm-2"}
-        state = fold(log_of(*drafts, Draft("withdrawn", body)))
+        state = fold_events(log_of(*drafts, Draft("withdrawn", body)))
         assert state.pulls.tolist() == [[10, 0, 0], [0, 0, 0]]
         assert state.waiting == {1}
 
     def test_what_was_not_done_counts_nothing_and_waits_for_nobody(self):
         missing = {"round": 1, "agent": "agent-1", "arm": "arm-1", "missing": True}
-        state = fold(log_of(planned(1, ben=None), Draft("reported", missing)))
+        state = fold_events(log_of(planned(1, ben=None), Draft("reported", missing)))
         assert state.pulls.sum() == 0
         assert not state.waiting
 
     def test_who_went_elsewhere_takes_the_report_along(self):
         moved = Draft("overridden", {"round": 1, "agent": "agent-1", "arms": ["arm-3"]})
-        before = fold(log_of(planned(1), moved, told("reported", 1, "agent-1", "arm-3", 0)))
-        after = fold(log_of(planned(1), told("reported", 1, "agent-1", "arm-1", 0), moved))
+        before = fold_events(log_of(planned(1), moved, told("reported", 1, "agent-1", "arm-3", 0)))
+        after = fold_events(log_of(planned(1), told("reported", 1, "agent-1", "arm-1", 0), moved))
         assert before.pulls.tolist() == after.pulls.tolist() == [[0, 0, 1], [0, 0, 0]]
 
     def test_two_in_one_arm_and_one_in_two(self):
@@ -90,10 +90,10 @@ class TestTables:
             told("reported", 1, "agent-1", "arm-1"),
             told("reported", 1, "agent-2", "arm-1"),
         ]
-        state = fold(log_of(*drafts))
+        state = fold_events(log_of(*drafts))
         assert state.rounds[0].missing == [(1, 2)]
         assert state.waiting == {1}
-        state = fold(log_of(*drafts, told("reported", 1, "agent-2", "arm-3", 0)))
+        state = fold_events(log_of(*drafts, told("reported", 1, "agent-2", "arm-3", 0)))
         assert state.pulls.tolist() == [[1, 0, 0], [1, 0, 1]]
         assert state.successes.tolist() == [[1, 0, 0], [1, 0, 0]]
 
@@ -110,7 +110,7 @@ class TestTables:
             planned(2, "arm-2", "arm-1"),
             told("reported", 2, "agent-1", "arm-2"),
         ]
-        state = fold(log_of(*drafts))
+        state = fold_events(log_of(*drafts))
         assert state.pulls.tolist() == rows
         was = 0.9 if since == "now" else 0.5
         assert state.team.sensitivities[0] == was
@@ -124,7 +124,7 @@ class TestTables:
             planned(2),
             Draft("agent revised", revised[1] | {"since": "always"}),
         ]
-        state = fold(log_of(*drafts))
+        state = fold_events(log_of(*drafts))
         assert state.team.sensitivities == (0.5, 0.6, 0.5)  # Ana then, Ben, Ana since round 2
 
     def test_from_now_on_leaves_what_a_newcomer_did_in_earlier_rounds(self):
@@ -137,22 +137,22 @@ class TestTables:
                 "agent revised", {"id": "agent-3", "since": "now", "reports": {"sensitivity": 0.5}}
             ),
         ]
-        state = fold(log_of(*drafts))
+        state = fold_events(log_of(*drafts))
         assert state.team.sensitivities == (0.9, 0.6, 0.9, 0.5)
         assert state.pulls[2, 2] == 10
         assert state.agents[2].row == 3
-        early = fold(log_of(drafts[1], drafts[4]))  # who was nowhere yet needs no second row
+        early = fold_events(log_of(drafts[1], drafts[4]))  # who was nowhere yet needs no second row
         assert early.team.sensitivities == (0.9, 0.6, 0.5)
 
     def test_closing_ends_the_wait_and_takes_what_comes_late(self):
-        closed = fold(log_of(planned(1), Draft("round closed", {"round": 1})))
+        closed = fold_events(log_of(planned(1), Draft("round closed", {"round": 1})))
         assert not closed.waiting
         late = [
             planned(1),
             Draft("round closed", {"round": 1}),
             told("reported", 1, "agent-1", "arm-1"),
         ]
-        assert fold(log_of(*late)).pulls.sum() == 1
+        assert fold_events(log_of(*late)).pulls.sum() == 1
 
 
 class TestTeam:
@@ -163,7 +163,7 @@ class TestTeam:
             Draft("arms added", {"arms": [{"name": "lake"}, {"name": "ford"}]}),
             Draft("agents added", {"agents": [{"name": "Chi", "sensitivity": 0.7, "tests": 3}]}),
         ]
-        state = fold(log_of(*drafts))
+        state = fold_events(log_of(*drafts))
         assert state.arm("ford") == state.arm("arm-5") == 4
         assert state.agent("Chi") == state.agent("agent-3") == 2
         assert state.pulls.shape == (3, 5)
@@ -174,7 +174,7 @@ class TestTeam:
             Draft("renamed", {"what": "agent", "id": "agent-2", "name": "Ana"}),
             Draft("renamed", {"what": "campaign", "name": "South park"}),
         ]
-        state = fold(log_of(*drafts))
+        state = fold_events(log_of(*drafts))
         assert (state.agent_names, state.name) == (("Anna", "Ana"), "South park")
         assert state.agent("agent-1") == state.agent("Anna") == 0
 
@@ -185,13 +185,13 @@ class TestTeam:
             Draft("retired", {"what": "agent", "id": "agent-2"}),
             Draft("retired", {"what": "arm", "id": "arm-1"}),
         ]
-        state = fold(log_of(*drafts))
+        state = fold_events(log_of(*drafts))
         plan = plan_of(state, RoundGiven())
         assert plan.assignment[1] is None
         assert plan.assignment[0] in (1, 2)
         assert state.pulls.sum() == 1
         back = [Draft("returned", {"what": "agent", "id": "agent-2"})]
-        assert plan_of(fold(log_of(*drafts, *back)), RoundGiven()).assignment[1] is not None
+        assert plan_of(fold_events(log_of(*drafts, *back)), RoundGiven()).assignment[1] is not None
 
 
 def link(**changes):
@@ -312,35 +312,35 @@ class TestRefused:
 
     @pytest.mark.parametrize("drafts", WRONG.values(), ids=WRONG)
     def test_what_cannot_be(self, drafts):
-        fold(log_of(*drafts[:-1]))
+        fold_events(log_of(*drafts[:-1]))
         with pytest.raises(InvalidInput) as refused:
-            fold(log_of(*drafts))
+            fold_events(log_of(*drafts))
         assert "\n" not in str(refused.value)
 
     def test_an_event_of_a_newer_version(self):
         events = log_of(planned(1))
         with pytest.raises(UnsupportedVersion, match="event 2"):
-            fold([events[0], replace(events[1], version=3)])
+            fold_events([events[0], replace(events[1], version=3)])
 
     def test_every_kind_has_its_function(self):
-        assert set(APPLY) == set(KINDS)
+        assert set(REDUCER_BY_KIND) == set(EVENT_KINDS)
 
     def test_an_id_that_is_none(self):
         with pytest.raises(InvalidInput, match=r"campaign is '\.\./x'"):
-            fold(log_of(campaign="../x"))
+            fold_events(log_of(campaign="../x"))
 
     def test_nothing(self):
         with pytest.raises(InvalidInput, match="without events"):
-            fold([])
+            fold_events([])
 
     def test_the_state_before_stays_as_it_was(self):
-        before = fold(log_of(planned(1)))
+        before = fold_events(log_of(planned(1)))
         events = log_of(planned(1), told("reported", 1, "agent-1", "arm-1"), planned(2))
-        fold(events[2:], before)
+        fold_events(events[2:], before)
         assert (before.number, before.pulls.sum(), len(before.rounds)) == (2, 0, 1)
         assert before.rounds[0].told == {}
         with pytest.raises(InvalidInput, match="does not follow"):
-            fold(events[3:], before)
+            fold_events(events[3:], before)
 
 
 def equal(one, other):
@@ -429,17 +429,17 @@ class TestAnySeason:
             act(log, campaign, step)
         events = log.store.read(campaign)
         state = log.state(campaign)
-        assert equal(fold(events), state)
+        assert equal(fold_events(events), state)
         one_by_one = None
         for event in events:
-            one_by_one = fold([event], one_by_one)
+            one_by_one = fold_events([event], one_by_one)
         assert equal(one_by_one, state)
         assert all(
             np.array_equal(a, b)
             for a, b in zip(recounted(state), (state.pulls, state.successes), strict=True)
         )
         assert state.waiting == {r.number for r in state.rounds if r.missing and not r.closed}
-        again = snapshots.read_snapshot(snapshots.write_snapshot(state))
+        again = snapshots.unpack_state(snapshots.pack_state(state))
         assert equal(again, state)
         assert plan_of(again, RoundGiven()) == plan_of(state, RoundGiven())
         assert json.loads(json.dumps([e.body for e in events])) == [e.body for e in events]
@@ -498,7 +498,7 @@ class TestPlanner:
                 continue
             campaign = park(log, policy=name, delta=0.1, season=9, agents=AGENTS[:2])
             assert log.state(campaign).policy.delta == 0.1
-            state = snapshots.read_snapshot(
-                snapshots.write_snapshot(service.plan_round(log, campaign, VERA).state)
+            state = snapshots.unpack_state(
+                snapshots.pack_state(service.plan_round(log, campaign, VERA).state)
             )
             assert state.policy == log.state(campaign).policy

@@ -11,25 +11,25 @@ import pytest
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
-from heterobandits.campaigns.audit.history_text import Story, concerns, tell_events
-from heterobandits.campaigns.audit.report import audit
-from heterobandits.campaigns.audit.verification import verify
+from heterobandits.campaigns.audit.history_text import EventNarrator, is_about, narrate_events
+from heterobandits.campaigns.audit.report import render_audit
+from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.events import (
-    OWNER,
-    SERVER,
+    OWNER_NAME,
+    SERVER_LINK,
     Draft,
-    hash_of,
-    line,
-    now,
-    timestamp,
+    hash_of_event,
+    render_event_line,
+    render_timestamp,
+    utc_now,
 )
-from heterobandits.campaigns.reducer import AlreadyTold, LinkEnded, fold
+from heterobandits.campaigns.reducer import AlreadyReported, LinkEnded, fold_events
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.storage import past_states
-from heterobandits.campaigns.storage.repository import KeyReused, Log, Request
-from heterobandits.campaigns.storage.store import Conflict, Store, UnknownCampaign
-from heterobandits.campaigns.validation import Wrong
-from heterobandits.errors import appearance
+from heterobandits.campaigns.storage.repository import Author, KeyReused, Repository
+from heterobandits.campaigns.storage.store import Store, UnknownCampaign, WriteConflict
+from heterobandits.campaigns.validation import InvalidFields
+from heterobandits.errors import appearance_of
 from heterobandits.web.auth import Gate
 from logs import events_of
 from markup import Page
@@ -66,7 +66,7 @@ class TestCreate:
             {"name": "Ana", "sensitivity": 0.5},
             {"nam": 1},
         ]
-        with pytest.raises(Wrong) as refused:
+        with pytest.raises(InvalidFields) as refused:
             park(log, agents=agents)
         places = [place for place, _ in refused.value.errors]
         assert places == [
@@ -79,7 +79,7 @@ class TestCreate:
         assert log.store.heads() == []
 
     def test_mistakes_of_all_kinds_are_named_at_once(self, log):
-        with pytest.raises(Wrong) as refused:
+        with pytest.raises(InvalidFields) as refused:
             park(log, name="", agents=[{"name": "Ana", "sensitivity": 2}], arms=["a", "a"], seed=-1)
         places = [place for place, _ in refused.value.errors]
         assert places == ["name", "agents[0].sensitivity", "arms[1].name", "seed"]
@@ -166,9 +166,11 @@ class TestRounds:
         service.plan_round(log, campaign, VERA)
         service.report(log, campaign, VERA, 1, {"Ana": 1})
         assert service.report(log, campaign, VERA, 1, {"Ana": (1, 1)}).events == []
-        with pytest.raises(AlreadyTold, match=r"'Ana'.*round 1 is reported already: correct it"):
+        with pytest.raises(
+            AlreadyReported, match=r"'Ana'.*round 1 is reported already: correct it"
+        ):
             service.report(log, campaign, VERA, 1, {"Ana": 0})
-        with pytest.raises(AlreadyTold):
+        with pytest.raises(AlreadyReported):
             service.report(log, campaign, VERA, 1, {"Ana": "not done"})
 
     def test_an_arm_that_is_full_says_which_visit_to_correct(self, log, campaign):
@@ -189,7 +191,7 @@ class TestRounds:
     def test_a_correction_keeps_the_old_value_in_the_history(self, log, campaign):
         service.plan_round(log, campaign, VERA)
         service.report(log, campaign, VERA, 1, {"Ana": 1})
-        service.correct(log, campaign, Request("Ana"), 1, {"Ana": "not done"})
+        service.correct(log, campaign, Author("Ana"), 1, {"Ana": "not done"})
         told = [e for e in service.history(log, campaign, 2) if e.body["agent"] == "agent-1"]
         assert [(e.who, e.kind) for e in told] == [("Vera", "reported"), ("Ana", "corrected")]
         assert [(e.body.get("successes"), e.body.get("missing")) for e in told] == [
@@ -226,7 +228,7 @@ class TestRounds:
                 assert sent(log.state(campaign), 3) == second
             after = service.preview(log.state(campaign)).plan.assignment
             plans.append((second, after))
-            assert verify(log, campaign).rounds == 3
+            assert verify_log(log, campaign).rounds == 3
         assert plans[0][1] == plans[2][1] != plans[1][1]
         assert plans[1][0] == plans[2][0]
 
@@ -297,7 +299,7 @@ class TestTeam:
         service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
         assert "Dan" in sent(service.plan_round(log, campaign, VERA).state, 2)
         assert "Dan" not in sent(log.state(campaign), 1)
-        with pytest.raises(Wrong, match="that name is taken"):
+        with pytest.raises(InvalidFields, match="that name is taken"):
             service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
 
     def test_leaving_and_returning(self, log, campaign):
@@ -358,17 +360,17 @@ class TestTogether:
     """Several who write, and the same request again."""
 
     def test_the_same_key_gives_the_first_answer(self, log, campaign):
-        request = Request("Vera", "k1", "digest")
+        request = Author("Vera", "k1", "digest")
         first = service.plan_round(log, campaign, request)
         again = service.plan_round(log, campaign, request)
         assert (first.repeated, again.repeated) == (False, True)
         assert again.events == first.events
         assert len(log.state(campaign).rounds) == 1
         with pytest.raises(KeyReused, match="'k1' was used for another request"):
-            service.plan_round(log, campaign, Request("Vera", "k1", "other"))
+            service.plan_round(log, campaign, Author("Vera", "k1", "other"))
 
     def test_the_same_key_creates_once(self, log):
-        request = Request("Vera", "k1", "digest")
+        request = Author("Vera", "k1", "digest")
         given = {"name": "x", "agents": [{"name": "Ana", "sensitivity": 0.9}], "arms": ["river"]}
         first = service.create(log, request, **given)
         assert service.create(log, request, **given).state.campaign == first.state.campaign
@@ -384,10 +386,10 @@ class TestTogether:
         wrong = []
 
         def work(i):
-            mine = Log(Store(tmp_path / "campaigns.db")) if separate else log
+            mine = Repository(Store(tmp_path / "campaigns.db")) if separate else log
             try:
                 for number in (1, 2, 3):
-                    service.report(mine, campaign, Request(f"a{i}"), number, {f"a{i}": i % 2})
+                    service.report(mine, campaign, Author(f"a{i}"), number, {f"a{i}": i % 2})
             except Exception as error:
                 wrong.append(error)
 
@@ -401,18 +403,18 @@ class TestTogether:
         assert state.pulls.sum() == 3 * count
         assert state.number == 4 + 3 * count
         assert not state.waiting
-        assert verify(log, campaign).events == state.number
+        assert verify_log(log, campaign).events == state.number
 
     def test_of_two_first_reports_one_is_told_so(self, log, tmp_path, campaign):
         service.plan_round(log, campaign, VERA)
-        other = Log(Store(tmp_path / "campaigns.db"))
+        other = Repository(Store(tmp_path / "campaigns.db"))
         other.state(campaign)
         service.report(log, campaign, VERA, 1, {"Ana": 1})
-        with pytest.raises(AlreadyTold):
-            service.report(other, campaign, Request("Ben"), 1, {"Ana": 0})
+        with pytest.raises(AlreadyReported):
+            service.report(other, campaign, Author("Ben"), 1, {"Ana": 0})
 
     def test_of_two_plans_each_is_a_round(self, log, tmp_path, campaign):
-        other = Log(Store(tmp_path / "campaigns.db"))
+        other = Repository(Store(tmp_path / "campaigns.db"))
         other.state(campaign)
         service.plan_round(log, campaign, VERA)
         assert len(service.plan_round(other, campaign, VERA).state.rounds) == 2
@@ -420,20 +422,20 @@ class TestTogether:
     def test_a_snapshot_is_never_needed(self, log, tmp_path, campaign, monkeypatch):
         from heterobandits.campaigns.storage import snapshots
 
-        monkeypatch.setattr(snapshots, "FIRST", 3)
+        monkeypatch.setattr(snapshots, "SNAPSHOT_MIN_EVENTS", 3)
         for number in range(1, 6):
             service.plan_round(log, campaign, VERA)
             service.report(log, campaign, VERA, number, {"Ana": 1, "Ben": 0})
         kept = log.store.snapshot(campaign)
         assert kept is not None
-        hashes = {Log(Store(tmp_path / "campaigns.db")).state(campaign).hash}
+        hashes = {Repository(Store(tmp_path / "campaigns.db")).state(campaign).hash}
         log.store.keep_snapshot(campaign, kept._replace(data=b"damaged"))
-        hashes.add(Log(Store(tmp_path / "campaigns.db")).state(campaign).hash)
+        hashes.add(Repository(Store(tmp_path / "campaigns.db")).state(campaign).hash)
         log.store.keep_snapshot(campaign, kept._replace(made_with="another version"))
-        hashes.add(Log(Store(tmp_path / "campaigns.db")).state(campaign).hash)
-        other = snapshots.write_snapshot(replace(log.state(campaign), hash="f" * 64, name="X"))
+        hashes.add(Repository(Store(tmp_path / "campaigns.db")).state(campaign).hash)
+        other = snapshots.pack_state(replace(log.state(campaign), hash="f" * 64, name="X"))
         log.store.keep_snapshot(campaign, kept._replace(data=other))
-        again = Log(Store(tmp_path / "campaigns.db")).state(campaign)
+        again = Repository(Store(tmp_path / "campaigns.db")).state(campaign)
         assert again.name == "North park"
         assert hashes == {log.store.head(campaign).hash, again.hash}
         assert log.at(campaign, 3).number == 3
@@ -445,8 +447,8 @@ class TestLookingBack:
     @pytest.fixture
     def season(self, tmp_path, monkeypatch):
         """A log with a season of 81 events, of which every 16th is kept in mind."""
-        monkeypatch.setattr(past_states, "STEP", 16)
-        log = Log(Watched(tmp_path / "season.db"))
+        monkeypatch.setattr(past_states, "PAST_STEP_MIN_EVENTS", 16)
+        log = Repository(Watched(tmp_path / "season.db"))
         campaign = park(log)
         for number in range(1, 21):
             service.plan_round(log, campaign, VERA)
@@ -469,14 +471,16 @@ class TestLookingBack:
             log.store.counted = 0
             state = log.at(campaign, number)
             assert log.store.counted <= 16
-            plain = fold(log.store.read(campaign, 0, number))
+            plain = fold_events(log.store.read(campaign, 0, number))
             assert (state.number, state.hash) == (number, plain.hash)
             assert (state.pulls == plain.pulls).all()
             assert (state.successes == plain.successes).all()
             assert list(state.rounds) == list(plain.rounds)
         assert log.at(campaign, 99).number == 81
 
-    @pytest.mark.parametrize(("bound", "most"), [("MOST", 3), ("MOST_CELLS", 3 * 15)])
+    @pytest.mark.parametrize(
+        ("bound", "most"), [("PAST_MAX_STATES", 3), ("PAST_MAX_CELLS", 3 * 15)]
+    )
     def test_few_are_at_hand(self, season, monkeypatch, bound, most):
         monkeypatch.setattr(past_states, bound, most)
         log, campaign = season
@@ -496,7 +500,7 @@ class TestLinks:
         assert (link.role, link.agent, link.token_hash) == (
             "reporter",
             0,
-            service.token_hash(token),
+            service.hash_of_token(token),
         )
         assert token.startswith(f"hb_{campaign}_{link.id}_")
         assert len(token.split("_", 3)[3]) == 43  # 32 bytes in base 64
@@ -523,10 +527,10 @@ class TestLinks:
 
     def test_nothing_is_written_with_one_that_is_revoked(self, log, campaign, tmp_path):
         done, _ = service.issue_link(log, campaign, VERA, role="owner", name="Olga")
-        olga = Request("Olga", link=done.events[0].body["link"])
+        olga = Author("Olga", link=done.events[0].body["link"])
         (written,) = service.add_note(log, campaign, olga, "hello").events
         assert written.link == olga.link
-        other = Log(Store(tmp_path / "campaigns.db"))  # who does not know of it yet
+        other = Repository(Store(tmp_path / "campaigns.db"))  # who does not know of it yet
         assert other.state(campaign).links[olga.link].holds("2026-01-01T00:00:00Z")
         service.revoke_link(log, campaign, VERA, olga.link)
         for one in (log, other):
@@ -535,9 +539,9 @@ class TestLinks:
         (forged,) = events_of([NOTE], log.state(campaign), who="Olga", link=olga.link)
         for link in (olga.link, "f" * 12):
             with pytest.raises(LinkEnded):
-                fold([replace(forged, link=link)], log.state(campaign))
+                fold_events([replace(forged, link=link)], log.state(campaign))
         with pytest.raises(LinkEnded):
-            fold(events_of([Draft("created", {})], campaign=campaign, link="f" * 12))
+            fold_events(events_of([Draft("created", {})], campaign=campaign, link="f" * 12))
 
     def test_a_revocation_gives_no_way_to_who_writes_without_a_pause(self, campaign, tmp_path):
         others = opened(tmp_path)
@@ -556,19 +560,21 @@ class TestLinks:
         done, _ = service.issue_link(others, campaign, VERA, role="planner", name="Pia")
         link = done.events[0].body["link"]
         with Rushed(tmp_path / "campaigns.db") as store:
-            done = service.revoke_link(Log(store), campaign, VERA, link)
+            done = service.revoke_link(Repository(store), campaign, VERA, link)
         assert done.state.links[link].revoked
         assert store.rushed == 40
 
     def test_one_that_would_end_before_the_last_event_is_not_issued(self, log, campaign):
-        ahead = timestamp(datetime.now(UTC) + timedelta(hours=23))
+        ahead = render_timestamp(datetime.now(UTC) + timedelta(hours=23))
         log.store.append(events_of([NOTE], log.state(campaign), time=ahead))
-        soon, later = (timestamp(datetime.now(UTC) + timedelta(hours=hours)) for hours in (2, 24))
+        soon, later = (
+            render_timestamp(datetime.now(UTC) + timedelta(hours=hours)) for hours in (2, 24)
+        )
         with pytest.raises(InvalidInput, match="by a clock that was ahead"):
             service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=soon)
         service.issue_link(log, campaign, VERA, role="viewer", name="wall", expires=soon)
         done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=later)
-        pia = Request("Pia", link=done.events[0].body["link"])
+        pia = Author("Pia", link=done.events[0].body["link"])
         assert service.add_note(log, campaign, pia, "hello").events
 
     @pytest.mark.parametrize("name", ["Owner", "server", "PIA"])
@@ -590,7 +596,7 @@ class TestLinks:
         notes = {"Olga": "one", "Pia": "another"}
         for name, text in notes.items():
             done, _ = service.issue_link(log, campaign, VERA, role="planner", name=name)
-            asks = Request(name, "week 3", text, done.events[0].body["link"])
+            asks = Author(name, "week 3", text, done.events[0].body["link"])
             for repeated in (False, True):
                 assert service.add_note(log, campaign, asks, text).repeated is repeated
         with pytest.raises(KeyReused):
@@ -610,7 +616,7 @@ class TestLinks:
         with pytest.raises(InvalidInput, match="another name"):
             service.issue_links(log, campaign, VERA, [("Pia", None), ("PIA", None)], role="planner")
         service.revoke_link(log, campaign, VERA, done.events[0].body["link"])
-        if appearance(name).casefold() == "olga":
+        if appearance_of(name).casefold() == "olga":
             service.issue_link(log, campaign, VERA, role="planner", name=name)
 
     @pytest.mark.parametrize(("one", "other"), [("रमु", "रमे"), ("Ana", "Anna"), ("ow ner", "owner 2")])  # fmt: skip
@@ -673,7 +679,7 @@ class TestFiles:
         done = service.import_events(other, VERA, text)
         assert done.state.hash == log.state(lived).hash
         assert service.export(other, lived) == text
-        assert verify(other, lived) == verify(log, lived)
+        assert verify_log(other, lived) == verify_log(log, lived)
 
     def test_once_more_changes_nothing_and_a_longer_one_goes_on(self, log, lived, tmp_path):
         other = opened(tmp_path, "other.db")
@@ -686,7 +692,7 @@ class TestFiles:
 
     def test_the_same_key_imports_once(self, log, lived, tmp_path):
         other = opened(tmp_path, "other.db")
-        request = Request("Vera", "k1", "digest")
+        request = Author("Vera", "k1", "digest")
         first = service.import_events(other, request, service.export(log, lived))
         again = service.import_events(other, request, service.export(log, lived))
         assert (first.repeated, again.repeated) == (False, True)
@@ -696,7 +702,7 @@ class TestFiles:
         events = service.history(log, lived)
         events[0] = replace(events[0], body=events[0].body | {"name": "South park"})
         with pytest.raises(InvalidInput, match="event 1 is not what its hash says"):
-            service.import_events(log, VERA, "\n".join(map(line, events)))
+            service.import_events(log, VERA, "\n".join(map(render_event_line, events)))
 
     def test_another_history_is_refused(self, log, lived, tmp_path):
         other = opened(tmp_path, "other.db")
@@ -714,18 +720,18 @@ class TestFiles:
         kept, left = opened(tmp_path, "kept.db"), opened(tmp_path, "left.db")
         done = service.import_events(kept, VERA, text, keep_links=True)
         assert done.state.hash == log.state(lived).hash
-        assert done.state.links[link].holds(now())
-        asks = Request("owner", link=SERVER)
+        assert done.state.links[link].holds(utc_now())
+        asks = Author("owner", link=SERVER_LINK)
         done = service.import_events(left, asks, text)
         assert [event.kind for event in done.events[-2:]] == ["link issued", "link revoked"]
-        assert (done.events[-1].who, done.events[-1].link) == ("owner", SERVER)
+        assert (done.events[-1].who, done.events[-1].link) == ("owner", SERVER_LINK)
         assert Gate(left, "").caller(token) is None
         assert service.import_events(left, asks, text).events == []
         (forged,) = events_of(
             [Draft("link issued", MALLORY | {"link": "ab" * 6})], log.state(lived)
         )
-        done = service.import_events(kept, VERA, text + line(forged) + "\n")
-        assert [one.id for one in done.state.links.values() if one.holds(now())] == [link]
+        done = service.import_events(kept, VERA, text + render_event_line(forged) + "\n")
+        assert [one.id for one in done.state.links.values() if one.holds(utc_now())] == [link]
 
     @pytest.mark.parametrize(
         ("role", "kind", "body"),
@@ -753,18 +759,18 @@ class TestFiles:
             with pytest.raises(
                 InvalidInput, match=r"writes no such|is another|did not hold"
             ) as caught:
-                service.import_events(other, VERA, text + line(forged) + "\n")
+                service.import_events(other, VERA, text + render_event_line(forged) + "\n")
             assert not isinstance(caught.value, LinkEnded)
             service.import_events(other, VERA, text, keep_links=True)
         assert other.state(lived).number > last.number - 1
 
     def test_a_link_that_has_expired_is_revoked_too(self, log, lived, tmp_path, monkeypatch):
         """Or a clock that goes back would let it open."""
-        ends = timestamp(datetime.now(UTC) + timedelta(hours=1))
+        ends = render_timestamp(datetime.now(UTC) + timedelta(hours=1))
         service.issue_link(log, lived, VERA, role="planner", name="Pia", expires=ends)
         text = service.export(log, lived)
-        later = timestamp(datetime.now(UTC) + timedelta(hours=2))
-        monkeypatch.setattr(service, "now", lambda: later)
+        later = render_timestamp(datetime.now(UTC) + timedelta(hours=2))
+        monkeypatch.setattr(service, "utc_now", lambda: later)
         (link,) = service.import_events(
             opened(tmp_path, "other.db"), VERA, text
         ).state.links.values()
@@ -773,31 +779,33 @@ class TestFiles:
     def forged(self, log, campaign, **by):
         """The export of a campaign with one more note, sealed anew."""
         events = events_of([NOTE], log.state(campaign), **by)
-        return service.export(log, campaign) + "".join(f"{line(event)}\n" for event in events)
+        return service.export(log, campaign) + "".join(
+            f"{render_event_line(event)}\n" for event in events
+        )
 
     def test_what_comes_from_a_file_does_not_pass_for_what_was_written_here(self, log, lived):
         done, _ = service.issue_link(log, lived, VERA, role="planner", name="Pia")
         link, number = done.events[0].body["link"], done.state.number
         text = self.forged(log, lived, who="Pia", link=link)
-        asks = Request(OWNER, link=SERVER)
+        asks = Author(OWNER_NAME, link=SERVER_LINK)
         note, told = service.import_events(log, asks, text).events
         assert (note.who, note.link) == ("Pia", link)
-        assert (told.kind, told.who, told.link) == ("imported", OWNER, SERVER)
+        assert (told.kind, told.who, told.link) == ("imported", OWNER_NAME, SERVER_LINK)
         assert told.body == {"first": number + 1, "last": number + 1}
-        assert log.state(lived).links[link].holds(now())
-        said = list(tell_events(service.history(log, lived), Story()))[-1]
+        assert log.state(lived).links[link].holds(utc_now())
+        said = list(narrate_events(service.history(log, lived), EventNarrator()))[-1]
         assert (
             said.text == f"imported event {number + 1} from a file, which alone says who wrote that"
         )
-        assert concerns(said, 1, "agent-1")
-        assert said.text in Page(audit(service.history(log, lived))).text
+        assert is_about(said, 1, "agent-1")
+        assert said.text in Page(render_audit(service.history(log, lived))).text
         assert service.import_events(log, asks, text).events == []
 
     def test_a_campaign_from_a_server_is_told_from_one_of_this_server(self, log, lived, tmp_path):
-        text = self.forged(log, lived, who=OWNER, link=SERVER)
+        text = self.forged(log, lived, who=OWNER_NAME, link=SERVER_LINK)
         other = opened(tmp_path, "other.db")
         events = service.import_events(other, VERA, text).events
-        assert "".join(f"{line(event)}\n" for event in events[:-1]) == text
+        assert "".join(f"{render_event_line(event)}\n" for event in events[:-1]) == text
         assert (events[-1].kind, events[-1].body) == (
             "imported",
             {"first": 1, "last": len(events) - 1},
@@ -807,7 +815,7 @@ class TestFiles:
         ("role", "who"), [("planner", "Chi"), ("server", "Vera"), ("server", "оwner")]
     )
     def test_nobody_writes_by_the_link_of_another(self, log, lived, role, who):
-        link = SERVER
+        link = SERVER_LINK
         if role == "planner":
             done, _ = service.issue_link(log, lived, VERA, role="planner", name="Pia")
             link = done.events[0].body["link"]
@@ -816,24 +824,26 @@ class TestFiles:
             service.import_events(log, VERA, self.forged(log, lived, who=who, link=link))
         assert log.state(lived).number == before
         with pytest.raises(InvalidInput, match="by the link of"):
-            fold(events_of([Draft("created", {})], campaign=lived, who=who, link=SERVER))
+            fold_events(
+                events_of([Draft("created", {})], campaign=lived, who=who, link=SERVER_LINK)
+            )
 
     @pytest.mark.parametrize("body", [{"first": 1, "last": 1}, {"first": 9, "last": 6}, {"first": 0, "last": 6}, {"last": 6}])  # fmt: skip
     def test_only_the_last_events_can_have_been_imported(self, log, lived, body):
         state = log.state(lived)
         assert state.number == 6
-        fold(events_of([Draft("imported", {"first": 3, "last": 6})], state), state)
+        fold_events(events_of([Draft("imported", {"first": 3, "last": 6})], state), state)
         with pytest.raises(InvalidInput, match=r"first|are not the last"):
-            fold(events_of([Draft("imported", body)], state), state)
+            fold_events(events_of([Draft("imported", body)], state), state)
 
     def test_one_wrong_clock_dates_nothing_else(self, log, lived, tmp_path):
         ahead = events_of([NOTE], log.state(lived), time="9999-12-31T23:59:59.999999Z")
-        text = service.export(log, lived) + line(ahead[0]) + "\n"
+        text = service.export(log, lived) + render_event_line(ahead[0]) + "\n"
         with pytest.raises(InvalidInput, match="more than a day ahead"):
             service.import_events(opened(tmp_path, "other.db"), VERA, text)
         log.store.append(ahead)  # as a program with a wrong clock did
         (after,) = service.add_note(log, lived, VERA, "later").events
-        assert after.time[:4] == now()[:4]
+        assert after.time[:4] == utc_now()[:4]
 
     @pytest.mark.parametrize("text", ["", "\n\n", "hello", '{"a": 1}'])
     def test_what_is_no_export_is_refused(self, log, text):
@@ -848,9 +858,9 @@ class TestFiles:
     def test_what_nobody_could_have_written_is_refused(self, log, lived, tmp_path, field, value):
         other = opened(tmp_path, "other.db")
         events = [replace(e, **{field: value}) for e in service.history(log, lived)[:1]]
-        events = [replace(e, hash=hash_of(e)) for e in events]
+        events = [replace(e, hash=hash_of_event(e)) for e in events]
         with pytest.raises(InvalidInput, match=field):
-            service.import_events(other, VERA, "\n".join(map(line, events)))
+            service.import_events(other, VERA, "\n".join(map(render_event_line, events)))
         assert other.store.heads() == []
 
     def test_a_changed_line_is_refused_and_nothing_is_kept(self, log, lived, tmp_path):
@@ -858,7 +868,7 @@ class TestFiles:
         events = service.history(log, lived)
         events[3] = replace(events[3], who="Mallory")
         with pytest.raises(InvalidInput, match="event 4"):
-            service.import_events(other, VERA, "\n".join(map(line, events)))
+            service.import_events(other, VERA, "\n".join(map(render_event_line, events)))
         assert other.store.heads() == []
 
 
@@ -868,14 +878,14 @@ class TestConflict:
     def test_it_is_said(self, log, campaign, monkeypatch):
         from heterobandits.campaigns.storage import repository as module
 
-        monkeypatch.setattr(module, "TRIES", 2)
-        other = Log(log.store)
+        monkeypatch.setattr(module, "WRITE_MAX_TRIES", 2)
+        other = Repository(log.store)
 
         def always_late(state):
             service.add_note(other, campaign, VERA, "first")
             return [service.Draft("note", {"text": "second", "round": None})]
 
-        with pytest.raises(Conflict, match="changed by others without a pause"):
+        with pytest.raises(WriteConflict, match="changed by others without a pause"):
             log.write(campaign, VERA, always_late)
 
 
@@ -883,10 +893,10 @@ class TestTheServersOwner:
     """Whose token is known by its hash, until there is another."""
 
     def test_nothing_is_written_with_a_token_that_was_replaced(self, log, campaign):
-        log.store.settle(OWNER, "old")
-        owner = Request(OWNER, link=SERVER, owner="old")
+        log.store.settle(OWNER_NAME, "old")
+        owner = Author(OWNER_NAME, link=SERVER_LINK, owner="old")
         number = service.add_note(log, campaign, owner, "in time").state.number
-        log.store.replace(OWNER, "new")
+        log.store.replace(OWNER_NAME, "new")
         for write in (
             lambda: service.add_note(log, campaign, owner, "late"),
             lambda: service.create(log, owner, name="South park", agents=AGENTS, arms=ARMS),
@@ -897,8 +907,8 @@ class TestTheServersOwner:
 
     @pytest.mark.parametrize("what", ["a note", "a campaign", "an import", "a report"])
     def test_nothing_is_told_again_to_a_token_that_was_replaced(self, log, campaign, what):
-        log.store.settle(OWNER, "old")
-        owner = Request(OWNER, link=SERVER, owner="old")
+        log.store.settle(OWNER_NAME, "old")
+        owner = Author(OWNER_NAME, link=SERVER_LINK, owner="old")
         keyed = owner._replace(key="k1", digest="digest")
         service.plan_round(log, campaign, owner)
         text = service.export(log, campaign)
@@ -913,7 +923,7 @@ class TestTheServersOwner:
         ask()
         number = log.store.heads()
         ask()
-        log.store.replace(OWNER, "new")
+        log.store.replace(OWNER_NAME, "new")
         with pytest.raises(LinkEnded, match="token of the server's owner was replaced"):
             ask()
         assert log.store.heads() == number
@@ -952,7 +962,7 @@ class TestAnOlderCopy:
 
     def test_another_history_of_the_same_length(self, log, campaign, put_back, tmp_path):
         _, known = put_back
-        other = Log(Store(tmp_path / "campaigns.db"))
+        other = Repository(Store(tmp_path / "campaigns.db"))
         service.add_note(other, campaign, VERA, "another")
         other.store.close()
         assert log.state(campaign).hash == log.store.read(campaign)[-1].hash
@@ -978,15 +988,15 @@ class TestAnOlderCopy:
     def test_a_revocation_is_not_tried_for_ever(self, log, campaign, monkeypatch):
         from heterobandits.campaigns.storage import repository as module
 
-        monkeypatch.setattr(module, "NO_WAY_S", 0.3)
+        monkeypatch.setattr(module, "WRITE_TIMEOUT_S", 0.3)
         done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Pia")
         link = next(iter(done.state.links))
 
         def never(*given, **named):
-            raise Conflict("somebody else was first")
+            raise WriteConflict("somebody else was first")
 
         monkeypatch.setattr(log.store, "append", never)
-        with pytest.raises(Conflict, match="changed by others without a pause"):
+        with pytest.raises(WriteConflict, match="changed by others without a pause"):
             service.revoke_link(log, campaign, VERA, link)
 
 
@@ -996,8 +1006,8 @@ class TestManyCampaigns:
     def test_of_those_that_nobody_asks_for_nothing_is_kept(self, log, monkeypatch):
         from heterobandits.campaigns.storage import repository as module
 
-        monkeypatch.setattr(module, "MOST_STATES", 3)
-        monkeypatch.setattr(module.snapshots, "FIRST", 2)
+        monkeypatch.setattr(module, "STATE_CACHE_MAX_STATES", 3)
+        monkeypatch.setattr(module.snapshots, "SNAPSHOT_MIN_EVENTS", 2)
         for number in range(8):
             campaign = park(log, name=f"park {number}")
             service.plan_round(log, campaign, VERA)
@@ -1011,19 +1021,19 @@ class TestManyCampaigns:
     ):
         from heterobandits.campaigns.storage import repository as module
 
-        others, folds = Log(log.store), []
+        others, folds = Repository(log.store), []
         together = threading.Barrier(4)
 
         def slowly(*given):
             folds.append(given)
             time.sleep(0.2)  # enough for the others to come
-            return fold(*given)
+            return fold_events(*given)
 
         def ask():
             together.wait()
             found.append(others.state(campaign).number)
 
-        monkeypatch.setattr(module, "fold", slowly)
+        monkeypatch.setattr(module, "fold_events", slowly)
         found, asking = [], [threading.Thread(target=ask) for _ in range(4)]
         for one in asking:
             one.start()

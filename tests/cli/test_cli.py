@@ -567,8 +567,8 @@ def test_an_interrupt_that_got_lost_in_the_work_is_raised_again() -> None:
     from heterobandits.cli import interrupts
 
     before = signal.getsignal(signal.SIGINT)
-    with interrupts.at_once():
-        check = interrupts.raised()
+    with interrupts.exit_on_interrupts_within():
+        check = interrupts.raise_on_interrupts()
         check()
         with suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

@@ -18,18 +18,18 @@ from pydantic import TypeAdapter
 
 from heterobandits.campaigns import responses_schema, service
 from heterobandits.campaigns.analysis.answers import ArmEstimate
-from heterobandits.campaigns.events import NOTHING, Draft, line, sealed
+from heterobandits.campaigns.events import GENESIS_HASH, Draft, render_event_line, seal_events
 from heterobandits.campaigns.files.csv_tables import read_team
-from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
-from heterobandits.cli.campaign.app import COMMANDS
+from heterobandits.cli.campaign.app import CAMPAIGN_COMMANDS
 from heterobandits.cli.campaign.options import open_campaign
-from heterobandits.cli.campaign.tables import ASCII, DRAWN, bar, chart
+from heterobandits.cli.campaign.tables import ASCII_MARKS, UNICODE_MARKS, render_bar, render_chart
 from heterobandits.cli.campaign.text import print_change
 from paths import ROOT
 from processes import COMMAND
 
-VERA = Request("Vera")
+VERA = Author("Vera")
 PAGE = ROOT / "docs" / "campaigns.md"
 
 
@@ -81,7 +81,7 @@ def begun(tmp_path_factory):
     (folder / "arms.csv").write_text("name\nriver\nhill\ngate\nford\n")
     with closing(Store(folder / "park.db")) as store:
         agents, arms = read_team(folder / "agents.csv", folder / "arms.csv")
-        service.create(Log(store), VERA, name="North park", agents=agents, arms=arms, seed=3)
+        service.create(Repository(store), VERA, name="North park", agents=agents, arms=arms, seed=3)
     return folder
 
 
@@ -484,7 +484,7 @@ class TestDamage:
     @pytest.mark.parametrize("body", [[], {"of": [1]}, {"agent": 5, "assignments": 1}])
     def test_an_event_of_a_newer_version_is_shown_as_it_is(self, park, told, called, refused, body):
         (first,) = (json.loads(row) for row in park("export").splitlines())
-        (newer,) = sealed(
+        (newer,) = seal_events(
             [Draft("tidied", body)], first["campaign"],
             after=1, previous=first["hash"], time=first["time"], who="Vera",
         )  # fmt: skip
@@ -688,9 +688,9 @@ class TestNames:
         """An import refuses such events, so they are written into the file past it."""
         first = json.loads(park("export"))
         hostile = {"time": "2026-03\x1b[31m", "who": "x\x1b[31m\u202e"}
-        events = sealed(
+        events = seal_events(
             [Draft("created", first["body"] | {"name": "b\x1b[2J"}), Draft("note", {"text": "a\rb\x1cc", "round": None})],
-            "0123456789ab", after=0, previous=NOTHING, **hostile,
+            "0123456789ab", after=0, previous=GENESIS_HASH, **hostile,
         )  # fmt: skip
         write_past("park.db", events)
         for verb, *rest in (("list",), ("history",), ("verify",), ("status",)):
@@ -713,8 +713,10 @@ class TestNames:
             Draft("retired", {"what": "agent", "id": "agent-2"}),
             Draft("policy changed", {"policy": {"name": "cucb"}}),
         ]
-        events = sealed(drafts, "0123456789ab", after=0, previous=NOTHING, time="2026-03-01T00:00:00.000000Z", who="x")  # fmt: skip
-        Path("terse.ndjson").write_text("".join(line(event) + "\n" for event in events))
+        events = seal_events(drafts, "0123456789ab", after=0, previous=GENESIS_HASH, time="2026-03-01T00:00:00.000000Z", who="x")  # fmt: skip
+        Path("terse.ndjson").write_text(
+            "".join(render_event_line(event) + "\n" for event in events)
+        )
         campaign("import", "terse.ndjson")
         rows = campaign("history").splitlines()
         assert [row[rows[0].index("what") :] for row in rows[1:]] == [
@@ -736,12 +738,12 @@ class TestChart:
 
     def test_bars_lie_where_the_numbers_are(self):
         # 41 places from 0 to 1: one for every 0.025
-        assert bar((0.25, 0.5, 1.0), 1.0, 41, DRAWN) == " " * 10 + "├" + "─" * 9 + "●" + "─" * 19 + "┤"  # fmt: skip
-        assert bar((0.0, 0.0, 0.05), 1.0, 41, ASCII) == "o-|" + " " * 38
+        assert render_bar((0.25, 0.5, 1.0), 1.0, 41, UNICODE_MARKS) == " " * 10 + "├" + "─" * 9 + "●" + "─" * 19 + "┤"  # fmt: skip
+        assert render_bar((0.0, 0.0, 0.05), 1.0, 41, ASCII_MARKS) == "o-|" + " " * 38
 
     def test_lines_are_aligned_by_the_width_of_letters(self):
         found = [estimate("東京", (0.1, 0.2, 0.4)), estimate("abcd", (0.2, 0.3, 0.4), (2, 2))]
-        _, first, second = chart(found, 60, ASCII)
+        _, first, second = render_chart(found, 60, ASCII_MARKS)
         assert first.startswith("abcd     0.300  ")
         assert second.startswith("東京     0.200  ")  # two letters that are four wide
         # bars begin in column 16 and have 60 - 4 - 6 - 14 = 36 places from 0 to 0.4; a wide letter takes two columns
@@ -753,7 +755,7 @@ class TestChart:
 
     def test_a_long_name_has_a_line_of_its_own(self):
         found = [estimate("n" * 70, (0.1, 0.2, 0.4)), estimate("hill", (0.1, 0.1, 0.2))]
-        lines = chart(found, 60, ASCII)
+        lines = render_chart(found, 60, ASCII_MARKS)
         assert lines[1] == "n" * 70
         assert lines[2].startswith("         0.200  ")
         assert lines[3].startswith("hill     0.100  ")
@@ -808,7 +810,7 @@ class TestTwoAtOnce:
         with open_campaign("park.db", None) as (log, state):
             park("plan")
             park("report", "Ana=1")
-            done = service.correct(log, state.campaign, Request("Ben"), 1, {"Ana": 0})
+            done = service.correct(log, state.campaign, Author("Ben"), 1, {"Ana": 0})
             print_change(log, state, done, "table")
         said = capsys.readouterr().out
         assert said.endswith(": corrected to 0 of 1, before it was 1 of 1\n")
@@ -920,7 +922,7 @@ class TestDocs:
         from heterobandits.cli.campaign.app import app
 
         group = get_command(app)
-        assert set(group.commands) == set(COMMANDS)
+        assert set(group.commands) == set(CAMPAIGN_COMMANDS)
         for name, command in group.commands.items():
             (row,) = (text for text in section.splitlines() if text.startswith(f"| `{name} "))
             options = {option for one in command.params for option in one.opts if option[:2] == "--"}  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from evidence import exchange
 from heterobandits import PAPER, InvalidInput, simulate
 from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
-from heterobandits.experiments.hotels import hotel_means
+from heterobandits.experiments.hotels import read_hotel_means
 from heterobandits.simulation.pool.shards import ShardStore
 from processes import COMMAND, run
 
@@ -455,7 +455,7 @@ class TestHotelMeans:
     )
     def test_what_is_no_argument(self, given, culprit, tmp_path):
         with pytest.raises(InvalidInput, match=culprit):
-            hotel_means(**{"path": self.write(tmp_path, HEADER), **given})
+            read_hotel_means(**{"path": self.write(tmp_path, HEADER), **given})
 
     def test_a_mark_at_the_start_does_not_hide_a_hotel(self, called, tmp_path):
         # the header line is skipped whatever stands in it; the first hotel must keep its name

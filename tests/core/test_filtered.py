@@ -9,7 +9,13 @@ import pytest
 from heterobandits import CATALOGUE, Problem, simulate
 from heterobandits.core import filtered
 from heterobandits.model.drift import Changes
-from heterobandits.simulation.engine import Learning, PolicyWorld, doubts, few_pulls, new_control
+from heterobandits.simulation.engine import (
+    Learning,
+    PolicyWorld,
+    count_doubts,
+    few_pulls_table,
+    new_control,
+)
 
 FILTERED = [name for name, entry in CATALOGUE.items() if entry.rule.refresh is not None]
 SPREAD = [0.1, 0.35, 0.5, 0.55, 0.8]
@@ -117,7 +123,7 @@ class TestNumbers:
         control = new_control()
         learning.play(100, (), new_control(), np.empty((0, 128)))
         learning.play(300, (), control, np.empty((0, 128)))
-        assert 0 < doubts(control) < 0.01 * 200 * 128
+        assert 0 < count_doubts(control) < 0.01 * 200 * 128
 
     def test_of_few_pulls_are_known_by_heart(self):
         """All that can have been seen of an arm, each once, in the order of its rank."""
@@ -131,6 +137,6 @@ class TestNumbers:
 
     def test_of_an_arm_never_pulled_are_the_rules(self):
         problem = PROBLEMS["two kinds"]
-        few = few_pulls(CATALOGUE["posterior-sorted"], problem.team, problem.arms)
+        few = few_pulls_table(CATALOGUE["posterior-sorted"], problem.team, problem.arms)
         assert few.values[0, 0] == math.inf
         assert few.values[1, 0] == pytest.approx(0.5, abs=1e-14)

@@ -17,9 +17,9 @@ import pytest
 from false_alarms import Reporting
 from heterobandits import CATALOGUE, Planner, Policy, Problem, simulate
 from heterobandits.core.work import STRIP
-from heterobandits.inference.intervals import METHODS, mean_intervals, ranking
-from heterobandits.policies.policy import checked_policies, policy
-from heterobandits.simulation.engine import Learning, PolicyWorld, kernels_cached
+from heterobandits.inference.intervals import INTERVAL_METHODS, mean_intervals, ranking
+from heterobandits.policies.policy import parse_policies, policy
+from heterobandits.simulation.engine import Learning, PolicyWorld, has_compiled_kernels
 from test_posterior import Lanes, index_rows
 
 ROUNDS, TRIALS, SEED = 8, 2, 7
@@ -115,7 +115,7 @@ def checked_problem():
     """Intervals and rankings, of few outcomes and of many."""
     said = []
     for pulls, successes in HISTORIES:
-        for method in METHODS:
+        for method in INTERVAL_METHODS:
             horizon = 10**7 if method == "min-width" else None
             tables = (pulls, successes, [0.5, 1.0, 0.5])
             made = mean_intervals(*tables, method=method, horizon=horizon)
@@ -152,7 +152,7 @@ def everything():
     """All of it, in lists, texts and whole numbers."""
     said = {
         "compiled": not numba.config.DISABLE_JIT,
-        "ready": kernels_cached(checked_policies(list(CATALOGUE))),
+        "ready": has_compiled_kernels(parse_policies(list(CATALOGUE))),
         "intervals": checked_problem(),
         "false alarms": with_false_alarms(),
         "strips": in_strips(),

@@ -120,9 +120,9 @@ PLAY = """
 import importlib, json, pkgutil, sys
 from numba.core.dispatcher import Dispatcher
 from heterobandits import CATALOGUE, Problem, core, policy, simulate
-from heterobandits.simulation.engine import kernels_cached
+from heterobandits.simulation.engine import has_compiled_kernels
 names = sys.argv[1:]
-cached = kernels_cached([policy(name) for name in names])
+cached = has_compiled_kernels([policy(name) for name in names])
 for name in names:  # all before the first is played, as when planners have used them
     policy(name).rule.fill.compile()
 sizes = [Problem([0.9, 0.2, 0.6], [0.5, 0.8]),

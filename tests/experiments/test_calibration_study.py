@@ -12,22 +12,22 @@ import pytest
 from heterobandits import InvalidInput, Problem, coverage, simulate
 from heterobandits.experiments import calibration_study, figures, report
 from heterobandits.experiments.calibration_study import (
-    Season,
+    SeasonMeans,
     Study,
     StudyRow,
-    calibrations,
+    draw_calibrations,
     play_season,
     play_study,
-    season_seed,
+    seed_of_season,
     study_job,
     study_rows,
     sum_up_seasons,
 )
-from heterobandits.experiments.catalogue import CASES, SYNTHETIC
-from heterobandits.experiments.claims import CLAIMS, Judged
+from heterobandits.experiments.catalogue import MISJUDGED, SYNTHETIC
+from heterobandits.experiments.claims import CLAIMS, JudgedClaim
 from heterobandits.experiments.reproduce import Reproduction, chosen_policies, reproduce
 from heterobandits.experiments.runs import run_works
-from heterobandits.experiments.tables import Cell, Percent, PublishedRanking
+from heterobandits.experiments.tables import PercentCell, PublishedRanking, RegretCell
 from heterobandits.inference.intervals import mean_intervals
 from heterobandits.policies.policy import policy
 from heterobandits.simulation.engine import Learning, PolicyWorld
@@ -151,7 +151,11 @@ class TestStudy:
         assert row.regret_se == pytest.approx(abs(means[0] - means[1]) / 2, rel=1e-9)
 
     def test_summed_up_by_hand(self):
-        seasons = [Season(3.0, 0.0, 0.125), Season(5.0, 0.5, 0.25), Season(10.0, 0.25, 0.75)]
+        seasons = [
+            SeasonMeans(3.0, 0.0, 0.125),
+            SeasonMeans(5.0, 0.5, 0.25),
+            SeasonMeans(10.0, 0.25, 0.75),
+        ]
         row = sum_up_seasons(Study(3, 4), "calibrated", 20, seasons)
         # squares of -3, -1 and 4 make 26; over 2 the variance, and that over 3 the error's square
         error = math.sqrt(13 / 3)
@@ -161,20 +165,20 @@ class TestStudy:
         assert play_study(SMALL, threads=2) == rows
 
     def test_calibrations_are_shares_of_the_tests(self):
-        drawn = calibrations(1000, 50, 7)
+        drawn = draw_calibrations(1000, 50, 7)
         assert len(drawn) == 50
         assert {of for found in drawn for _, of in found} == {1000}
         shares = np.mean([[k / of for k, of in found] for found in drawn], axis=0)
         # 50,000 tests: five standard errors are below 0.009
         assert shares == pytest.approx([0.8, 0.8, 0.8, 0.95, 0.95], abs=0.009)
-        assert drawn != calibrations(1000, 50, 8)
-        assert drawn[:3] == calibrations(1000, 3, 7)
+        assert drawn != draw_calibrations(1000, 50, 8)
+        assert drawn[:3] == draw_calibrations(1000, 3, 7)
 
     def test_seeds_have_luck_of_their_own(self):
-        assert [season_seed(0, draw) for draw in range(3)] == [0, 1, 2]
-        seeds = {season_seed(seed, draw) for seed in range(1000) for draw in range(100)}
+        assert [seed_of_season(0, draw) for draw in range(3)] == [0, 1, 2]
+        seeds = {seed_of_season(seed, draw) for seed in range(1000) for draw in range(100)}
         assert len(seeds) == 100_000
-        assert 0 <= season_seed(2**64 - 1, 99) < 2**64
+        assert 0 <= seed_of_season(2**64 - 1, 99) < 2**64
 
     def test_another_seed_gives_other_rows(self, rows):
         others = play_study(replace(SMALL, seed=1))
@@ -220,7 +224,7 @@ class TestStudy:
 
         def play(*season):
             seasons.append(season)
-            return Season(5.0, 0.0, 0.25)
+            return SeasonMeans(5.0, 0.0, 0.25)
 
         monkeypatch.setattr(calibration_study, "play_season", play)
         return seasons
@@ -237,15 +241,15 @@ class TestStudy:
         assert len(played) == 46 + 23
 
     @pytest.mark.parametrize(
-        "name", ["EVERY", "DEFAULT_DELTA", "made_with_versions", "seed", "trials"]
+        "name", ["INTERVAL_LOOK_ROUNDS", "DEFAULT_DELTA", "versions_of_results", "seed", "trials"]
     )
     def test_another_definition_is_played(self, played, monkeypatch, name):
         store = ShardStore(None)
         run_works([study_job(SMALL)], store)
         others = {
-            "EVERY": 20,
+            "INTERVAL_LOOK_ROUNDS": 20,
             "DEFAULT_DELTA": 0.1,
-            "made_with_versions": lambda: {"numpy": "1.0"},
+            "versions_of_results": lambda: {"numpy": "1.0"},
         }
         if name in others:
             monkeypatch.setattr(calibration_study, name, others[name])
@@ -265,7 +269,7 @@ class TestReproduction:
 
         def play(problem, seed, trials, control):
             calls.append(trials)
-            return Season(5.0, 0.0, 0.25)
+            return SeasonMeans(5.0, 0.0, 0.25)
 
         monkeypatch.setattr(calibration_study, "play_season", play)
         monkeypatch.setattr(figures, "save_report_figure", lambda draw, folder, name: "<svg></svg>")
@@ -305,14 +309,14 @@ class TestReproduction:
         assert chosen_policies(["hotel", "covid"], False) == PAPER
         needed = (*PAPER, "posterior-sorted", "calibrated-sorted")
         assert chosen_policies(["robustness"], False) == needed
-        assert chosen_policies(["covid", *CASES], False) == needed
+        assert chosen_policies(["covid", *MISJUDGED], False) == needed
         assert chosen_policies([], False) == needed
 
     def page(self, calibrated):
-        judged = [Judged(CLAIMS[0], "pass", "as seen")]
+        judged = [JudgedClaim(CLAIMS[0], "pass", "as seen")]
         cell = ("cucb", "covid-mix", 10.0, 0.1, 10.0, 0.1)
         ranking = PublishedRanking(SYNTHETIC[0], SYNTHETIC[0].ranking, (1, 2, 3, 4, 5), "match")
-        tables = ([Cell(*cell)], [Percent(*cell, 0.0, 0.1)], [ranking])
+        tables = ([RegretCell(*cell)], [PercentCell(*cell, 0.0, 0.1)], [ranking])
         return report.render_report(judged, *tables, [], "made so", False, calibrated)
 
     def test_the_report_has_it_apart_from_the_papers(self):

@@ -30,14 +30,14 @@ from heterobandits.experiments.catalogue import Experiment
 from heterobandits.experiments.comparison import (
     ComparedPolicy,
     Comparison,
-    judged,
+    judge_policies,
     random_problems,
     standing_of_policy,
 )
-from heterobandits.experiments.tiny_worlds import Distance
-from heterobandits.policies.catalogue import BEYOND
-from heterobandits.policies.policy import forgetting
-from heterobandits.provenance import machine, versions
+from heterobandits.experiments.tiny_worlds import OptimumDistance
+from heterobandits.policies.catalogue import BEYOND_PAPER
+from heterobandits.policies.policy import forgetting_policies
+from heterobandits.provenance import describe_machine, versions_in_use
 from heterobandits.simulation.pool.shards import ShardStore
 
 EASY = Problem([0.1, 0.9, 0.5], [0.9, 0.4])
@@ -81,7 +81,7 @@ class TestProblems:
         assert (min(sensitivities) < 0.06, max(sensitivities) > 0.99) == (True, True)
 
     def test_the_contests(self):
-        chosen = comparison.contests(["kl-ucb", "cucb"], quick=False)
+        chosen = comparison.comparison_experiments(["kl-ucb", "cucb"], quick=False)
         assert {g: len(es) for g, es in chosen.items()} == {
             "settings": 36,
             "domains": 5,
@@ -110,7 +110,7 @@ class TestProblems:
 
     def test_the_quick_contests(self):
         """As many problems of the paper, for a twentieth of the long horizon; few random ones, for a quarter."""
-        chosen = comparison.contests(["kl-ucb"], quick=True)
+        chosen = comparison.comparison_experiments(["kl-ucb"], quick=True)
         assert [e.horizon for e in chosen["settings"]] == [5000] * 36
         assert [e.horizon for e in chosen["random"]] == [500] * 20
         assert [e.horizon for e in chosen["domains"]] == [300, 5000, 5000, 5000, 5000]
@@ -119,12 +119,16 @@ class TestProblems:
     def test_own_policies_run_as_they_were_made(self):
         own = Policy("own", index=lambda known: known.pulls[0])
         bold = policy("min-width", delta=0.5)
-        for experiments in comparison.contests([own, "ucb", bold], quick=True).values():
+        for experiments in comparison.comparison_experiments(
+            [own, "ucb", bold], quick=True
+        ).values():
             assert {e.policies[-2:] for e in experiments} == {(own, bold)}
             assert {e.policies[:4] for e in experiments} == {PAPER[:4]}
 
     def test_beyond_is_everything_but_the_five_the_baselines_and_those_who_forget(self):
-        assert {*BEYOND, *PAPER, *forgetting(), "greedy", "random", "oracle"} == set(CATALOGUE)
+        assert {*BEYOND_PAPER, *PAPER, *forgetting_policies(), "greedy", "random", "oracle"} == set(
+            CATALOGUE
+        )
 
 
 class TestJudging:
@@ -136,7 +140,7 @@ class TestJudging:
     def test_the_rows_are_what_the_results_say(self, problem):
         e = self.experiment(problem)
         results = simulate(problem, e.policies, e.horizon, e.trials, seed=4, keep="final")
-        rows = judged(e, "random", results)
+        rows = judge_policies(e, "random", results)
         assert [r.policy for r in rows] == list(e.policies)
         assert {(r.problem, r.title, r.group) for r in rows} == {("p", "a problem", "random")}
         finals = {p: results.regrets(p) for p in e.policies}
@@ -182,7 +186,7 @@ class TestJudging:
         regrets = np.array([500.0 + 0 * luck, *[600.0 + 0 * luck] * 4, 500 + 10 * sign + luck])
         names = (*PAPER, "mixture-width")
         made = handmade(EASY, e.horizon, (e.horizon,), regrets[:, None], names)
-        found = judged(replace(e, policies=names), "random", made)[-1]
+        found = judge_policies(replace(e, policies=names), "random", made)[-1]
         assert (found.best, found.regret) == ("min-width", 500 + 10 * sign)
         assert found.verdict == verdict
 
@@ -204,7 +208,7 @@ class TestJudging:
             handmade(EASY, 400, (400,), np.outer([4, 4, 4, 4, 4, own], np.ones(n))[:, None], names)
             for own, n in ((1.0, 30), (8.0, 50))
         )
-        row = judged(e, "random", after, looked)[-1]
+        row = judge_policies(e, "random", after, looked)[-1]
         assert (row.regret, row.ratio, row.verdict) == (8.0, 2.0, "ahead")
         assert (row.trials, row.played, row.largest) == (50, 80, 8.0)
 
@@ -215,7 +219,7 @@ class TestJudging:
         for own, verdict in ((10.0, "ahead"), (30.0, "behind")):
             regrets = np.outer([20, 20, 20, 20, 20, own], np.ones(trials))[:, None]
             made = handmade(EASY, 400, (400,), regrets, names)
-            row = judged(self.experiment(EASY), "random", made)[-1]
+            row = judge_policies(self.experiment(EASY), "random", made)[-1]
             assert (row.verdict, row.sure) == (verdict, sure)
 
     @pytest.mark.parametrize(
@@ -238,13 +242,13 @@ class TestJudging:
         for trials, sure in ((first - 1, False), (first, True)):
             regrets = np.outer([20, 20, 20, 20, 20, own], np.ones(trials))[:, None]
             made = handmade(EASY, 400, (400,), regrets, (*PAPER, "mixture-width"))
-            assert judged(self.experiment(EASY), "random", made)[-1].sure is sure
+            assert judge_policies(self.experiment(EASY), "random", made)[-1].sure is sure
 
     def test_to_be_ahead_for_sure_is_to_be_so_of_every_rival(self):
         for nearest, sure in ((20.0, True), (10.5, False)):
             regrets = np.outer([20, nearest, 20, 20, 20, 10], np.ones(400))[:, None]
             made = handmade(EASY, 400, (400,), regrets, (*PAPER, "mixture-width"))
-            row = judged(self.experiment(EASY), "random", made)[-1]
+            row = judge_policies(self.experiment(EASY), "random", made)[-1]
             assert (row.verdict, row.sure) == ("ahead", sure)
 
     @pytest.mark.parametrize(
@@ -267,7 +271,7 @@ class TestJudging:
         names = (*PAPER[:4], "mixture-width")
         regrets = np.array([2.0, 1.0, 1.5, 1.0, 0.5])[:, None, None] * np.ones(6)
         made = handmade(ALONE, 3, (3,), regrets, names)
-        rows = judged(self.experiment(ALONE, horizon=3), "random", made)
+        rows = judge_policies(self.experiment(ALONE, horizon=3), "random", made)
         assert {r.best for r in rows} == {"min-ucb"}
         assert [r.ratio for r in rows] == [2.0, 1.0, 1.5, 1.0, 0.5]
         assert [r.to_min_width for r in rows] == [1.0, 0.5, 0.75, 0.5, 0.25]
@@ -295,7 +299,7 @@ class TestJudging:
         one = handmade(EASY, 1000, (1000,), np.ones((2, 1, 4)), PAPER[:2])
         two = handmade(EASY, 3000, (3000,), np.ones((1, 1, 4)), PAPER[:1])
         runs = [replace(one, seconds=(2.0, 4.0)), replace(two, seconds=(6.0,))]
-        assert comparison.speeds(runs) == {"min-width": 0.002, "min-ucb": 0.001}
+        assert comparison.speeds_of_policies(runs) == {"min-width": 0.002, "min-ucb": 0.001}
 
     def test_a_standing_adds_up(self):
         rows = [
@@ -320,7 +324,7 @@ class TestJudging:
             row("own", ratio=0.25, group="random", to_limit=5.0),
         ]
         speeds = {"posterior-sorted": 2.0, "own": 0.5}
-        near = Distance("a world", "posterior-sorted", 0.75, 0.5)
+        near = OptimumDistance("a world", "posterior-sorted", 0.75, 0.5)
         made = Comparison(rows, speeds, 7.0, True, Path("there"), (own,), (near,))
         easy = {
             "problems": 1, "ahead": 1, "unclear": 0, "behind": 0, "sure": 0, "played": 100, "failed": 3,
@@ -377,10 +381,10 @@ class TestAdvice:
             row("season", ratio=0.25, regret=2.0),
             row("season", ratio=0.25, regret=2.0, problem="q"),
         ]
-        far = [Distance(w, "season", r, 1.0) for w, r in (("a", 1.001), ("b", 1.02))]
+        far = [OptimumDistance(w, "season", r, 1.0) for w, r in (("a", 1.001), ("b", 1.02))]
         made = replace(compared(rows), distances=tuple(far))
         # the geometric means of 1/2 and 1/8, and of 1/2 and 2
-        assert leaderboard.advice(made) == [
+        assert leaderboard.advice_texts(made) == [
             (
                 "If you know how many rounds there will be: Season",
                 "regret is 0.25 of the best of the paper's five, 1.00 of Posterior-Sorted's, "
@@ -393,10 +397,10 @@ class TestAdvice:
         ]
 
     def test_is_of_those_that_were_compared(self):
-        ((case, gain),) = leaderboard.advice(compared([row()]))
+        ((case, gain),) = leaderboard.advice_texts(compared([row()]))
         assert case == "If you do not: Posterior-Sorted"
         assert gain == "regret is 0.50 of the best of the paper's five"
-        assert leaderboard.advice(compared([row("kl-ucb")])) == []
+        assert leaderboard.advice_texts(compared([row("kl-ucb")])) == []
 
 
 class TestLeaderboard:
@@ -410,7 +414,7 @@ class TestLeaderboard:
         ]
         made = compared(rows)
         assert made.policies[0] == "thompson"
-        assert leaderboard.winner(made) == "posterior-sorted"
+        assert leaderboard.winner_of(made) == "posterior-sorted"
         assert leaderboard.leaderboard_headline(made) == (
             "Posterior-Sorted is ahead of the best of the paper's five on "
             "1 of 1 settings of the paper and 0 of 1 random problems. "
@@ -421,7 +425,7 @@ class TestLeaderboard:
     def test_losses_are_said_plainly_the_worst_first(self):
         rows = [row("kl-ucb", 1.2, "behind"), row("kl-ucb", 1.9, "behind", title="bad"), row()]
         rows += [row("kl-ucb", 3.0, "unclear")]
-        sorted_, kl = leaderboard.losses(compared(rows))
+        sorted_, kl = leaderboard.losses_texts(compared(rows))
         assert kl[0] == "KL-UCB"
         assert re.match(r"bad: 1\.90 .*Min-UCB's; a <problem>: 1\.20", kl[1])
         assert "3.00" not in kl[1]
@@ -431,7 +435,7 @@ class TestLeaderboard:
             r"<b>KL-UCB</b>: bad: 1\.90 .*Min-UCB&#39;s; a &lt;problem&gt;: 1\.20", text
         )
         assert "<b>Posterior-Sorted</b>: nowhere." in text
-        ((_, many),) = leaderboard.losses(
+        ((_, many),) = leaderboard.losses_texts(
             compared([row("kl-ucb", 2 + i, "behind") for i in range(11)])
         )
         assert many.endswith("Min-UCB's; and 3 more")
@@ -467,10 +471,10 @@ class TestWriting:
             ALONE, 300, rounds, np.repeat(means[:, :, None] / 8, 1000, 2), names
         )
         every = [limited, short, bounded]
-        rows = [r for e in every for r in judged(e, "domains", results[e.name])]
+        rows = [r for e in every for r in judge_policies(e, "domains", results[e.name])]
         folder = tmp_path / "not" / "yet"
         far = [
-            Distance(world, policy, regret, 0.5)
+            OptimumDistance(world, policy, regret, 0.5)
             for world, regret in (("a <world>", 1.0), ("another", 0.75))
             for policy in ("min-width", "kl-ucb")
         ]
@@ -509,8 +513,8 @@ class TestWriting:
         told = {
             "seed": 11,
             "quick": True,
-            "versions": versions(),
-            "machine": machine(),
+            "versions": versions_in_use(),
+            "machine": describe_machine(),
             "runs": {
                 "domains": {"problems": 3, "horizons": [300], "trials": [1000]},
                 "random": {"problems": 2, "horizons": [700], "trials": [7, 9]},
@@ -583,7 +587,7 @@ class TestOwnPolicies:
         made = comparison.compare(tmp_path, policies=[own, bold], **how)
         labels = {*PAPER, "hopeful <own>", "min-width(delta=0.5)"}
         assert {row.policy for row in made.rows} == labels
-        first, *_ = comparison.contests([own], quick=True)["random"]
+        first, *_ = comparison.comparison_experiments([own], quick=True)["random"]
         alone = simulate(first.problem, own, first.horizon, 2)
         (row,) = (r for r in made.of("hopeful <own>") if r.problem == "random-1")
         assert row.regret == alone.mean("hopeful <own>")[-1]
@@ -684,7 +688,7 @@ class TestCommand:
         )
         assert set(made.speeds) == {*PAPER, "mixture-width"}
         assert min(made.speeds.values()) > 0
-        drawn = comparison.contests(["mixture-width"], quick=True)["random"]
+        drawn = comparison.comparison_experiments(["mixture-width"], quick=True)["random"]
         assert shown[0][1] == 0.0
         assert shown[-1] == ("drawing", 1.0)
         assert shown[-2] == ("the best possible in tiny worlds", 1.0)
@@ -704,8 +708,8 @@ class TestCommand:
         assert json.loads(html.unescape(told)) == {
             "seed": 5,
             "quick": True,
-            "versions": versions(),
-            "machine": machine(),
+            "versions": versions_in_use(),
+            "machine": describe_machine(),
             "runs": {"random": {"problems": 20, "horizons": [500], "trials": [3]}},
         }
 

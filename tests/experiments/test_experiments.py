@@ -11,17 +11,17 @@ from evidence import OTHER, SMALL, run_fresh
 from heterobandits import InvalidInput, Policy, Problem, simulate
 from heterobandits.experiments import runs
 from heterobandits.experiments.catalogue import (
-    CASES,
     FIGURES,
     LONG,
-    PUBLISHED_PERCENT,
+    MISJUDGED,
+    PUBLISHED_PERCENT_CHANGES,
     PUBLISHED_REGRET,
     SYNTHETIC,
 )
 from heterobandits.experiments.claims import RANGERS
-from heterobandits.experiments.reproduce import GROUPS, chosen_experiments
-from heterobandits.experiments.runs import run_all, with_trials
-from heterobandits.machine import available_threads
+from heterobandits.experiments.reproduce import EXPERIMENT_GROUPS, chosen_experiments
+from heterobandits.experiments.runs import run_experiments, with_trials
+from heterobandits.machine import count_cores
 from heterobandits.simulation.pool import pieces
 from heterobandits.simulation.pool.shards import ShardStore
 from reference import PAPER
@@ -64,14 +64,14 @@ class TestCatalogue:
 
     def test_horizons_are_the_figures(self):
         horizons = {e.name: e.horizon for e in FIGURES}
-        assert {horizons[name] for name in ("covid", *CASES)} == {300}
+        assert {horizons[name] for name in ("covid", *MISJUDGED)} == {300}
         assert {horizons[name] for name in ("hotel", *RANGERS)} == {5000}
         assert {e.horizon for e in SYNTHETIC} == {100_000}
         assert [e.horizon for e in LONG] == [45_000, 90_000, 60_000, 30_000]
 
     def test_trials_of_the_paper(self):
         published = {e.name: e.published_trials for e in FIGURES}
-        assert {published[case] for case in CASES} == {500}
+        assert {published[case] for case in MISJUDGED} == {500}
         assert {published[name] for name in ("covid", "hotel", *RANGERS)} == {90}
 
     def test_the_cases_misjudge_what_they_say(self):
@@ -81,21 +81,21 @@ class TestCatalogue:
                 math.copysign(1, b - s) for b, s in zip(p.believed, p.sensitivities, strict=True)
             }
             for name, p in problems.items()
-            if name in CASES
+            if name in MISJUDGED
         }
         assert signs == {"covid-over": {1}, "covid-under": {-1}, "covid-mix": {1, -1}}
-        assert all(problems[case].means == problems["covid"].means for case in CASES)
+        assert all(problems[case].means == problems["covid"].means for case in MISJUDGED)
 
     def test_published_tables_have_nine_cells(self):
-        for table in (PUBLISHED_REGRET, PUBLISHED_PERCENT):
+        for table in (PUBLISHED_REGRET, PUBLISHED_PERCENT_CHANGES):
             assert tuple(table) == AWARE
             assert [len(row) for row in table.values()] == [3, 3, 3]
             assert all(se > 0 for row in table.values() for _, se in row)
 
     def test_groups_name_experiments_that_are_there(self):
         names = {e.name for e in (*FIGURES, *SYNTHETIC, *LONG)}
-        assert all(set(group) <= names for group in GROUPS.values())
-        assert set().union(*GROUPS.values()) == names
+        assert all(set(group) <= names for group in EXPERIMENT_GROUPS.values())
+        assert set().union(*EXPERIMENT_GROUPS.values()) == names
 
     def test_chosen_experiments(self):
         def named(only, long=False):
@@ -103,9 +103,9 @@ class TestCatalogue:
 
         assert len(named([])) == 9 + 36
         assert len(named([], long=True)) == 9 + 36 + 4
-        assert named(["robustness"]) == ["covid", *CASES]
+        assert named(["robustness"]) == ["covid", *MISJUDGED]
         assert named(["hotel", "covid", "hotel", "theory"]) == ["covid", "hotel", "poaching-5"]
-        assert named(["hotel"], long=True) == ["hotel", *GROUPS["long"]]
+        assert named(["hotel"], long=True) == ["hotel", *EXPERIMENT_GROUPS["long"]]
         with pytest.raises(InvalidInput, match=r"unknown experiment 'poching': .*'poaching'"):
             named(["covid", "poching"])
 
@@ -118,7 +118,7 @@ class TestRuns:
     def kept(self, tmp_path, experiment=SMALL, seed=3):
         """A folder with a finished run whose time is marked, so that one can see it was used."""
         store = ShardStore(tmp_path / "runs")
-        run_all([experiment], seed, store)
+        run_experiments([experiment], seed, store)
         rows = [store.row(place) for place in store]
         assert len(rows) == 1
         store.clear()
@@ -130,11 +130,13 @@ class TestRuns:
 
     def was_used(self, results):
         """Whether these are the marked ones; the time is that of all threads, divided by their number."""
-        return set(results.seconds) == {self.MARK / available_threads()}
+        return set(results.seconds) == {self.MARK / count_cores()}
 
     def again(self, folder, experiment=SMALL, seed=3, notes=None):
         note = [].append if notes is None else notes.append
-        return run_all([experiment], seed, ShardStore(folder, note)).results[experiment.name]
+        return run_experiments([experiment], seed, ShardStore(folder, note)).results[
+            experiment.name
+        ]
 
     def test_a_finished_run_is_used(self, tmp_path):
         folder = self.kept(tmp_path)
@@ -147,7 +149,7 @@ class TestRuns:
         assert [(p, p.read_bytes()) for p in folder.iterdir()] == [(path, before)]
 
     def test_its_results_are_those_of_simulate(self):
-        rounds = runs.checkpoints(40)
+        rounds = runs.experiment_checkpoints(40)
         options = {"seed": 3, "checkpoints": rounds, "keep": "final"}
         results = simulate(SMALL.problem, PAPER, 40, 20, **options)
         again = run_fresh([SMALL], 3)["small"]
@@ -159,10 +161,10 @@ class TestRuns:
 
     def test_not_without_resume(self, tmp_path):
         self.kept(tmp_path)
-        store = runs.store_in(tmp_path, False, print)
+        store = runs.open_store(tmp_path, False, print)
         assert list(store) == []
         assert list((tmp_path / "runs").iterdir()) == []
-        assert not self.was_used(run_all([SMALL], 3, store).results["small"])
+        assert not self.was_used(run_experiments([SMALL], 3, store).results["small"])
 
     @pytest.mark.parametrize(
         "changed",
@@ -193,8 +195,8 @@ class TestRuns:
 
     @pytest.mark.parametrize("changed", ["numpy", "python", "kernels"])
     def test_what_other_versions_made_is_run_again(self, tmp_path, changed, monkeypatch):
-        others = {**pieces.made_with_versions(), changed: "1.0"}
-        monkeypatch.setattr(pieces, "made_with_versions", lambda: others)
+        others = {**pieces.versions_of_results(), changed: "1.0"}
+        monkeypatch.setattr(pieces, "versions_of_results", lambda: others)
         folder = self.kept(tmp_path)
         assert self.was_used(self.again(folder))
         monkeypatch.undo()
@@ -208,7 +210,7 @@ class TestRuns:
         with pytest.raises(
             InvalidInput, match=r"a small one: ZeroDivisionError: no such luck \(.*line"
         ):
-            run_all([OTHER, bad], 0, ShardStore(tmp_path))
+            run_experiments([OTHER, bad], 0, ShardStore(tmp_path))
         # what is finished by then is kept, and goes on
         assert len(list(tmp_path.iterdir())) <= 1
 
@@ -218,11 +220,11 @@ class TestRuns:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            run_all([SMALL, OTHER], 3, ShardStore(tmp_path), interrupt)
+            run_experiments([SMALL, OTHER], 3, ShardStore(tmp_path), interrupt)
         assert len(list(tmp_path.iterdir())) == 1
         store = ShardStore(tmp_path)
         assert 1 <= len(list(store)) <= 2
-        found = run_all([OTHER, SMALL], 3, store).results
+        found = run_experiments([OTHER, SMALL], 3, store).results
         assert list(found) == ["other", "small"]
         fresh = run_fresh([OTHER, SMALL], 3)
         assert [bits(r) for r in found.values()] == [bits(r) for r in fresh.values()]
@@ -237,14 +239,14 @@ class TestRuns:
 
         parts = replace(SMALL, at_first=5)
         store = ShardStore(None)
-        found, looked, _ = run_all([parts, OTHER], 3, store, enough=enough)
+        found, looked, _ = run_experiments([parts, OTHER], 3, store, enough=enough)
         assert asked == [("small", ((0, 5),)), ("small", ((0, 10),))]
         assert (found["small"].spans, looked["small"].spans) == (((10, 20),), ((0, 10),))
         assert found["other"] is looked["other"]
         assert found["other"].trials == 20
         ten = run_fresh([replace(SMALL, trials=10)], 3)["small"]
         assert bits(looked["small"])[1:] == bits(ten)[1:]
-        limited = run_all([parts], 3, store, enough=lambda *what: False)
+        limited = run_experiments([parts], 3, store, enough=lambda *what: False)
         assert bits(limited.looked["small"]) == bits(run_fresh([SMALL], 3)["small"])
         assert limited.results["small"].spans == ((20, 40),)
         assert with_trials([parts], 7)[0].at_first is None
@@ -253,11 +255,11 @@ class TestRuns:
         (tmp_path / "file").write_text("")
         for folder in (tmp_path / "file" / "runs", tmp_path / "file"):
             with pytest.raises(InvalidInput, match=r"cannot write to .*file.*: "):
-                run_all([SMALL], 0, ShardStore(folder))
+                run_experiments([SMALL], 0, ShardStore(folder))
 
     def test_the_share_of_the_work_grows_to_all_of_it(self, tmp_path):
         seen = []
-        run_all([OTHER, SMALL], 0, ShardStore(tmp_path), lambda *what: seen.append(what))
+        run_experiments([OTHER, SMALL], 0, ShardStore(tmp_path), lambda *what: seen.append(what))
         shares = [share for _, share in seen]
         assert set(dict(seen)) <= {SMALL.title, OTHER.title}
         assert seen[0][0] == SMALL.title  # the longer one first
@@ -267,7 +269,7 @@ class TestRuns:
 
     @pytest.mark.parametrize("horizon", [1, 2, 7, 40, 300, 100_000])
     def test_checkpoints_end_at_the_horizon(self, horizon):
-        rounds = runs.checkpoints(horizon)
+        rounds = runs.experiment_checkpoints(horizon)
         assert rounds[0] == 1
         assert rounds[-1] == horizon
         assert all(a < b for a, b in pairwise(rounds))

@@ -14,13 +14,18 @@ from evidence import as_published, exchanged, run_fresh, with_means
 from heterobandits import simulate
 from heterobandits.experiments import tables
 from heterobandits.experiments.catalogue import (
-    CASES,
     FIGURES,
-    PUBLISHED_PERCENT,
+    MISJUDGED,
+    PUBLISHED_PERCENT_CHANGES,
     PUBLISHED_REGRET,
     SYNTHETIC,
 )
-from heterobandits.experiments.tables import Cell, papers_percent, rankings, ratio_percent
+from heterobandits.experiments.tables import (
+    RegretCell,
+    papers_percent,
+    rankings_table,
+    ratio_percent,
+)
 from reference import PAPER
 
 
@@ -86,13 +91,16 @@ class TestCell:
     """Whether a published figure and ours agree."""
 
     def test_level_and_deviations_belong_together(self):
-        assert round(stats.norm.ppf(0.5 + tables.LEVEL / 2), 1) == tables.DEVIATIONS
+        assert (
+            round(stats.norm.ppf(0.5 + tables.TABLE_CONFIDENCE / 2), 1)
+            == tables.TABLE_STANDARD_ERRORS
+        )
 
     @pytest.mark.parametrize("side", [-1, 1])
     def test_edges(self, side):
         # errors 0.3 and 0.4 make 0.5; 3.3 of them and half a published decimal make 1.7
         def cell(off, published_se=0.3, ours_se=0.4):
-            return Cell("cucb", "covid-mix", 10.0, published_se, 10 + side * off, ours_se)
+            return RegretCell("cucb", "covid-mix", 10.0, published_se, 10 + side * off, ours_se)
 
         assert cell(0).agrees
         assert cell(1.6999).agrees
@@ -103,29 +111,29 @@ class TestCell:
 
     def test_tables_have_the_cells_of_the_paper(self, figures):
         for found, published in (
-            (tables.robustness_regret(figures), PUBLISHED_REGRET),
-            (tables.robustness_percent(figures), PUBLISHED_PERCENT),
+            (tables.robustness_regret_table(figures), PUBLISHED_REGRET),
+            (tables.robustness_percent_table(figures), PUBLISHED_PERCENT_CHANGES),
         ):
             cells = {(c.policy, c.case): (c.published, c.published_se) for c in found}
             assert len(found) == len(cells) == 9
             for policy, row in published.items():
-                assert [cells[policy, case] for case in CASES] == list(row)
+                assert [cells[policy, case] for case in MISJUDGED] == list(row)
 
     def test_regrets_are_those_at_the_horizon(self, figures):
-        for cell in tables.robustness_regret(figures):
+        for cell in tables.robustness_regret_table(figures):
             regrets = figures[cell.case].regrets(cell.policy)
             assert cell.ours == pytest.approx(regrets.mean())
             assert cell.ours_se == pytest.approx(regrets.std(ddof=1) / math.sqrt(len(regrets)))
 
     def test_percent_changes_are_against_known_sensitivities(self, figures):
-        for cell in tables.robustness_percent(figures):
+        for cell in tables.robustness_percent_table(figures):
             ours, true = (figures[name].regrets(cell.policy) for name in (cell.case, "covid"))
             assert cell.ratio == pytest.approx(100 * (ours.mean() / true.mean() - 1), abs=1e-9)
             pairs = [100 * ((ours / np.roll(true, shift)).mean() - 1) for shift in (1, -1)]
             assert any(cell.ours == pytest.approx(value) for value in pairs)
 
     def test_no_sharing_changes_only_by_the_papers_statistic(self, figures):
-        cells = [c for c in tables.robustness_percent(figures) if c.policy == "no-sharing"]
+        cells = [c for c in tables.robustness_percent_table(figures) if c.policy == "no-sharing"]
         assert [(c.ratio, c.ratio_se) for c in cells] == [(0.0, 0.0)] * 3
         assert all(c.ours != 0 and c.ours_se > 0 for c in cells)
 
@@ -134,14 +142,14 @@ class TestExactlyUnaffected:
     """What a misjudged sensitivity cannot change, to the bit."""
 
     @pytest.mark.parametrize("policy", ["no-sharing", "cucb", "ucb"])
-    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("case", MISJUDGED)
     def test_regrets_are_the_same_to_the_bit(self, figures, policy, case):
         true = figures["covid"].regrets(policy)
         assert figures[case].regrets(policy).tobytes() == true.tobytes()
         assert true.std() > 0
 
     @pytest.mark.parametrize("policy", ["min-width", "min-ucb"])
-    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("case", MISJUDGED)
     def test_the_others_are_affected(self, figures, policy, case):
         assert (figures[case].regrets(policy) != figures["covid"].regrets(policy)).any()
 
@@ -152,11 +160,11 @@ class TestRankings:
     ROW = SYNTHETIC[0]
 
     def verdict(self, results):
-        (row,) = rankings({self.ROW.name: results})
+        (row,) = rankings_table({self.ROW.name: results})
         return row.verdict
 
     def test_as_published(self):
-        (row,) = rankings({self.ROW.name: as_published(self.ROW), "covid": None})
+        (row,) = rankings_table({self.ROW.name: as_published(self.ROW), "covid": None})
         assert row.verdict == "match"
         assert row.ours == self.ROW.ranking == ("min-width", "min-ucb", "no-sharing", "ucb", "cucb")
         # steps of 10 (1 + 0.9 - 0.1) from 20 on
@@ -176,7 +184,7 @@ class TestRankings:
         assert self.verdict(results) == "mismatch"
 
     def test_simulated(self, synthetic):
-        rows = rankings(synthetic)
+        rows = rankings_table(synthetic)
         assert [row.experiment.name for row in rows] == [e.name for e in SYNTHETIC]
         for row in rows:
             run = synthetic[row.experiment.name]
@@ -189,14 +197,14 @@ class TestRankings:
         """Neighbours in the order are over 20 standard errors apart: false alarms below 1e-6."""
         row = {e.name: e for e in SYNTHETIC}["synthetic-1_5-by-5_9"]
         results = run_fresh([replace(row, horizon=3000, trials=512)], seed)
-        (found,) = rankings(results)
+        (found,) = rankings_table(results)
         assert found.verdict == "match"
         turned = exchanged(results[row.name], "min-width", "cucb")
-        (found,) = rankings({row.name: turned})
+        (found,) = rankings_table({row.name: turned})
         assert found.verdict == "mismatch"
 
     def test_json(self, synthetic):
-        for row in rankings(synthetic):
+        for row in rankings_table(synthetic):
             entry = json.loads(json.dumps(row.to_dict()))
             assert list(entry) == [
                 "means",

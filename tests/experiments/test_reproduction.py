@@ -14,10 +14,10 @@ import pytest
 from evidence import exchange
 from heterobandits import InvalidInput, simulate
 from heterobandits.experiments import report, runs
-from heterobandits.experiments.catalogue import CASES, FIGURES, SYNTHETIC
-from heterobandits.experiments.claims import CLAIMS, Judged
+from heterobandits.experiments.catalogue import FIGURES, MISJUDGED, SYNTHETIC
+from heterobandits.experiments.claims import CLAIMS, JudgedClaim
 from heterobandits.experiments.reproduce import Reproduction, reproduce
-from heterobandits.experiments.tables import Cell, Percent, PublishedRanking
+from heterobandits.experiments.tables import PercentCell, PublishedRanking, RegretCell
 from heterobandits.simulation.pool.shards import ShardStore
 from markup import Page
 from reference import PAPER
@@ -49,7 +49,7 @@ class TestReproduce:
     @pytest.mark.slow
     def test_all_files_are_there(self, folders):
         wanted = {"report.html", "numbers.parquet", "provenance.json"}
-        drawn = ["covid", "covid-theory", *CASES]
+        drawn = ["covid", "covid-theory", *MISJUDGED]
         wanted |= {f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "png", "pdf")}
         wanted |= {
             f"tables/{name}.csv"
@@ -80,8 +80,10 @@ class TestReproduce:
 
     def test_numbers_are_the_curves(self, folders):
         frame = pd.read_parquet(folders[0][1] / "numbers.parquet")
-        assert set(frame["experiment"]) == {"covid", *CASES, *ONLY[1:]}
-        results = simulate(FIGURES[0].problem, PAPER, 300, 6, 5, checkpoints=runs.checkpoints(300))
+        assert set(frame["experiment"]) == {"covid", *MISJUDGED, *ONLY[1:]}
+        results = simulate(
+            FIGURES[0].problem, PAPER, 300, 6, 5, checkpoints=runs.experiment_checkpoints(300)
+        )
         for label in PAPER:
             rows = frame[(frame["experiment"] == "covid") & (frame["policy"] == label)]
             assert rows["round"].tolist() == list(results.rounds)
@@ -125,7 +127,7 @@ class TestReproduce:
         provenance = json.loads((folders[0][1] / "provenance.json").read_text("utf-8"))
         assert provenance["seed"] == 5
         assert provenance["quick"] is False
-        assert provenance["trials"] == dict.fromkeys(["covid", *CASES, *ONLY[1:]], 6)
+        assert provenance["trials"] == dict.fromkeys(["covid", *MISJUDGED, *ONLY[1:]], 6)
         assert {"python", "numpy", "numba", "heterobandits"} <= set(provenance["versions"])
 
     def test_the_report_is_one_file(self, folders):
@@ -184,7 +186,7 @@ class TestReproduce:
         assert len(made.rankings) == 2
 
     def test_what_a_claim_says_is_not_markup(self):
-        judged = Judged(CLAIMS[0], "fail", "a < b & c > d <script>x</script>")
+        judged = JudgedClaim(CLAIMS[0], "fail", "a < b & c > d <script>x</script>")
         text = report.render_report([judged], [], [], [], [], '{"a": "<b>"}', False)
         page = Page(text)
         assert judged.evidence in page.text
@@ -201,7 +203,9 @@ class TestReproduce:
         ],
     )
     def test_headline(self, verdicts, sentence):
-        found = report.report_headline([Judged(CLAIMS[0], verdict, "") for verdict in verdicts])
+        found = report.report_headline(
+            [JudgedClaim(CLAIMS[0], verdict, "") for verdict in verdicts]
+        )
         assert found.startswith(sentence)
 
     @pytest.mark.usefixtures("svg_alone")
@@ -225,7 +229,7 @@ class TestReproduce:
     def test_resume_in_the_same_folder(self, tmp_path):
         reproduce(tmp_path, only=["two-by-two"], trials=5, seed=2)
         (two,) = (e for e in FIGURES if e.name == "two-by-two")
-        rounds = runs.checkpoints(500)
+        rounds = runs.experiment_checkpoints(500)
         stored = simulate(two.problem, PAPER, 500, 5, 2, checkpoints=rounds)
         exchange(tmp_path / "runs", two, "min-width", "ucb")
         numbers = []
@@ -275,14 +279,17 @@ class TestReproduce:
 class TestContradicted:
     """Every kind of contradiction counts, and nothing else."""
 
-    GOOD = Cell("cucb", "covid-mix", 10.0, 0.1, 10.1, 0.1)
-    GOOD_PERCENT = Percent("cucb", "covid-mix", 1.0, 0.5, 1.2, 0.5, 0.0, 0.1)
+    GOOD = RegretCell("cucb", "covid-mix", 10.0, 0.1, 10.1, 0.1)
+    GOOD_PERCENT = PercentCell("cucb", "covid-mix", 1.0, 0.5, 1.2, 0.5, 0.0, 0.1)
 
     def made(self, **changes):
         row = PublishedRanking(SYNTHETIC[0], SYNTHETIC[0].ranking, (1, 2, 3, 4, 5), "match")
         return Reproduction(
             **{
-                "claims": [Judged(CLAIMS[0], "pass", ""), Judged(CLAIMS[1], "unclear", "")],
+                "claims": [
+                    JudgedClaim(CLAIMS[0], "pass", ""),
+                    JudgedClaim(CLAIMS[1], "unclear", ""),
+                ],
                 "regret": [self.GOOD],
                 "percent": [self.GOOD_PERCENT],
                 "rankings": [row, replace(row, verdict="tied")],
@@ -299,7 +306,7 @@ class TestContradicted:
 
     def test_each_kind_is_one(self):
         made = self.made()
-        fails = Judged(CLAIMS[2], "fail", "")
+        fails = JudgedClaim(CLAIMS[2], "fail", "")
         mismatch = replace(made.rankings[0], verdict="mismatch")
         assert self.made(claims=[*made.claims, fails]).contradicted
         assert self.made(rankings=[*made.rankings, mismatch]).contradicted

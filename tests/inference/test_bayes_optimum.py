@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from heterobandits import CATALOGUE, InvalidInput, Planner, Problem, policy, simulate
-from heterobandits.inference.bayes_optimum import MOST_STATES
+from heterobandits.inference.bayes_optimum import TINY_WORLD_MAX_STATES
 from heterobandits.inference.bounds import bayes_optimal, bayes_regret
 
 COMPUTED = [
@@ -128,7 +128,7 @@ class TestOptimum:
             InvalidInput, match=r"2 agents, 4 arms and 50 rounds have up to 10\^\d+ tables"
         ):
             bayes_optimal([0.5, 0.4], 4, 50)
-        assert bayes_optimal([0.5], 2, 12).states < MOST_STATES
+        assert bayes_optimal([0.5], 2, 12).states < TINY_WORLD_MAX_STATES
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -12,8 +12,8 @@ import reference
 from heterobandits import InvalidInput, Problem, coverage, ln_G, regret_bound, widths
 from heterobandits.inference import bounds
 from heterobandits.inference.intervals import mean_intervals
-from heterobandits.limits import MOST, MOST_ROUNDS
-from heterobandits.simulation.coverage import BANDS
+from heterobandits.limits import COUNT_MAX, HORIZON_MAX_ROUNDS
+from heterobandits.simulation.coverage import BAND_POLICIES
 
 SENSITIVITY = st.floats(0.01, 1.0)
 DELTAS = st.floats(1e-6, 0.999)
@@ -172,7 +172,7 @@ def test_promises_are_kept(seed, name, policy, delta):
     with a probability under 1e-7 (Poisson tail).
     """
     problem, horizon = PROBLEMS[name]
-    seen = coverage(problem, horizon, 1024, seed, policy=policy, delta=delta, watched=BANDS)
+    seen = coverage(problem, horizon, 1024, seed, policy=policy, delta=delta, watched=BAND_POLICIES)
     assert (seen.trials, seen.horizon, seen.delta) == (1024, horizon, delta)
     assert seen.failed["min-width"] <= delta
     assert seen.failed["min-ucb"] <= delta
@@ -316,27 +316,33 @@ def test_a_width_is_of_one_policy(name):
         bounds.widths(name, [[1, 1], [1, 1]], [0.5, 0.5], 10)
 
 
-ROUNDS = f"a whole number from 1 to {MOST_ROUNDS:,}"
-TABLE = f"a table of whole numbers from 0 to {MOST:,}, 2 agents by some arms"
+ROUNDS = f"a whole number from 1 to {HORIZON_MAX_ROUNDS:,}"
+TABLE = f"a table of whole numbers from 0 to {COUNT_MAX:,}, 2 agents by some arms"
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: ln_G(0, 2), f"horizon is 0: {ROUNDS}"),
-        (lambda: ln_G(MOST_ROUNDS + 1, 2), f"horizon is {MOST_ROUNDS + 1}: {ROUNDS}"),
-        (lambda: ln_G(1, 0), f"agents is 0: a whole number from 1 to {MOST:,}"),
-        (lambda: ln_G(1, MOST + 1), f"agents is {MOST + 1}: a whole number from 1 to {MOST:,}"),
+        (lambda: ln_G(HORIZON_MAX_ROUNDS + 1, 2), f"horizon is {HORIZON_MAX_ROUNDS + 1}: {ROUNDS}"),
+        (lambda: ln_G(1, 0), f"agents is 0: a whole number from 1 to {COUNT_MAX:,}"),
+        (
+            lambda: ln_G(1, COUNT_MAX + 1),
+            f"agents is {COUNT_MAX + 1}: a whole number from 1 to {COUNT_MAX:,}",
+        ),
         (lambda: bounds.log_term("min-ucb", 2, 3, 0), f"horizon is 0: {ROUNDS}"),
         (lambda: bounds.log_term("min-ucb", 2, 3, 1e300), f"horizon is 1e+300: {ROUNDS}"),
         (
             lambda: bounds.log_term("ucb", 0, 3, 1),
-            f"agents is 0: a whole number from 1 to {MOST:,}",
+            f"agents is 0: a whole number from 1 to {COUNT_MAX:,}",
         ),
-        (lambda: bounds.log_term("ucb", 3, 2, 1), f"arms is 2: a whole number from 3 to {MOST:,}"),
         (
-            lambda: bounds.log_term("ucb", 2, MOST + 1, 1),
-            f"arms is {MOST + 1}: a whole number from 2 to {MOST:,}",
+            lambda: bounds.log_term("ucb", 3, 2, 1),
+            f"arms is 2: a whole number from 3 to {COUNT_MAX:,}",
+        ),
+        (
+            lambda: bounds.log_term("ucb", 2, COUNT_MAX + 1, 1),
+            f"arms is {COUNT_MAX + 1}: a whole number from 2 to {COUNT_MAX:,}",
         ),
         (
             lambda: bounds.log_term("min-widht", 2, 3, 1),
@@ -344,8 +350,8 @@ TABLE = f"a table of whole numbers from 0 to {MOST:,}, 2 agents by some arms"
         ),
         (lambda: widths("min-width", [[1, 1]] * 2, [0.5, 0.5], 0), f"horizon is 0: {ROUNDS}"),
         (
-            lambda: widths("min-width", [[1, 1]] * 2, [0.5, 0.5], MOST_ROUNDS + 1),
-            f"horizon is {MOST_ROUNDS + 1}: {ROUNDS}",
+            lambda: widths("min-width", [[1, 1]] * 2, [0.5, 0.5], HORIZON_MAX_ROUNDS + 1),
+            f"horizon is {HORIZON_MAX_ROUNDS + 1}: {ROUNDS}",
         ),
         (lambda: widths("min-width", [[1, -1]] * 2, [0.5, 0.5], 9), f"pulls[0][1] is -1: {TABLE}"),
         (
@@ -357,8 +363,8 @@ TABLE = f"a table of whole numbers from 0 to {MOST:,}, 2 agents by some arms"
             "unknown policy with a width 'ucb': did you mean 'min-ucb'?",
         ),
         (
-            lambda: regret_bound(Problem([0.5, 0.2], [0.9]), MOST_ROUNDS + 1),
-            f"horizon is {MOST_ROUNDS + 1}: {ROUNDS}",
+            lambda: regret_bound(Problem([0.5, 0.2], [0.9]), HORIZON_MAX_ROUNDS + 1),
+            f"horizon is {HORIZON_MAX_ROUNDS + 1}: {ROUNDS}",
         ),
         (lambda: regret_bound(Problem([0.5, 0.2], [0.9]), 0), f"horizon is 0: {ROUNDS}"),
     ],

@@ -14,13 +14,13 @@ import reference
 from heterobandits import InvalidInput, Planner, policy
 from heterobandits.inference import change_points as module
 from heterobandits.inference.change_points import (
-    RAREST,
-    AtHand,
+    CHANGE_RATE_MIN,
+    BoundedCache,
     alarm_threshold,
-    change,
+    change_log_shares,
+    change_of_arm,
     greatest_change,
-    shares,
-    visits_looked_back_at,
+    look_visits,
 )
 from heterobandits.model.team import Team
 
@@ -40,7 +40,7 @@ def evidence(s, visits, known=((0, 0),) * 2):
 
     total, left = 0.0, 1.0
     for j in range(len(visits)):
-        share = (1 - RAREST) ** (j + 1) / ((j + 1) * -math.log(RAREST))
+        share = (1 - CHANGE_RATE_MIN) ** (j + 1) / ((j + 1) * -math.log(CHANGE_RATE_MIN))
         left -= share
         logs = part(visits[:j], True).log_evidence + part(visits[j:], False).log_evidence
         total += share * math.exp(logs)
@@ -68,22 +68,26 @@ class TestEvidence:
             for m in data.draw(st.lists(n, max_size=8))
         ]
         known = [(m, data.draw(st.integers(0, m))) for m in (data.draw(n), data.draw(n))]
-        got = change(Team(S), *tables(visits, known), 0.05)
+        got = change_of_arm(Team(S), *tables(visits, known), 0.05)
         assert got.evidence == pytest.approx(evidence(S, visits, known), abs=1e-8)
 
     def test_nothing_seen_is_no_evidence(self):
-        assert change(Team(S), *tables([]), 0.05).evidence == pytest.approx(0.0, abs=1e-12)
+        assert change_of_arm(Team(S), *tables([]), 0.05).evidence == pytest.approx(0.0, abs=1e-12)
         waiting = np.zeros((2, 5), np.int32)
-        assert change(Team(S), waiting, waiting, 0.05).evidence == pytest.approx(0.0, abs=1e-12)
+        assert change_of_arm(Team(S), waiting, waiting, 0.05).evidence == pytest.approx(
+            0.0, abs=1e-12
+        )
 
     def test_shares_add_up_to_one(self):
         for visits in (0, 1, 7, 100_000, 2_000_000):
-            assert np.exp(shares(visits)).sum() == pytest.approx(1.0, abs=1e-9)
-        assert np.exp(shares(1)[0]) == pytest.approx((1 - RAREST) / -math.log(RAREST))
+            assert np.exp(change_log_shares(visits)).sum() == pytest.approx(1.0, abs=1e-9)
+        assert np.exp(change_log_shares(1)[0]) == pytest.approx(
+            (1 - CHANGE_RATE_MIN) / -math.log(CHANGE_RATE_MIN)
+        )
 
     def test_a_change_that_everybody_sees(self):
         visits = [(0, 5, 6)] * 5 + [(1, 0, 6)] * 5
-        found = change(Team(S), *tables(visits), 0.05)
+        found = change_of_arm(Team(S), *tables(visits), 0.05)
         assert found.evidence > alarm_threshold(3, 0.05)
         assert found.visits == 5
         assert found.before > 0.7
@@ -99,7 +103,7 @@ class TestEvidence:
             S, false_positive_rates=[phi] * 2, calibration=[(900_000, 10**6), (600_000, 10**6)]
         )
         exact, less, nearly = (
-            change(team, *tables(visits), 0.05).evidence for team in (known, vague, sure)
+            change_of_arm(team, *tables(visits), 0.05).evidence for team in (known, vague, sure)
         )
         assert less < exact - 1
         assert nearly == pytest.approx(exact, abs=0.1)
@@ -112,9 +116,9 @@ class TestLooks:
     @pytest.mark.parametrize("lanes", [2**15, 40])
     def test_the_greatest_is_that_of_every_prefix(self, team, lanes, monkeypatch):
         """One after the other, whatever is at hand and however many are worked out at a time."""
-        monkeypatch.setattr(module, "MOST_LANES", lanes)
-        monkeypatch.setattr(module, "CHANGES", AtHand(100))
-        monkeypatch.setattr(module, "LOOKS", AtHand(100))
+        monkeypatch.setattr(module, "ALARM_MAX_LANES", lanes)
+        monkeypatch.setattr(module, "CHANGE_CACHE", BoundedCache(100))
+        monkeypatch.setattr(module, "SUSPICION_CACHE", BoundedCache(100))
         random = np.random.default_rng(5)
         visits = [
             (int(random.integers(2)), int(random.binomial(5, 0.8 if i < 12 else 0.4)), 5)
@@ -122,8 +126,10 @@ class TestLooks:
         ]
         for told in (40, 31, 40, 33):
             pulls, successes = tables(visits[:told])
-            after = [*visits_looked_back_at(told), told]
-            each = [change(team, pulls[:, : n + 1], successes[:, : n + 1], 0.05) for n in after]
+            after = [*look_visits(told), told]
+            each = [
+                change_of_arm(team, pulls[:, : n + 1], successes[:, : n + 1], 0.05) for n in after
+            ]
             found = greatest_change(team, pulls, successes, 0.05)
             best = max(each, key=lambda one: one.evidence)
             assert (found.evidence, found.visits) == (best.evidence, best.visits)
@@ -137,10 +143,8 @@ class TestLooks:
     def test_are_the_same_whatever_is_known(self):
         """After each of the first thousand visits, and then whenever there are a thousandth more."""
         for visits in (*range(20), *range(990, 1100)):
-            assert visits_looked_back_at(visits) == [
-                n for n in visits_looked_back_at(2_000) if n < visits
-            ]
-        steps = np.array(visits_looked_back_at(100_000))
+            assert look_visits(visits) == [n for n in look_visits(2_000) if n < visits]
+        steps = np.array(look_visits(100_000))
         assert steps[:1_000].tolist() == list(range(1, 1_001))
         assert (steps[1:] <= np.ceil(1.001 * steps[:-1])).all()
 
@@ -160,13 +164,13 @@ class TestLooks:
         ]
         assert True in raised[:4]
         assert all(raised[raised.index(True) :])
-        assert change(Team(S), pulls, successes, 0.05).evidence < needed
+        assert change_of_arm(Team(S), pulls, successes, 0.05).evidence < needed
 
     def test_a_place_that_changes_back_has_changed_and_its_means_are_of_all_that_is_known(self):
         visits = [(0, 7, 10)] * 30 + [(0, 1, 10)] * 5 + [(0, 7, 10)] * 100
         needed = alarm_threshold(3, 0.05)
-        assert change(Team(S), *tables(visits), 0.05).evidence < needed
-        assert change(Team(S), *tables(visits[:35]), 0.05).evidence > needed
+        assert change_of_arm(Team(S), *tables(visits), 0.05).evidence < needed
+        assert change_of_arm(Team(S), *tables(visits[:35]), 0.05).evidence > needed
         found = greatest_change(Team(S), *tables(visits), 0.05)
         assert found.evidence > needed
         assert found.visits == 30
@@ -175,7 +179,7 @@ class TestLooks:
 
     def test_any_number_of_threads_may_ask(self):
         """Four throw out what is oldest without a pause."""
-        at_hand = AtHand(20)
+        at_hand = BoundedCache(20)
 
         def ask(first):
             for n in range(first, first + 20_000):
@@ -235,7 +239,7 @@ class TestFalseAlarms:
         for k in range(2**4):
             hits = np.array([[0, *(k >> i & 1 for i in range(4))]], np.int32)
             pulls = np.array([[0, 1, 1, 1, 1]], np.int32)
-            found = change(team, pulls, hits, 0.05)
+            found = change_of_arm(team, pulls, hits, 0.05)
             y = int(hits.sum())
             top = min(1.0, y / 4 / s)
             p, q = s * mu, s * top
@@ -489,7 +493,7 @@ class TestFoundByAStranger:
     @pytest.mark.parametrize("delta", [1e-15, 1e-60, 1e-200])
     @pytest.mark.parametrize("trial", [(19, 20), (1, 3), (17, 20)])
     def test_calibration_with_a_small_delta(self, delta, trial):
-        from heterobandits.model.calibration import chances
+        from heterobandits.model.calibration import chance_interval
 
-        low, high = chances(trial, -math.log(delta))
+        low, high = chance_interval(trial, -math.log(delta))
         assert 0.0 <= low < trial[0] / trial[1] < high <= 1.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import reference
 from heterobandits import InvalidInput, Planner, policy
 from heterobandits.inference.intervals import (
-    METHODS,
+    INTERVAL_METHODS,
     Posteriors,
     mean_intervals,
     order_threshold,
@@ -177,7 +177,7 @@ class TestMixtureWidth:
 
 def every_method(s, c, y, delta):
     """The intervals of all methods, the paper's for a horizon that no arm's pulls exceed."""
-    for method in METHODS:
+    for method in INTERVAL_METHODS:
         horizon = 10**7 if method == "min-width" else None
         yield mean_intervals(c, y, s, method=method, delta=delta, horizon=horizon)
 

@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import reference
 from heterobandits import InvalidInput, Planner, Problem, simulate
-from heterobandits.inference.agent_sensitivity import agent_intervals, likeliest
+from heterobandits.inference.agent_sensitivity import agent_intervals, likeliest_sensitivities
 from heterobandits.inference.intervals import (
     Profiles,
     Ranking,
@@ -21,7 +21,7 @@ from heterobandits.inference.intervals import (
     mean_threshold,
     ranking,
 )
-from heterobandits.model.calibration import box, chances
+from heterobandits.model.calibration import calibration_box, chance_interval
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
 from heterobandits.simulation.coverage import coverage
@@ -52,22 +52,30 @@ class TestSets:
     def test_is_where_the_likelihood_is_not_too_far_below_the_evidence(self, data, of, log):
         found = data.draw(st.integers(0, of))
         known = reference.Posterior(found, ((1.0, of - found),))
-        low, high = chances((found, of), log)
+        low, high = chance_interval((found, of), log)
         wanted = known.interval(log)
         assert (low, high) == pytest.approx(wanted, rel=1e-7, abs=1e-7)
 
     def test_nothing_tried_says_nothing(self):
-        assert chances((0, 0), 3.0) == (0.0, 1.0)
+        assert chance_interval((0, 0), 3.0) == (0.0, 1.0)
 
     def test_every_number_that_was_calibrated_has_its_share_of_delta(self):
         trials = ((17, 20), None, (3, 5))
         alarms = (None, None, (1, 30))
-        made = box((0.8, 0.7, 0.6), (0.1, 0.0, 0.05), trials, alarms, 0.03)
+        made = calibration_box((0.8, 0.7, 0.6), (0.1, 0.0, 0.05), trials, alarms, 0.03)
         log = math.log(3 / 0.03)  # three numbers
-        assert made.s_low.tolist() == [chances((17, 20), log)[0], 0.7, chances((3, 5), log)[0]]
-        assert made.s_high.tolist() == [chances((17, 20), log)[1], 0.7, chances((3, 5), log)[1]]
-        assert made.phi_low.tolist() == [0.1, 0.0, chances((1, 30), log)[0]]
-        assert made.phi_high.tolist() == [0.1, 0.0, chances((1, 30), log)[1]]
+        assert made.s_low.tolist() == [
+            chance_interval((17, 20), log)[0],
+            0.7,
+            chance_interval((3, 5), log)[0],
+        ]
+        assert made.s_high.tolist() == [
+            chance_interval((17, 20), log)[1],
+            0.7,
+            chance_interval((3, 5), log)[1],
+        ]
+        assert made.phi_low.tolist() == [0.1, 0.0, chance_interval((1, 30), log)[0]]
+        assert made.phi_high.tolist() == [0.1, 0.0, chance_interval((1, 30), log)[1]]
 
     @pytest.mark.parametrize("chance", [0.05, 0.5, 0.85, 0.98])
     def test_they_hold(self, chance):
@@ -75,9 +83,9 @@ class TestSets:
         outside = sum(
             binom.pmf(k, 20, chance)
             for k in range(21)
-            if not chances((k, 20), math.log(1 / DELTA))[0]
+            if not chance_interval((k, 20), math.log(1 / DELTA))[0]
             <= chance
-            <= chances((k, 20), math.log(1 / DELTA))[1]
+            <= chance_interval((k, 20), math.log(1 / DELTA))[1]
         )
         assert outside <= DELTA
 
@@ -406,7 +414,9 @@ class TestAgents:
 
         limits = [(1e-6, 1 - 1e-6)] * 4
         found = minimize(minus, [0.5, 0.5, 0.5, 0.5], bounds=limits, tol=1e-14).x
-        assert likeliest(team, c, y).tolist() == pytest.approx([0.8, *found[:2]], abs=1e-4)
+        assert likeliest_sensitivities(team, c, y).tolist() == pytest.approx(
+            [0.8, *found[:2]], abs=1e-4
+        )
 
     def test_the_statements_hold(self, seed):
         """24 seasons of agents as they were calibrated: a false verdict, or an interval without the truth, in at most

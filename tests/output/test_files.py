@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Problem, Results, UnsupportedVersion, simulate
-from heterobandits.output.files import write_aside
-from heterobandits.simulation.results import _total
+from heterobandits.output.files import write_atomic
+from heterobandits.simulation.results import _sum_exactly
 from small_runs import NAMES, PROBLEM, bits, run
 
 pytestmark = pytest.mark.smoke
@@ -252,7 +252,7 @@ class TestSave:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            write_aside(path, half_way)
+            write_atomic(path, half_way)
         assert path.read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
 
@@ -275,4 +275,4 @@ def test_what_rounding_took_below_zero_is_read_back():
 
 @given(st.lists(st.integers(-9, 2**52), min_size=1, max_size=50))
 def test_sums_of_kept_trials_are_exact(units):
-    assert _total(np.array(units, np.float64)).tolist() == sum(units)
+    assert _sum_exactly(np.array(units, np.float64)).tolist() == sum(units)

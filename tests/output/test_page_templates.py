@@ -10,10 +10,10 @@ from jinja2 import UndefinedError
 from heterobandits import Problem
 from heterobandits.experiments import leaderboard, report
 from heterobandits.experiments.catalogue import SYNTHETIC, Experiment
-from heterobandits.experiments.claims import CLAIMS, Judged
-from heterobandits.experiments.comparison import Comparison, judged
-from heterobandits.experiments.tables import Cell, Percent, PublishedRanking
-from heterobandits.output.pages import rendered
+from heterobandits.experiments.claims import CLAIMS, JudgedClaim
+from heterobandits.experiments.comparison import Comparison, judge_policies
+from heterobandits.experiments.tables import PercentCell, PublishedRanking, RegretCell
+from heterobandits.output.pages import render_template
 from heterobandits.simulation.simulation import simulate
 from markup import Page
 from reference import PAPER
@@ -39,9 +39,9 @@ def test_a_report_of_hostile_names():
     order = (HOSTILE, *PAPER[1:])
     ranking = PublishedRanking(replace(SYNTHETIC[0], ranking=order), order, (1, 2, 3, 4, 5), "tied")
     page = report.render_report(
-        [Judged(claim, "pass", HOSTILE)],
-        [Cell(*cell)],
-        [Percent(*cell, 0.0, 0.1)],
+        [JudgedClaim(claim, "pass", HOSTILE)],
+        [RegretCell(*cell)],
+        [PercentCell(*cell, 0.0, 0.1)],
         [ranking],
         [FIGURE],
         HOSTILE,
@@ -54,7 +54,7 @@ def test_a_leaderboard_of_hostile_names():
     problem = Problem([0.1, 0.9, 0.5], [0.9, 0.4])
     policies = (*PAPER, "mixture-width", "random")
     experiment = Experiment("p", HOSTILE, problem, 400, 80, "", policies=policies)
-    rows = judged(
+    rows = judge_policies(
         experiment, "settings", simulate(problem, policies, 400, 80, seed=4, keep="final")
     )
     made = Comparison(rows, dict.fromkeys(policies, 1.0), 0.0, True, Path())
@@ -68,4 +68,4 @@ def test_a_leaderboard_of_hostile_names():
 @pytest.mark.parametrize("template", ["report.html", "leaderboard.html"])
 def test_what_is_missing_is_not_shown_as_nothing(template):
     with pytest.raises(UndefinedError):
-        rendered(template, quick=False, headline="", numbers=[], figures=[], provenance="")
+        render_template(template, quick=False, headline="", numbers=[], figures=[], provenance="")

@@ -15,8 +15,8 @@ from heterobandits import Explanation, Planner, policy
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
 from heterobandits.core.randomness import uniform
 from heterobandits.model.team import Team
-from heterobandits.planner.explanation import next_with_pairs
-from heterobandits.planner.matching import Circumstances, Luck, match
+from heterobandits.planner.explanation import next_arm_with_pairs
+from heterobandits.planner.matching import Circumstances, Luck, match_agents
 from planners import (
     OWN,
     PLANNED,
@@ -234,12 +234,12 @@ class TestExplaining:
             words = rng.integers(0, 2**32, (agents + 2, arms), np.uint32)
             luck = Luck(arms=words[0], own=words[2:], turns=words[1, :agents])
             given = Circumstances.of(team.names, [f"arm {n}" for n in range(arms)], **how)
-            f = match(rows, dealt, team, luck, given)
+            f = match_agents(rows, dealt, team, luck, given)
             for a, n in f.items():
                 if (a, n) in how["forced"]:
                     continue
                 row = a if kind == "own" else 0
-                other, flip = next_with_pairs(rows, dealt, team, luck, given, f, a)
+                other, flip = next_arm_with_pairs(rows, dealt, team, luck, given, f, a)
                 away = [g for g in every_allowed(agents, arms, **how) if g.get(a, n) != n]
                 if other is None:  # somebody else would go instead
                     assert not [g for g in away if set(g) == set(f)]
@@ -254,7 +254,11 @@ class TestExplaining:
                 for index, goes in moves:
                     changed = rows.copy()
                     changed[row, n] = index
-                    assert match(changed, dealt, team, luck, given)[a] == goes, (rows, how, a)
+                    assert match_agents(changed, dealt, team, luck, given)[a] == goes, (
+                        rows,
+                        how,
+                        a,
+                    )
                 flipped, kept = flipped + (flip is not None), kept + (flip is None)
         assert flipped > 150
         assert kept > 10

@@ -522,10 +522,10 @@ def test_a_method_that_is_none(method):
 
 
 def test_of_very_many_arms_no_order_is_said():
-    planner = Planner([0.9], intervals.MOST_RANKED + 1)
+    planner = Planner([0.9], intervals.RANKING_MAX_ARMS + 1)
     plan = planner.ask()
     (explanation,) = planner.explain(plan)
-    assert (explanation.best_rank, explanation.worst_rank) == (1, intervals.MOST_RANKED + 1)
+    assert (explanation.best_rank, explanation.worst_rank) == (1, intervals.RANKING_MAX_ARMS + 1)
     with pytest.raises(InvalidInput, match="there are 2,001 arms"):
         planner.ranking()
 

@@ -12,7 +12,7 @@ from heterobandits.planner.explanation import explain_plan
 from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.matching import Circumstances
 from heterobandits.planner.planning import Address, plan
-from heterobandits.planner.plans import SENTENCES, Code, Reason
+from heterobandits.planner.plans import REASON_SENTENCES, Reason, ReasonCode
 from planners import OWN, PLANNED, labelled, play
 
 ARMS = ("a", "b", "c", "d")
@@ -114,8 +114,8 @@ class TestPlan:
 
 class TestReasons:
     def test_every_code_has_its_sentence(self):
-        assert set(SENTENCES) == set(get_args(Code))
-        for code in SENTENCES:
+        assert set(REASON_SENTENCES) == set(get_args(ReasonCode))
+        for code in REASON_SENTENCES:
             text = str(Reason(code, 0.25, 0.5, 3))
             assert text
             assert "{" not in text

@@ -17,7 +17,7 @@ from heterobandits.inference import bounds
 from heterobandits.inference.intervals import mean_intervals, ranking
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
-from heterobandits.simulation.coverage import WATCHED, coverage
+from heterobandits.simulation.coverage import WATCHABLE_PROMISES, coverage
 from heterobandits.simulation.engine import Learning, PolicyWorld
 
 FALSE_ALARM = 1e-6
@@ -148,8 +148,8 @@ class TestPromises:
         """Each fails in at most 5 % of the trials; of 400, more than 44 have a chance below 1e-6."""
         trials = 400
         study = coverage(ALARMS, 150, trials, seed)
-        most = binom.isf(FALSE_ALARM / len(WATCHED), trials, 0.05)
-        assert set(study.failed) == set(WATCHED)
+        most = binom.isf(FALSE_ALARM / len(WATCHABLE_PROMISES), trials, 0.05)
+        assert set(study.failed) == set(WATCHABLE_PROMISES)
         for name, share in study.failed.items():
             assert share * trials <= most, name
         assert study.over_regret_bound == 0

@@ -15,8 +15,8 @@ from heterobandits import Changes, InvalidInput, Planner, Problem, policy, simul
 from heterobandits.core import rounds
 from heterobandits.inference.intervals import Posteriors, mean_threshold
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, Visit, recalled
-from heterobandits.policies.policy import CATALOGUE, forgetting
+from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables
+from heterobandits.policies.policy import CATALOGUE, forgetting_policies
 from heterobandits.simulation.engine import Learning, PolicyWorld
 from heterobandits.simulation.results import Results
 from heterobandits.testing import check_one_path
@@ -28,7 +28,7 @@ MOVING = Changes([(8, [0.9, 0.1, 0.2]), (21, [0.1, 0.3, 0.8])])
 
 
 def test_these_are_all():
-    assert forgetting() == NAMES
+    assert forgetting_policies() == NAMES
     assert all(CATALOGUE[name].origin == "forgetting" for name in NAMES)
 
 
@@ -88,7 +88,7 @@ class TestTables:
         )
         for how in ("window", "discount"):
             window, fade = (memory, 1.0) if how == "window" else (0, 1 - 1 / memory)
-            got = recalled(start, visits, window=window, fade=fade)
+            got = recall_tables(start, visits, window=window, fade=fade)
             wanted = np.array([start.pulls, start.successes]) * float(
                 reference.weight(how, memory, rounds)
             )

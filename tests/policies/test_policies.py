@@ -11,8 +11,8 @@ from heterobandits import CATALOGUE, PAPER, InvalidInput, Planner, Policy, Probl
 from heterobandits.inference import bounds
 from heterobandits.inference.intervals import mean_intervals, ranking
 from heterobandits.model.team import Team
-from heterobandits.policies.catalogue import BEYOND, RECOMMENDED
-from heterobandits.policies.policy import forgetting
+from heterobandits.policies.catalogue import BEYOND_PAPER, RECOMMENDED
+from heterobandits.policies.policy import forgetting_policies
 from heterobandits.simulation.engine import Learning, PolicyWorld
 
 NAMES = tuple(CATALOGUE)
@@ -26,11 +26,11 @@ class TestCatalogue:
     def test_the_papers_and_those_beyond_follow_from_the_records(self):
         assert set(PAPER) == {"min-width", "min-ucb", "no-sharing", "cucb", "ucb"}
         assert [name for name in NAMES if CATALOGUE[name].origin == "paper"] == list(PAPER)
-        assert [name for name in NAMES if CATALOGUE[name].origin == "beyond"] == list(BEYOND)
-        assert RECOMMENDED in BEYOND
+        assert [name for name in NAMES if CATALOGUE[name].origin == "beyond"] == list(BEYOND_PAPER)
+        assert RECOMMENDED in BEYOND_PAPER
         baselines = {"greedy", "random", "oracle"}
         assert {name for name in NAMES if CATALOGUE[name].origin == "baseline"} == baselines
-        assert set(NAMES) == {*PAPER, *BEYOND, *forgetting(), *baselines}
+        assert set(NAMES) == {*PAPER, *BEYOND_PAPER, *forgetting_policies(), *baselines}
 
     @pytest.mark.parametrize("name", NAMES)
     def test_every_entry_says_what_it_is(self, name):

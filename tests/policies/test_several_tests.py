@@ -15,9 +15,9 @@ import reference
 from heterobandits import CATALOGUE, InvalidInput, Planner, Policy, Problem, simulate
 from heterobandits.core.randomness import luck_of_tests
 from heterobandits.inference import bounds
-from heterobandits.limits import MOST_TESTS
+from heterobandits.limits import VISIT_MAX_TESTS
 from heterobandits.policies.policy import policy
-from heterobandits.simulation.coverage import WATCHED, coverage
+from heterobandits.simulation.coverage import WATCHABLE_PROMISES, coverage
 from heterobandits.simulation.engine import Learning, PolicyWorld
 from heterobandits.testing import check_one_path
 
@@ -85,7 +85,7 @@ class TestProblem:
             ([1, 0, 2], "tests of 'agent 2' is 0: a whole number from 1 to 1,000"),
             ([1, 2, 2.0], "tests of 'agent 3' is 2.0"),
             ([1, True, 2], "tests of 'agent 2' is True"),
-            ([1, MOST_TESTS + 1, 2], "tests of 'agent 2' is 1001"),
+            ([1, VISIT_MAX_TESTS + 1, 2], "tests of 'agent 2' is 1001"),
             ([1, 2], "tests has 2 entries: one for each of the 3 agents"),
             (3, "tests is 3: a list of numbers"),
         ],
@@ -136,7 +136,7 @@ class TestSimulation:
             assert np.array_equal(whole.kept, parts.kept)
         from heterobandits.simulation import engine
 
-        monkeypatch.setattr(engine, "MOST_ROUNDS_A_CALL", 7)
+        monkeypatch.setattr(engine, "KERNEL_CALL_MAX_ROUNDS", 7)
         parts = simulate(MANY, name, 50, 700, seed=2, keep="all")
         assert np.array_equal(whole.kept, parts.kept)
 
@@ -194,7 +194,7 @@ class TestPromises:
         """Each fails in at most 5 % of the trials; of 300, more than 36 have a chance below 1e-6."""
         trials = 300
         study = coverage(MANY, 100, trials, seed)
-        most = binom.isf(FALSE_ALARM / len(WATCHED), trials, 0.05)
+        most = binom.isf(FALSE_ALARM / len(WATCHABLE_PROMISES), trials, 0.05)
         for name, share in study.failed.items():
             assert share * trials <= most, name
         assert study.worst_regret < study.regret_bound < math.inf

@@ -174,7 +174,7 @@ class TestCoverage:
         options = {"policy": "random", "delta": 0.9}
         every = coverage(problem, 40, 100, seed, **options)
         names = list(every.failed)
-        assert names == list(module.WATCHED)
+        assert names == list(module.WATCHABLE_PROMISES)
         assert None not in (*every, *every.failed.values())
         assert every.failed["posterior-ratio"] > 0
         for some in [*([name] for name in names), ("ranking", "min-ucb"), ANYTIME, []]:
@@ -187,7 +187,7 @@ class TestCoverage:
         problem = Problem([0.4, 0.4, 0.3], [0.9, 0.8], believed=[0.9, 0.2])
         options = {"policy": sent(0, 1), "delta": 0.9, "watched": ANYTIME}
         whole = coverage(problem, 30, 40, seed, **options)
-        monkeypatch.setattr(module, "LANES", 7)
+        monkeypatch.setattr(module, "COVERAGE_LANES", 7)
         assert coverage(problem, 30, 40, seed, **options) == whole
 
     @pytest.mark.parametrize(

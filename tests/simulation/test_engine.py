@@ -21,12 +21,12 @@ from heterobandits.simulation.engine import (
     Learning,
     PolicyWorld,
     Shard,
-    play,
+    play_shard,
     tally_regrets,
-    worlds,
+    worlds_of,
 )
 from heterobandits.simulation.results import binary_places
-from heterobandits.testing import CHECKS, check_one_path
+from heterobandits.testing import CONFORMANCE_CHECKS, check_one_path
 
 PROBLEM = Problem([0.9, 0.2, 0.6, 0.5], [0.25, 1.0, 0.5], believed=[0.25, 0.5, 0.5])
 
@@ -54,7 +54,7 @@ PLAYED = (
     *OWN,
 )
 SHARD = Shard(
-    worlds(PROBLEM, PLAYED), (1, 4, 9, 23), 2**50 + 7, trials=range(2**33, 2**33 + 60), kept=2
+    worlds_of(PROBLEM, PLAYED), (1, 4, 9, 23), 2**50 + 7, trials=range(2**33, 2**33 + 60), kept=2
 )
 
 
@@ -67,7 +67,7 @@ def assert_same(one, other):
 
 @pytest.fixture(scope="module")
 def whole():
-    return play(SHARD)
+    return play_shard(SHARD)
 
 
 class TestShards:
@@ -96,7 +96,7 @@ class TestShards:
         kept = []
         for edge in itertools.pairwise([SHARD.trials.start, *edges, SHARD.trials.stop]):
             lanes = data.draw(st.integers(1, 20))
-            part = play(replace(SHARD, trials=range(*edge), lanes=lanes))
+            part = play_shard(replace(SHARD, trials=range(*edge), lanes=lanes))
             assert part.span == edge
             sums, products = sums + part.sums, products + part.products
             kept.append(part.kept)
@@ -114,11 +114,11 @@ class TestShards:
     )
     def test_calls_of_few_rounds_change_no_bit(self, call, lanes, checkpoints, trials, entry):
         """In one call a shard may have more trials than lanes; in several, one block is played on."""
-        shard = Shard(worlds(PROBLEM, [entry]), (*sorted(checkpoints), 23), 5, range(trials), 1)
-        wanted = play(shard)
+        shard = Shard(worlds_of(PROBLEM, [entry]), (*sorted(checkpoints), 23), 5, range(trials), 1)
+        wanted = play_shard(shard)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(engine, "MOST_ROUNDS_A_CALL", call)
-            got = play(replace(shard, lanes=lanes))
+            patched.setattr(engine, "KERNEL_CALL_MAX_ROUNDS", call)
+            got = play_shard(replace(shard, lanes=lanes))
         assert_same(got, wanted)
 
     @settings(max_examples=30)
@@ -151,61 +151,65 @@ class TestShards:
 class TestControl:
     """Another thread can end a shard and see how far it is."""
 
-    LONG = Shard(worlds(PROBLEM, [policy("min-width")]), (50_000_000,), 0, range(64))
+    LONG = Shard(worlds_of(PROBLEM, [policy("min-width")]), (50_000_000,), 0, range(64))
 
     @pytest.mark.parametrize("entry", [*CATALOGUE.values(), *OWN], ids=lambda entry: entry.name)
     def test_a_wish_to_stop_from_before_is_heard_before_the_first_round(self, entry):
         control = engine.new_control()
-        engine.stop(control)
-        assert play(replace(SHARD, worlds=worlds(PROBLEM, [entry])), control) is None
-        assert engine.done(control) == 0
+        engine.request_stop(control)
+        assert play_shard(replace(SHARD, worlds=worlds_of(PROBLEM, [entry])), control) is None
+        assert engine.count_played_rounds(control) == 0
 
     @pytest.mark.parametrize(
         "entry", ["min-width", "thompson-sorted", "ucb", DRAWN], ids=lambda e: policy(e).name
     )
     def test_a_long_shard_can_be_stopped(self, entry):
-        shard = replace(self.LONG, worlds=worlds(PROBLEM, [policy(entry)]))
+        shard = replace(self.LONG, worlds=worlds_of(PROBLEM, [policy(entry)]))
         engine.compile_kernels([policy(entry)])
         control = engine.new_control()
         answers = []
-        thread = threading.Thread(target=lambda: answers.append(play(shard, control)), daemon=True)
+        thread = threading.Thread(
+            target=lambda: answers.append(play_shard(shard, control)), daemon=True
+        )
         thread.start()
-        seen = [engine.done(control)]
+        seen = [engine.count_played_rounds(control)]
         deadline = time.perf_counter() + 20
         while len(seen) < 4 and time.perf_counter() < deadline:
             time.sleep(0.05)
-            if engine.done(control) > seen[-1]:
-                seen.append(engine.done(control))
+            if engine.count_played_rounds(control) > seen[-1]:
+                seen.append(engine.count_played_rounds(control))
         assert len(seen) == 4, "nothing was played in 20 s"
-        engine.stop(control)
+        engine.request_stop(control)
         thread.join(60)
         assert not thread.is_alive()
         assert answers == [None]
-        assert engine.done(control) < shard.trial_rounds
+        assert engine.count_played_rounds(control) < shard.trial_rounds
         assert all(done % 64 == 0 for done in seen)  # a round of all 64 trials at a time
 
     @pytest.mark.parametrize("entry", ["min-width", DRAWN], ids=lambda e: policy(e).name)
     @pytest.mark.parametrize(("trials", "lanes"), [(32, 512), (32, 16), (30, 10), (7, 1)])
     def test_trial_rounds_are_counted(self, entry, trials, lanes):
         entries = (policy(entry), policy("greedy"))
-        shard = replace(SHARD, worlds=worlds(PROBLEM, entries), trials=range(trials), lanes=lanes)
+        shard = replace(
+            SHARD, worlds=worlds_of(PROBLEM, entries), trials=range(trials), lanes=lanes
+        )
         control = engine.new_control()
-        assert play(shard, control) is not None
-        assert engine.done(control) == shard.trial_rounds == 2 * 23 * trials
+        assert play_shard(shard, control) is not None
+        assert engine.count_played_rounds(control) == shard.trial_rounds == 2 * 23 * trials
 
     def test_a_shard_stopped_between_two_policies_is_no_shard(self):
         control = engine.new_control()
 
         def stop(known):
-            engine.stop(control)
+            engine.request_stop(control)
             return np.zeros(known.pulls.shape[1:])
 
         stopping = Policy("stopping", index=stop)
         shard = replace(
-            SHARD, rounds=(1,), worlds=worlds(PROBLEM, [stopping, policy("greedy")]), kept=1
+            SHARD, rounds=(1,), worlds=worlds_of(PROBLEM, [stopping, policy("greedy")]), kept=1
         )
-        assert play(shard, control) is None
-        assert play(replace(shard, worlds=shard.worlds[1:]), engine.new_control()) is not None
+        assert play_shard(shard, control) is None
+        assert play_shard(replace(shard, worlds=shard.worlds[1:]), engine.new_control()) is not None
 
 
 def units(regrets, places):
@@ -312,7 +316,7 @@ class TestKnown:
 
     @staticmethod
     def told(play, **changes):
-        """What such a policy is told while `play` plays it."""
+        """What such a policy is told while `play_shard` plays it."""
         seen = []
 
         def index(known):
@@ -429,7 +433,7 @@ class TestKnown:
                 attempt()
 
     @pytest.mark.parametrize("entry", [DRAWN, DRAWN_IN_TURN], ids=lambda entry: entry.name)
-    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+    @pytest.mark.parametrize("check", CONFORMANCE_CHECKS, ids=lambda check: check.__name__)
     def test_one_that_draws_conforms(self, entry, check):
         check(entry)
 
@@ -463,5 +467,5 @@ class TestCompiling:
 
     def test_what_is_compiled_is_cached(self):
         engine.compile_kernels([*CATALOGUE.values(), *OWN])
-        assert engine.kernels_cached([*CATALOGUE.values(), *OWN])
-        assert engine.kernels_cached([])
+        assert engine.has_compiled_kernels([*CATALOGUE.values(), *OWN])
+        assert engine.has_compiled_kernels([])

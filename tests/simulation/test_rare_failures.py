@@ -13,14 +13,14 @@ from evidence import handmade
 from heterobandits import PAPER, Problem, simulate
 from heterobandits.experiments import comparison
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.policies.policy import checked_policies
+from heterobandits.policies.policy import parse_policies
 from heterobandits.simulation import moments
 from heterobandits.simulation.engine import tally_regrets
 from heterobandits.simulation.pool.pieces import PieceResult, Point
-from heterobandits.simulation.results import binary_places, failed_trials
+from heterobandits.simulation.results import binary_places, count_failed_trials
 from heterobandits.sweeps import stopping
 from heterobandits.sweeps.report import cells
-from heterobandits.sweeps.stopping import Stopping, levels, verdicts
+from heterobandits.sweeps.stopping import Stopping, levels_of_point, verdicts_of_points
 
 # one agent, two arms: the worst of 1,000 rounds costs 1,000 * 0.9 * 0.1 = 90
 PROBLEM = Problem([0.8, 0.9], [0.9])
@@ -47,7 +47,7 @@ class TestEvidence:
     def test_it_is_no_more_than_that_of_the_bets_themselves(self, d, level):
         """Each bet's product, trial by trial; what stands in `moments` needs sums and squares alone."""
         x, y = np.maximum(0, d), np.maximum(0, np.negative(d))
-        products = [math.fsum(math.log1p(-u * one / MOST) for one in d) for u in moments.BETS]
+        products = [math.fsum(math.log1p(-u * one / MOST) for one in d) for u in moments.BET_SHARES]
         most = np.logaddexp.reduce(products) - math.log(len(products))
         assert evidence(x, y) <= most + 1e-9
 
@@ -84,11 +84,11 @@ class TestEvidence:
     def test_students_verdict_is_wrong_there_and_is_not_sure(self):
         """Failures in 1 % of the trials: of 64 trials half show none, and Student's interval excludes what is true."""
         random = np.random.default_rng(1)
-        level = levels(Stopping(64, 64, None, None, 0.99), 2)
+        level = levels_of_point(Stopping(64, 64, None, None, 0.99), 2)
         wrong = sure = 0
         for _ in range(200):
             x = np.where(random.random(64) < 0.01, MOST, 0.0)
-            found = verdicts(totals(np.stack([x, np.full(64, 0.01 * MOST)])), level)
+            found = verdicts_of_points(totals(np.stack([x, np.full(64, 0.01 * MOST)])), level)
             wrong += "ahead" in found.said
             sure += found.sure.any()
         assert wrong > 50
@@ -104,13 +104,13 @@ class TestEvidence:
 
 def totals(regrets):
     """Totals of one point with these regrets[policy, trial]."""
-    return stopping.totals(point_of(len(regrets)), [row_of(regrets, 0)])
+    return stopping.totals_of_point(point_of(len(regrets)), [row_of(regrets, 0)])
 
 
 def point_of(policies):
     """A point with so many policies, whatever they are."""
     names = ("min-width", "cucb", "min-ucb", "no-sharing")[:policies]
-    return Point(PROBLEM, checked_policies(names), HORIZON, (HORIZON,), 0)
+    return Point(PROBLEM, parse_policies(names), HORIZON, (HORIZON,), 0)
 
 
 def row_of(regrets, first):
@@ -146,17 +146,17 @@ def test_the_most_regret_where_places_change():
 def test_failed_trials_have_over_ten_times_the_medians_regret():
     """And over a hundredth of what can be lost: little beside almost nothing is no failure."""
     regrets = np.array([[1.0] * 7 + [10.0, 10.1, 500.0], [0.0] * 8 + [2.0, 0.9], [5.0] * 10])
-    assert failed_trials(regrets, 100.0).tolist() == [2, 1, 0]
-    assert failed_trials(regrets, [100.0, 300.0, 100.0]).tolist() == [2, 0, 0]
-    assert failed_trials(regrets[None], 20_000.0).tolist() == [[1, 0, 0]]
+    assert count_failed_trials(regrets, 100.0).tolist() == [2, 1, 0]
+    assert count_failed_trials(regrets, [100.0, 300.0, 100.0]).tolist() == [2, 0, 0]
+    assert count_failed_trials(regrets[None], 20_000.0).tolist() == [[1, 0, 0]]
     assert (
-        failed_trials(np.array([0.0, 0.0, 1e-15]), 0.0) == 0
+        count_failed_trials(np.array([0.0, 0.0, 1e-15]), 0.0) == 0
     )  # all arms alike: rounding is no failure
 
 
 def test_a_piece_has_the_largest_regret_and_what_failed():
     """Greedy settles on the wrong arm now and then; at every checkpoint."""
-    point = Point(PROBLEM, checked_policies(["greedy", "min-width"]), 2000, (50, 2000), 5)
+    point = Point(PROBLEM, parse_policies(["greedy", "min-width"]), 2000, (50, 2000), 5)
     row = point.pieces(range(100))[0].play(np.zeros(3, np.int64))
     whole = simulate(PROBLEM, ["greedy", "min-width"], 2000, 100, seed=5, checkpoints=[50, 2000], keep="all")  # fmt: skip
     assert np.reshape(row.largest, (2, 2)) == pytest.approx(whole.kept.max(axis=-1))
@@ -183,8 +183,8 @@ class TestNumbers:
                 trials = regrets[:, piece.trials.start : piece.trials.stop]
                 rows.append(row_of(trials, piece.trials.start))
         parts = job.parts(rows)
-        found = [stopping.totals(point, some) for some in (parts.looked, parts.fresh)]
-        return [moments.mean(t.trials, t.places, t.sums[0, :, 0]) for t in found]
+        found = [stopping.totals_of_point(point, some) for some in (parts.looked, parts.fresh)]
+        return [moments.mean_of_sums(t.trials, t.places, t.sums[0, :, 0]) for t in found]
 
     def test_differences_are_not_too_large(self, seed):
         """Of a true difference of 1.4, 1 standard error of 16 trials; five standard errors are a false alarm in 2e-6."""

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from heterobandits import InvalidInput, Policy, Problem, Results, simulate
-from heterobandits.simulation.results import joined_spans
+from heterobandits.simulation.results import join_spans
 from small_runs import NAMES, PROBLEM, bits, run
 
 pytestmark = pytest.mark.smoke
@@ -186,9 +186,9 @@ class TestMerge:
         trials = [trial for span in spans for trial in range(*span)]
         if len(set(trials)) < len(trials):
             with pytest.raises(InvalidInput, match="twice"):
-                joined_spans(spans)
+                join_spans(spans)
             return
-        joined = joined_spans(spans)
+        joined = join_spans(spans)
         assert [trial for span in joined for trial in range(*span)] == sorted(trials)
         assert all(a[1] < b[0] for a, b in itertools.pairwise(joined))
 

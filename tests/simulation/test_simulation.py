@@ -24,11 +24,11 @@ from numba import config
 import reference
 from heterobandits import CATALOGUE, PAPER, InvalidInput, Policy, Problem, Results, policy, simulate
 from heterobandits.simulation import engine
-from heterobandits.simulation.arguments import checkpoint_rounds
-from heterobandits.simulation.engine import Learning, PolicyWorld, Shard, compile_kernels, worlds
+from heterobandits.simulation.arguments import parse_checkpoints
+from heterobandits.simulation.engine import Learning, PolicyWorld, Shard, compile_kernels, worlds_of
 from heterobandits.simulation.pool import runner
-from heterobandits.simulation.pool.pieces import ROUNDS_A_SHARD, ShardPiece, cut_shard
-from heterobandits.simulation.pool.runner import IN_FLIGHT
+from heterobandits.simulation.pool.pieces import SHARD_TARGET_ROUNDS, ShardPiece, cut_shard
+from heterobandits.simulation.pool.runner import BATCHES_PER_WORKER
 from heterobandits.simulation.pool.threads import Threads
 from planners import OWN
 
@@ -291,7 +291,7 @@ class TestCheckpoints:
     @settings(max_examples=200)
     @given(count=st.integers(1, 200), horizon=st.integers(1, 10**6))
     def test_a_number_of_them_is_evenly_spaced_and_ends_at_the_horizon(self, count, horizon):
-        rounds = checkpoint_rounds(count, horizon)
+        rounds = parse_checkpoints(count, horizon)
         assert len(rounds) == min(count, horizon)
         assert rounds[-1] == horizon
         steps = {b - a for a, b in zip((0, *rounds[:-1]), rounds, strict=True)}
@@ -302,7 +302,7 @@ class TestCheckpoints:
     @given(horizon=st.integers(1, 1000), data=st.data())
     def test_a_list_is_sorted_and_the_horizon_added(self, horizon, data):
         given_rounds = data.draw(st.lists(st.integers(1, horizon), max_size=10))
-        assert checkpoint_rounds(given_rounds, horizon) == tuple(sorted({*given_rounds, horizon}))
+        assert parse_checkpoints(given_rounds, horizon) == tuple(sorted({*given_rounds, horizon}))
 
     def test_regret_at_a_checkpoint_is_that_of_a_shorter_run(self, covid):
         results = simulate(covid, PAPER[:4], 40, 30, keep="all", checkpoints=[25, 7])
@@ -589,7 +589,7 @@ class Counting(ThreadPoolExecutor):
 
     def __exit__(self, *error):
         for _, control in self.given:  # what a failing test leaves behind
-            engine.stop(control)
+            engine.request_stop(control)
         super().__exit__(*error)
 
     def submit(self, play, batch, control, *how):
@@ -735,7 +735,7 @@ class TestExecutors:
 
         pool = SecondStruck()
         results = simulate(covid, "min-width", 30, 320, block=64, threads=2, executor=pool)
-        assert pool.given == IN_FLIGHT * 2
+        assert pool.given == BATCHES_PER_WORKER * 2
         assert results.spans == ((0, 64), (128, 256))
         assert results.partial
 
@@ -758,7 +758,7 @@ class TestShards:
         entries = (policy("min-width"), policy("ucb"))
         numbers = range(first, first + trials)
         rounds = (*range(1, min(checkpoints, horizon)), horizon)
-        whole = Shard(worlds(covid, entries), rounds, 5, numbers, lanes=lanes)
+        whole = Shard(worlds_of(covid, entries), rounds, 5, numbers, lanes=lanes)
         parts = list(cut_shard(whole, threads))
         assert [trial for part in parts for trial in part.trials] == list(numbers)
         assert {replace(part, trials=numbers) for part in parts} == {whole}
@@ -770,7 +770,7 @@ class TestShards:
 
         def interrupt(done, total):
             assert total == 10**12 * 100
-            if done > IN_FLIGHT * 2 * ROUNDS_A_SHARD:  # then one is complete
+            if done > BATCHES_PER_WORKER * 2 * SHARD_TARGET_ROUNDS:  # then one is complete
                 raise KeyboardInterrupt
 
         with Counting(2) as pool:
@@ -783,11 +783,11 @@ class TestShards:
         done = {trial for span in results.spans for trial in range(*span)}
         assert done <= played
         largest = max(len(shard.trials) for shard, _ in pool.given)
-        assert len(played - done) <= IN_FLIGHT * 2 * largest
+        assert len(played - done) <= BATCHES_PER_WORKER * 2 * largest
 
     def test_the_longest_run_there_is_can_be_interrupted(self, covid):
         def interrupt(done, total):
-            if done > IN_FLIGHT * ROUNDS_A_SHARD:  # then one is complete
+            if done > BATCHES_PER_WORKER * SHARD_TARGET_ROUNDS:  # then one is complete
                 raise KeyboardInterrupt
 
         results = simulate(covid, "min-width", 10, 2**63 - 1, threads=1, progress=interrupt)
@@ -795,7 +795,7 @@ class TestShards:
         assert results.trials > 0
 
     def test_no_more_are_under_way_than_are_wanted(self, covid, monkeypatch):
-        monkeypatch.setattr(runner, "WATCH_SECONDS", 0.01)
+        monkeypatch.setattr(runner, "RUNNER_WATCH_INTERVAL_S", 0.01)
         seen = []
 
         def interrupt(done, total):
@@ -809,13 +809,13 @@ class TestShards:
                     covid, "min-width", ENDLESS, 1000,
                     block=16, threads=2, executor=pool, progress=interrupt,
                 )  # fmt: skip
-            assert len(pool.given) == IN_FLIGHT * 2
+            assert len(pool.given) == BATCHES_PER_WORKER * 2
         assert seen == sorted(seen)
         assert seen[-1] > 0
 
     def test_progress_counts_no_trial_that_nobody_asked_for(self, covid):
         """17 trials in two blocks of nine lanes: the last lane plays for nobody."""
-        shard = Shard(worlds(covid, [policy("min-width")]), (100,), 0, range(17), lanes=16)
+        shard = Shard(worlds_of(covid, [policy("min-width")]), (100,), 0, range(17), lanes=16)
         pool = Threads(1, AtOnce(0.35))
         pool.submit([ShardPiece(shard)])
         assert pool.rounds == 17 * 100

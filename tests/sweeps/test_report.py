@@ -17,7 +17,7 @@ from heterobandits import InvalidInput
 from heterobandits.sweeps.report.figures import ratio_ticks
 from heterobandits.sweeps.report.page import write_report
 from heterobandits.sweeps.report.text import axis_in_words, number_text
-from heterobandits.sweeps.tables import FORMAT, MARK
+from heterobandits.sweeps.tables import SWEEP_FORMAT, SWEEP_METADATA_KEY
 from markup import Page
 
 HOSTILE = "<script>x</script> {{ 7*7 }} & $a_b$ \"two\" 'one' --> </style> \N{SNOWMAN}"
@@ -57,7 +57,7 @@ def written(folder, places, regrets, **own):
             rows.append({"point": i, **fixed, **here, "policy": policy, "round": horizon})
             rows[-1] |= dict(zip(MEASURED, measured, strict=True))
     said = {
-        "format": FORMAT,
+        "format": SWEEP_FORMAT,
         "title": own.get("title", "a study"),
         "axes": list(places),
         "policies": policies,
@@ -85,7 +85,7 @@ def store(folder, frame, said):
     for name in ("policy", "verdict", "stopped"):
         frame[name] = frame[name].astype("category")  # whose order is that of the alphabet
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    note = {MARK: json.dumps(said).encode()}
+    note = {SWEEP_METADATA_KEY: json.dumps(said).encode()}
     pq.write_table(table.replace_schema_metadata(note), folder / "results.parquet")
 
 

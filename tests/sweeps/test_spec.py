@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Policy, Problem
 from heterobandits.core.randomness import uniform
-from heterobandits.model.domains import DOMAINS, domain
+from heterobandits.model.domains import DOMAINS, domain_of_name
 from heterobandits.model.drift import Walk
 from heterobandits.sweeps import spec as module
-from heterobandits.sweeps.laws import SCALARS
+from heterobandits.sweeps.laws import SCALAR_CHECKS
 from heterobandits.sweeps.spec import Chosen, Spec, Stopping, example_specs
 
 HEAD = """
@@ -201,7 +201,7 @@ def test_a_domain_stands_for_a_problem_and_its_horizon():
 
 
 def test_other_fields_override_a_domain():
-    covid = domain("covid").problem
+    covid = domain_of_name("covid").problem
     made = problem('domain = "covid"\nbelieved = {times = 0.5}\ntests = 2')
     assert made.means == covid.means
     assert made.agent_names == covid.agent_names
@@ -796,7 +796,7 @@ def test_check_tries_every_value_of_every_axis(monkeypatch):
     grid = "[grid]\nagents = [1, 2, 3]\narms = [3, 4, 5]\n"
     random = "[random]\nmeans.low = {from = 0.0, to = 0.1}\nhorizon = [10, 20, 30]"
     made = spec(PROBLEM + grid + random, f"{HEAD}draws = 40\n")
-    monkeypatch.setattr(module, "MOST_MADE", 100)  # there are 360
+    monkeypatch.setattr(module, "CHECK_MAX_POINTS", 100)  # there are 360
     tried = []
     real = Spec.point
     monkeypatch.setattr(Spec, "point", lambda self, i: tried.append(real(self, i)) or tried[-1])
@@ -836,7 +836,7 @@ def test_check_finds_a_wrong_draw(monkeypatch):
     said = refusal(law, f"{HEAD}draws = 5000\n")
     assert said.startswith(f"point {wrong[0]} (sensitivities.spread = 1.00")
     # where not all are made, the one that goes furthest
-    monkeypatch.setattr(module, "MOST_MADE", 100)
+    monkeypatch.setattr(module, "CHECK_MAX_POINTS", 100)
     said = refusal(law, f"{HEAD}draws = 5000\n")
     furthest = max(wrong, key=lambda i: spread(made, i))
     assert said.startswith(f"point {furthest} (sensitivities.spread = 1.00")
@@ -946,7 +946,9 @@ def test_specifications_that_differ_have_other_digests():
     assert len(set(found)) == len(changes) + 1
 
 
-@given(st.integers(0, 10**4), st.sampled_from(sorted(path for path in SCALARS if "." in path)))
+@given(
+    st.integers(0, 10**4), st.sampled_from(sorted(path for path in SCALAR_CHECKS if "." in path))
+)
 def test_to_dict_stands_in_json_as_it_is(seed, path):
     name, leaf = path.split(".")
     lines = {

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from heterobandits import Policy, Problem
-from heterobandits.policies.policy import checked_policies
+from heterobandits.policies.policy import parse_policies
 from heterobandits.simulation.engine import tally_regrets
 from heterobandits.simulation.pool.doubling import trial_count
 from heterobandits.simulation.pool.pieces import Point
 from heterobandits.simulation.results import binary_places
 from heterobandits.sweeps import stopping as module
 from heterobandits.sweeps.stopping import (
-    Levels,
     PointTotals,
+    StatementLevels,
     Stopping,
     job_of_point,
-    levels,
-    stopped,
-    verdicts,
+    levels_of_point,
+    stop_reason_of,
+    verdicts_of_points,
 )
 
 HORIZON = 1000
@@ -42,7 +42,7 @@ def of(*regrets):
 
 def said(totals, level):
     """The verdicts at this level, for each policy."""
-    return verdicts(totals, Levels(level, level, 0.0)).said[0, :, 0].tolist()
+    return verdicts_of_points(totals, StatementLevels(level, level, 0.0)).said[0, :, 0].tolist()
 
 
 def stopping(trials=8, most=64, precision=None, separate=None, confidence=0.95):
@@ -54,7 +54,7 @@ class TestLooks:
 
     @given(trials=st.integers(1, 10**6), factor=st.integers(1, 10**4), more=st.integers(0, 100))
     def test_they_double_up_to_the_most(self, trials, factor, more):
-        found = module.looks(stopping(trials, trials * factor + more))
+        found = module.look_trials(stopping(trials, trials * factor + more))
         assert found[0] == trials
         assert found[-1] == trials * factor + more
         assert all(b == 2 * a for a, b in pairwise(found[:-1]))
@@ -62,14 +62,14 @@ class TestLooks:
 
     def test_the_error_is_shared(self):
         # looks after 8, 16, 32 and 64 trials; six pairs of four policies
-        found = levels(stopping(separate=0.99), 4)
+        found = levels_of_point(stopping(separate=0.99), 4)
         assert 1 - found.interval == pytest.approx(0.05 / 4)
         assert 1 - found.verdict == pytest.approx(0.01 / (4 * 6))
         # each of six pairs can be put in the wrong order in two ways; looks cost bets nothing
         assert math.exp(-found.evidence) == pytest.approx(0.01 / 12)
-        alone = levels(stopping(8, 8), 2)
+        alone = levels_of_point(stopping(8, 8), 2)
         assert alone.interval == alone.verdict == pytest.approx(0.95)
-        assert levels(stopping(8, 8), 1).verdict == pytest.approx(0.95)
+        assert levels_of_point(stopping(8, 8), 1).verdict == pytest.approx(0.95)
         assert math.exp(-alone.evidence) == pytest.approx(0.05 / 2)
 
 
@@ -121,14 +121,14 @@ class TestStopped:
     NOISE = np.array([0.1, -0.1, 0.2, -0.2, 0.1, -0.1, 0.3, -0.3])
 
     def test_as_many_as_said(self):
-        assert stopped(of(self.LUCK, 1 + self.LUCK), stopping(8, 8), 0) == "fixed"
+        assert stop_reason_of(of(self.LUCK, 1 + self.LUCK), stopping(8, 8), 0) == "fixed"
 
     def test_told_apart(self):
         clear = of(10 + self.LUCK, 12 + self.LUCK + self.NOISE)
         close = of(10 + self.LUCK, 10 + self.LUCK + self.NOISE)
-        assert stopped(clear, stopping(separate=0.99), 0) == "told apart"
-        assert stopped(close, stopping(separate=0.99), 0) is None
-        assert stopped(close, stopping(most=8, separate=0.99), 0) == "limit"
+        assert stop_reason_of(clear, stopping(separate=0.99), 0) == "told apart"
+        assert stop_reason_of(close, stopping(separate=0.99), 0) is None
+        assert stop_reason_of(close, stopping(most=8, separate=0.99), 0) == "limit"
 
     def test_narrow(self):
         """The half width of the interval, in the logarithm of the ratio, by hand."""
@@ -137,15 +137,17 @@ class TestStopped:
         reach = stats.t.ppf(1 - 0.05 / 4 / 2, 7) * spread
         within = math.expm1(reach)
         for reference in (0, 1):
-            assert stopped(of(x, y), stopping(precision=within * 1.001), reference) == "narrow"
-            assert stopped(of(x, y), stopping(precision=within * 0.999), reference) is None
+            assert (
+                stop_reason_of(of(x, y), stopping(precision=within * 1.001), reference) == "narrow"
+            )
+            assert stop_reason_of(of(x, y), stopping(precision=within * 0.999), reference) is None
 
     def test_either_is_enough(self):
         """The second is told apart from the first, and the third is as good as equal to it."""
         three = of(10 + self.LUCK, 20 + self.LUCK + self.NOISE, 10 + self.LUCK + self.NOISE)
-        assert stopped(three, stopping(separate=0.99), 1) is None
-        assert stopped(three, stopping(precision=0.03), 1) is None
-        assert stopped(three, stopping(precision=0.03, separate=0.99), 1) == "narrow"
+        assert stop_reason_of(three, stopping(separate=0.99), 1) is None
+        assert stop_reason_of(three, stopping(precision=0.03), 1) is None
+        assert stop_reason_of(three, stopping(precision=0.03, separate=0.99), 1) == "narrow"
 
     @pytest.mark.parametrize("regret", [0.0, 1.0])
     def test_equals_are_equal_after_many_trials(self, regret):
@@ -157,10 +159,10 @@ class TestStopped:
             ({"precision": 0.01}, "narrow"),
             ({"precision": 0.01, "separate": 0.99}, "same"),
         ):
-            assert stopped(few, stopping(most=4096, **how), 0) is None
-            assert stopped(many, stopping(most=4096, **how), 0) == why
-            assert stopped(few, stopping(most=8, **how), 0) == "limit"
-        assert 0.99**module.SAME_TRIALS < 0.05
+            assert stop_reason_of(few, stopping(most=4096, **how), 0) is None
+            assert stop_reason_of(many, stopping(most=4096, **how), 0) == why
+            assert stop_reason_of(few, stopping(most=8, **how), 0) == "limit"
+        assert 0.99**module.SAME_MIN_TRIALS < 0.05
 
     def test_no_pair_is_put_in_the_wrong_order_too_often(self, seed):
         """Sixteen policies that are equally good: one is called behind in 5 % at most, of 300 points 35 with 1 - 1e-6.
@@ -168,7 +170,7 @@ class TestStopped:
         Allowing for the 15 pairs of one of them instead of all 120, some 20 % would be, 60 points.
         """
         random = np.random.default_rng([seed, 17])
-        level = levels(stopping(30, 30), 16).verdict
+        level = levels_of_point(stopping(30, 30), 16).verdict
         wrong = 0
         for _ in range(300):
             found = said(of(*(100 + random.normal(0, 5, (16, 30)))), level)
@@ -185,7 +187,7 @@ class TestStopped:
         both = PointTotals(
             whole, places, sums[None], products[None], np.full((1, 2), 2.0 * HORIZON)
         )
-        assert stopped(both, stopping(separate=0.99), 0) == "told apart"
+        assert stop_reason_of(both, stopping(separate=0.99), 0) == "told apart"
 
     def test_looking_again_does_not_spoil_the_level(self, seed):
         """Two policies that are equally good, looked at up to five times: told apart by mistake in 5 % at most.
@@ -198,8 +200,8 @@ class TestStopped:
         wrong = 0
         for _ in range(600):
             regrets = 100 + random.normal(0, 10, 256) + random.normal(0, 5, (2, 256))
-            for n in module.looks(how):
-                why = stopped(of(*regrets[:, :n]), how, 0)
+            for n in module.look_trials(how):
+                why = stop_reason_of(of(*regrets[:, :n]), how, 0)
                 if why is not None:
                     break
             wrong += why == "told apart"
@@ -212,7 +214,7 @@ class TestJob:
 
     def point(self, *policies):
         problem = Problem([0.1, 0.5, 0.3], [0.2, 0.9])
-        return Point(problem, checked_policies(policies), 50, (50,), 1)
+        return Point(problem, parse_policies(policies), 50, (50,), 1)
 
     @settings(max_examples=10)
     @given(
@@ -230,15 +232,15 @@ class TestJob:
         looked, fresh, over = job.parts(rows)
         assert over
         n = trial_count(looked)
-        *before, last = [k for k in module.looks(how) if k <= n]
+        *before, last = [k for k in module.look_trials(how) if k <= n]
         assert last == n
         assert (looked[0].first, looked[0].last) == (0, 8)
         why = job.look(looked)
-        assert why == stopped(module.totals(point, looked), how, 0) is not None
+        assert why == stop_reason_of(module.totals_of_point(point, looked), how, 0) is not None
         assert (why == "limit") <= (n == how.most_trials)
         for k in before:
             early = [row for row in looked if row.last <= k]
-            assert stopped(module.totals(point, early), how, 0) is None
+            assert stop_reason_of(module.totals_of_point(point, early), how, 0) is None
         if why == "fixed":
             assert (asked, fresh) == ([8], looked)
         else:  # as many trials again, that nobody looked at
@@ -251,4 +253,4 @@ class TestJob:
             piece.play(np.zeros(3, np.int64))
             for piece in job_of_point(self.point("min-width", own), stopping(8, 8), 0).wants([])
         ]
-        assert int(module.totals(self.point("min-width", own), rows).trials[0]) == 8
+        assert int(module.totals_of_point(self.point("min-width", own), rows).trials[0]) == 8

@@ -358,7 +358,7 @@ class TestRunning:
 
     def test_of_very_many_points_one_may_be_wrong(self, tmp_path, monkeypatch):
         """Not all were made before: it is a failure like another, and the others run."""
-        monkeypatch.setattr(module, "MOST_MADE", 0)
+        monkeypatch.setattr(module, "CHECK_MAX_POINTS", 0)
         text = SPEC.replace(
             "agents = [1, 3]", "agents = [1, 3]\nfalse_positive_rates = [0.0, 0.45, 0.01]"
         )
@@ -631,7 +631,7 @@ class TestCommand:
 
     def test_an_estimate_of_what_is_long_takes_no_longer(self, monkeypatch):
         """64 trials of ten million rounds are stopped in the middle, and the rest is extrapolated."""
-        monkeypatch.setattr(sweeps_estimate, "MOST_SECONDS", 0.5)
+        monkeypatch.setattr(sweeps_estimate, "SAMPLE_POINT_MAX_S", 0.5)
         text = SPEC.replace("horizon = 60", "horizon = 10_000_000").replace(
             "trials = 20", "trials = 100_000_000"
         )

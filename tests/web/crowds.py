@@ -18,8 +18,8 @@ from collections import defaultdict
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-from heterobandits.campaigns.audit.verification import replayed
-from heterobandits.campaigns.storage.repository import Log
+from heterobandits.campaigns.audit.verification import replay_events
+from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
 
 TOKEN = "owner-" + "0123456789abcdef" * 4
@@ -234,10 +234,10 @@ class Crowd:
 def lost(crowd, database):
     """What was acknowledged and is not in the log; what is half there or does not follow is an error of its own."""
     store = Store(database)
-    log = Log(store)
+    log = Repository(store)
     gone = []
     for campaign in crowd.campaigns:
-        state = replayed(store.read(campaign))
+        state = replay_events(store.read(campaign))
         assert state.hash == log.state(campaign).hash
         for (owner, number), sent in crowd.rounds.items():
             if owner != campaign:

@@ -15,14 +15,14 @@ from pathlib import Path
 import httpx
 from starlette.requests import Request
 
-from heterobandits.campaigns.service import token_hash
-from heterobandits.campaigns.storage.repository import Log
+from heterobandits.campaigns.service import hash_of_token
+from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.app import create_app
-from heterobandits.web.auth import Gate, Slowing
+from heterobandits.web.auth import BadTokenBackoff, Gate
 from heterobandits.web.budgets import Budgets
 from heterobandits.web.pages.history import Chronicles
-from heterobandits.web.turns import Places
+from heterobandits.web.turns import ServerPlaces
 
 OWNER = "hb_owner_" + "o" * 43
 SERVE = """
@@ -100,17 +100,17 @@ class Inside(httpx.BaseTransport):
 
 
 TAKEN, IDLE = [], []  # apps; a route takes longer to build than to answer, so apps are used again
-STATE = (Slowing, Places, Budgets, Chronicles)
+STATE = (BadTokenBackoff, ServerPlaces, Budgets, Chronicles)
 
 
 def app_on(path):
     """The app over a database, and its log; apps that other tests have left have their routes already."""
     if not path.exists():
         path.write_bytes(empty_database())
-    log = Log(Store(path))
+    log = Repository(Store(path))
     app = IDLE.pop() if IDLE else create_app(log, None)
     TAKEN.append(app)
-    app.state.log, app.state.gate = log, Gate(log, token_hash(OWNER))
+    app.state.log, app.state.gate = log, Gate(log, hash_of_token(OWNER))
     app.state.metrics.__init__()  # in its place, for what counts requests holds on to it
     for made in STATE:
         setattr(app.state, made.__name__.lower(), made())

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from browsers import DESKTOP, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
-from heterobandits.campaigns.storage.repository import Log
+from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
 from serving import NORTH, OWNER, SERVE, Server
 
@@ -49,7 +49,7 @@ class Site:
 
     def state(self, campaign):
         with Store(self.database) as store:
-            return Log(store).state(campaign)
+            return Repository(store).state(campaign)
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import pytest
 
 from heterobandits import client as module
-from heterobandits.client import CampaignError, Campaigns, ServerUnreachable, encoded
-from heterobandits.web.app import THREADS
-from heterobandits.web.auth import API
+from heterobandits.client import CampaignError, Campaigns, ServerUnreachable, encode_path_part
+from heterobandits.web.app import SERVER_THREADS
+from heterobandits.web.auth import API_ROUTE_ROLES
 from serving import NORTH, OWNER, served
 
 pytestmark = [pytest.mark.smoke, pytest.mark.server]
@@ -127,7 +127,7 @@ class TestStory:
             with Campaigns(server.url, OWNER) as other:
                 return other.projection(north, rounds=300, draws=200 + number)
 
-        more = THREADS + 2
+        more = SERVER_THREADS + 2
         with ThreadPoolExecutor(more) as pool:
             asked = [pool.submit(project, number) for number in range(more)]
             time.sleep(0.2)
@@ -183,7 +183,7 @@ class TestRoutes:
                     method(**wanted)
         routes = {
             (method, route.format(campaign="C", round=1, agent="A", arm="N", link="L"))
-            for method, route in API
+            for method, route in API_ROUTE_ROLES
         }
         assert asked == routes
 
@@ -252,7 +252,7 @@ class TestLoss:
     """What may not have arrived is sent again, and done once."""
 
     def test_an_answer_that_got_lost(self, server, park, north, monkeypatch):
-        monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+        monkeypatch.setattr(module, "CLIENT_FIRST_PAUSE_S", 0.01)
         with proxied(server.url, lose=2) as (url, lost), Campaigns(url, OWNER) as far:
             planned = far.plan_round(north)
         assert len(lost) == 2
@@ -261,7 +261,7 @@ class TestLoss:
         assert [event["kind"] for event in park.events(north)] == ["created", "round planned"]
 
     def test_a_server_that_is_not_there(self, monkeypatch):
-        monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
+        monkeypatch.setattr(module, "CLIENT_FIRST_PAUSE_S", 0.001)
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
         with Campaigns(f"http://127.0.0.1:{port}", OWNER) as client:
@@ -271,7 +271,7 @@ class TestLoss:
 
     @pytest.mark.parametrize("status", [b"429 Too Many Requests", b"503 Service Unavailable"])
     def test_who_is_asked_to_wait_waits_and_sends_the_same_again(self, status, monkeypatch):
-        monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+        monkeypatch.setattr(module, "CLIENT_FIRST_PAUSE_S", 0.01)
         early = b"HTTP/1.1 %s\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n" % status
         done = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
         with answering([early, done]) as (url, asked), Campaigns(url, OWNER) as client:
@@ -330,6 +330,10 @@ class TestImport:
     def test_no_name_leaves_its_place_in_a_path(self, name):
         import httpx
 
-        url = httpx.Client(base_url="http://h").build_request("GET", f"/x/{encoded(name)}/y").url
+        url = (
+            httpx.Client(base_url="http://h")
+            .build_request("GET", f"/x/{encode_path_part(name)}/y")
+            .url
+        )
         assert url.path == f"/x/{name}/y"
         assert url.raw_path.count(b"/") == 3

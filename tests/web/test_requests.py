@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.web.request_fields import Form
 from serving import NORTH, Asker, Visitor, app_on
 
-ME = Request("Vera")
+ME = Author("Vera")
 BODY = {"round", "agent", "arm", "successes", "tests"}
 
 
@@ -42,7 +42,7 @@ def counts(monkeypatch):
 
         monkeypatch.setattr(owner, name, counted)
 
-    count(Log, "state", "state read")
+    count(Repository, "state", "state read")
     count(Form, "__init__", "body parsed")
     count(json, "loads", "body parsed", lambda text: "successes" in text)
     count(json.JSONEncoder, "encode", "event written", lambda _, value: has_body(value))

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from numba import config
 
-from heterobandits.web.connections import Bounded, Limits
+from heterobandits.web.connections import BoundedConnection, ConnectionLimits
 from serving import NORTH, OWNER, SERVE, Server, served
 
 pytestmark = [pytest.mark.usefixtures("ends"), pytest.mark.smoke, pytest.mark.server]
@@ -322,10 +322,10 @@ async def hasty(scope, receive, send):
 def bounded(app=length, **limits):
     """Connections within such limits: a function that sends bytes and returns all that comes back until the other end hangs up."""
 
-    class Quick(Bounded):
+    class Quick(BoundedConnection):
         ending = limits.pop("ending", False)
 
-    Quick.limits = Limits(**limits)
+    Quick.limits = ConnectionLimits(**limits)
     settings = uvicorn.Config(app, http=Quick, port=0, lifespan="off", log_level="error")
     server = uvicorn.Server(settings)
     with socket.create_server(("127.0.0.1", 0)) as place:
@@ -456,7 +456,7 @@ class TestConnections:
         assert len(answered) == 1
 
     def test_what_a_connection_asks_for_in_advance_takes_little_memory(self):
-        assert Limits().waiting * Limits().headers <= 400
+        assert ConnectionLimits().waiting * ConnectionLimits().headers <= 400
 
     def test_what_cannot_be_read_is_refused(self):
         with bounded() as said:

@@ -1,4 +1,4 @@
-"""Events: what happened in a campaign, in order, each sealed with a hash of itself and of the one before.
+"""Events: what happened in a campaign, in order, each sealed with a hash over itself and the event before.
 
     hash = SHA-256 of the canonical JSON of [previous, campaign, number, time, who, link, kind, version, body, key]
 
@@ -14,19 +14,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
-from heterobandits.errors import InvalidInput, UnsupportedVersion, json_from, shown, whole_number
+from heterobandits.errors import (
+    InvalidInput,
+    UnsupportedVersion,
+    parse_integer,
+    parse_json,
+    repr_of,
+)
 
-VERSION = 2
-OWNER = "owner"  # what the holder of a server's own token is called, and the setting that has the token's hash
-SERVER = "server"  # what stands for the link of whoever holds the server's own token
-AHEAD = timedelta(days=1)  # by which clocks may differ
-FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"  # of times
-DEEPEST = 20  # that lists may lie in each other in a body
+EVENT_VERSION = 2
+OWNER_NAME = "owner"  # what the holder of a server's own token is called, and the setting that has the token's hash
+SERVER_LINK = "server"  # what stands for the link of whoever holds the server's own token
+CLOCK_TOLERANCE = timedelta(days=1)  # by which clocks may differ
+TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"  # of times
+BODY_MAX_DEPTH = 20  # that lists may lie in each other in a body
 MOST_LISTS = (
     2_000_000  # in an event: a plan may forbid a million pairs, and has an entry for each agent
 )
-NOTHING = "0" * 64  # what the first event has for the hash of the one before
-KINDS = (
+GENESIS_HASH = "0" * 64  # what the first event has for the hash of the one before
+EVENT_KINDS = (
     "created",
     "agents added",
     "arms added",
@@ -51,12 +57,12 @@ KINDS = (
 CANONICAL_ENCODER = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 )
-Given = TypeVar("Given")
-Tell = Callable[[float], None]
+Announced = TypeVar("Announced")
+OnShare = Callable[[float], None]
 
 
 class Draft(NamedTuple):
-    """An event that is not in the log yet."""
+    """An event that has not been written yet."""
 
     kind: str
     body: dict[str, Any]
@@ -71,7 +77,7 @@ class SealedBody:
 
 @dataclass(frozen=True, slots=True)
 class Event(SealedBody):
-    """What happened: number in its campaign from 1 on, time in UTC, who did it, and what it was.
+    """One thing that happened: its number in the campaign from 1 on, its time in UTC, who did it, and what it was.
 
     `key` is what the one who wrote it called the request, so that the same request again does nothing twice. `link` is the
     id of the link that it was written with: names may be given to several, ids may not. It is `server` for the server's own
@@ -87,50 +93,50 @@ class Event(SealedBody):
     key: str | None
     previous: str
     hash: str
-    version: int = VERSION
+    version: int = EVENT_VERSION
     link: str | None = None
 
 
 class NotInOrder(InvalidInput):
-    """An event that does not follow on the one before, or is not what its hash says."""
+    """An event that does not continue from the one before, or does not match its hash."""
 
 
-def canonical(value: Any) -> str:
-    """The JSON text of a value, the same for equal values.
+def canonical_json(value: Any) -> str:
+    """The JSON text of a value; equal values have equal texts.
 
-    >>> canonical({"b": [1, 0.5], "a": "ü"})
+    >>> canonical_json({"b": [1, 0.5], "a": "ü"})
     '{"a":"ü","b":[1,0.5]}'
     """
     return CANONICAL_ENCODER.encode(value)
 
 
-def now() -> str:
-    """The time in UTC, to the microsecond, as it stands in events: 2026-03-01T09:30:00.000000Z."""
-    return timestamp(datetime.now(UTC))
+def utc_now() -> str:
+    """The current time in UTC as events write it, to the microsecond: 2026-03-01T09:30:00.000000Z."""
+    return render_timestamp(datetime.now(UTC))
 
 
-def timestamp(time: datetime) -> str:
-    """A time in UTC as it stands in events."""
-    return time.strftime(FORMAT)
+def render_timestamp(time: datetime) -> str:
+    """A UTC time as events write it."""
+    return time.strftime(TIMESTAMP_FORMAT)
 
 
-def is_ahead(time: str) -> bool:
-    """Whether a time is so far ahead that the clock it was taken from was wrong, or this machine's is."""
-    return time > timestamp(datetime.now(UTC) + AHEAD)
+def is_far_ahead(time: str) -> bool:
+    """Whether a time is so far in the future that a clock must be wrong."""
+    return time > render_timestamp(datetime.now(UTC) + CLOCK_TOLERANCE)
 
 
 def is_timestamp(text: str) -> bool:
-    """Whether a text is a time as it stands in events, to the letter."""
+    """Whether a text is exactly a time as events write it."""
     try:
-        return timestamp(datetime.strptime(text, FORMAT)) == text
+        return render_timestamp(datetime.strptime(text, TIMESTAMP_FORMAT)) == text
     except ValueError:
         return False
 
 
-def depth(value: Any) -> int:
-    """How deep lists and tables lie in each other.
+def nesting_depth(value: Any) -> int:
+    """How deeply lists and tables are nested.
 
-    >>> depth({"a": [1, [2]]}), depth(1)
+    >>> nesting_depth({"a": [1, [2]]}), nesting_depth(1)
     (3, 0)
     """
     deepest, level = 0, [value]
@@ -140,7 +146,7 @@ def depth(value: Any) -> int:
     return deepest
 
 
-def sealed(
+def seal_events(
     drafts: Iterable[Draft],
     campaign: str,
     *,
@@ -151,12 +157,12 @@ def sealed(
     key: str | None = None,
     link: str | None = None,
 ) -> list[Event]:
-    """The events that these drafts become after event `after`, whose hash is `previous`."""
+    """Turn drafts into events that continue after event `after`, whose hash is `previous`."""
     made = []
     for number, (kind, body) in enumerate(drafts, after + 1):
         event = Event(campaign, number, time, who, kind, body, key, previous, "", link=link)
-        object.__setattr__(event, "sealed_body", canonical(body))
-        object.__setattr__(event, "hash", hash_of(event))
+        object.__setattr__(event, "sealed_body", canonical_json(body))
+        object.__setattr__(event, "hash", hash_of_event(event))
         made.append(event)
         previous = event.hash
     return made
@@ -164,7 +170,7 @@ def sealed(
 
 def body_text(event: Event) -> str:
     """The canonical JSON of the body of an event."""
-    return event.sealed_body if is_sealed_here(event) else canonical(event.body)
+    return event.sealed_body if is_sealed_here(event) else canonical_json(event.body)
 
 
 def is_sealed_here(event: Event) -> bool:
@@ -172,19 +178,19 @@ def is_sealed_here(event: Event) -> bool:
     return hasattr(event, "sealed_body")
 
 
-def hash_of(event: Event) -> str:
-    """What the hash of an event has to be, by the head of this module."""
+def hash_of_event(event: Event) -> str:
+    """The hash that an event must have, as the top of this module defines it."""
     e = event
     by = [e.who] if e.version == 1 else [e.who, e.link]
-    head = canonical([e.previous, e.campaign, e.number, e.time, *by, e.kind, e.version])
-    text = f"{head[:-1]},{body_text(e)},{canonical(e.key)}]"
+    head = canonical_json([e.previous, e.campaign, e.number, e.time, *by, e.kind, e.version])
+    text = f"{head[:-1]},{body_text(e)},{canonical_json(e.key)}]"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_chain(
-    events: Iterable[Event], after: int = 0, previous: str = NOTHING
+    events: Iterable[Event], after: int = 0, previous: str = GENESIS_HASH
 ) -> Iterator[Event]:
-    """The events, if each follows on the one before, is what its hash says, and is of a version known here."""
+    """Yield the events after checking that each continues the one before, matches its hash and has a known version."""
     campaign = None
     for event in events:
         campaign = campaign or event.campaign
@@ -192,20 +198,20 @@ def check_chain(
         refuse_newer(event, place)
         if event.number != after + 1 or event.campaign != campaign:
             raise NotInOrder(
-                f"{place} is missing: event {event.number} of campaign {shown(event.campaign)} is in its place"
+                f"{place} is missing: event {event.number} of campaign {repr_of(event.campaign)} is in its place"
             )
         if event.previous != previous:
             raise NotInOrder(f"{place} does not follow on the one before: that was changed")
-        if not is_sealed_here(event) and event.hash != hash_of(event):
+        if not is_sealed_here(event) and event.hash != hash_of_event(event):
             raise NotInOrder(f"{place} is not what its hash says: it was changed")
         yield event
         after, previous = event.number, event.hash
 
 
-def announce(
-    given: Sequence[Given], tell: Tell, begin: float = 0.0, end: float = 1.0
-) -> Iterator[Given]:
-    """What is given, telling before each, and at last, how far a long computation is: from one share to another."""
+def announce_progress(
+    given: Sequence[Announced], tell: OnShare, begin: float = 0.0, end: float = 1.0
+) -> Iterator[Announced]:
+    """Yield the items of a long computation, and report progress before each and at the end, from one share to another."""
     for number, one in enumerate(given):
         tell(begin + (end - begin) * number / len(given))
         yield one
@@ -213,54 +219,56 @@ def announce(
 
 
 def refuse_newer(event: Event, place: str) -> None:
-    """Refuse an event that a newer version has written: it is never guessed at."""
-    if event.version > VERSION or event.kind not in KINDS:
+    """Refuse an event that a newer version wrote: this version never guesses at it."""
+    if event.version > EVENT_VERSION or event.kind not in EVENT_KINDS:
         raise UnsupportedVersion(
-            f"{place} is {shown(event.kind)} of version {event.version}: this version knows up to {VERSION}; "
+            f"{place} is {repr_of(event.kind)} of version {event.version}: this version knows up to {EVENT_VERSION}; "
             "use the newer heterobandits that wrote it"
         )
 
 
-def line(event: Event) -> str:
+def render_event_line(event: Event) -> str:
     """An event as a line of NDJSON."""
     names = (name for name in Event.__slots__ if name != "link" or event.version > 1)
-    return canonical({name: getattr(event, name) for name in names})
+    return canonical_json({name: getattr(event, name) for name in names})
 
 
-def from_line(text: str) -> Event:
-    """The event that a line tells of; whether it fits is for `checked` to say."""
+def parse_event_line(text: str) -> Event:
+    """The event in a line of NDJSON; `check_chain` decides whether it fits."""
     if text.count("[") + text.count("{") > MOST_LISTS:  # reading them takes seconds
         raise InvalidInput(
-            f"not an event of a campaign: over {MOST_LISTS:,} lists in {shown(text[:60])}"
+            f"not an event of a campaign: over {MOST_LISTS:,} lists in {repr_of(text[:60])}"
         )
     try:
-        read = json_from(text)
+        read = parse_json(text)
         event = Event(**read)
     except InvalidInput:
         raise
     except (ValueError, TypeError, RecursionError):
-        raise InvalidInput(f"not an event of a campaign: {shown(text)}") from None
+        raise InvalidInput(f"not an event of a campaign: {repr_of(text)}") from None
     texts = (event.campaign, event.time, event.who, event.kind, event.previous, event.hash)
     for value in texts:
         if not isinstance(value, str):
-            raise InvalidInput(f"not an event of a campaign: {shown(value)} is not a text")
+            raise InvalidInput(f"not an event of a campaign: {repr_of(value)} is not a text")
     optional = all(text is None or isinstance(text, str) for text in (event.key, event.link))
     if not optional or not isinstance(event.body, dict):
-        raise InvalidInput(f"not an event of a campaign: {shown(text)}")
+        raise InvalidInput(f"not an event of a campaign: {repr_of(text)}")
     if not is_timestamp(event.time):
-        raise InvalidInput(f"time is {shown(event.time)}: such as 2026-03-01T09:30:00.000000Z")
-    if depth(event.body) > DEEPEST:
-        raise InvalidInput(f"event {shown(event.number)} has a body over {DEEPEST} lists deep")
-    whole_number(event.number, "the number of an event", 1)
-    whole_number(event.version, "the version of an event", 1)
+        raise InvalidInput(f"time is {repr_of(event.time)}: such as 2026-03-01T09:30:00.000000Z")
+    if nesting_depth(event.body) > BODY_MAX_DEPTH:
+        raise InvalidInput(
+            f"event {repr_of(event.number)} has a body over {BODY_MAX_DEPTH} lists deep"
+        )
+    parse_integer(event.number, "the number of an event", 1)
+    parse_integer(event.version, "the version of an event", 1)
     if event.version == 1 and event.link is not None:
         raise InvalidInput(f"event {event.number} has a link, which events of version 1 have not")
     try:
-        canonical(
+        canonical_json(
             [*texts, event.key, event.link, event.body]
         ).encode()  # half characters are no text
     except (ValueError, RecursionError):
         raise InvalidInput(
-            f"event {event.number} has what no event can have: {shown(text)}"
+            f"event {event.number} has what no event can have: {repr_of(text)}"
         ) from None
     return event

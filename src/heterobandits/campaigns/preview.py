@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from heterobandits.campaigns.analysis.prices import Prices, prices
-from heterobandits.campaigns.plan_events import body_of, explanations, plan_of
+from heterobandits.campaigns.plan_events import body_of_plan, explanations_of_plan, plan_of
 from heterobandits.campaigns.reasons import Assigned, assignments_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
@@ -33,7 +33,7 @@ class Preview:
     @cached_property
     def explanations(self) -> dict[int, Explanation]:
         """All there is to say of why, by number of the agent, of those who are sent."""
-        return explanations(self.state, self.plan)
+        return explanations_of_plan(self.state, self.plan)
 
     @cached_property
     def prices(self) -> Prices:
@@ -43,4 +43,4 @@ class Preview:
     @cached_property
     def body(self) -> dict[str, Any]:
         """The plan as it would stand in its event."""
-        return body_of(self.state, self.given, self.plan)
+        return body_of_plan(self.state, self.given, self.plan)

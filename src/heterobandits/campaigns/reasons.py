@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from heterobandits.campaigns.state import State, id_of
-from heterobandits.errors import InvalidInput, shown
-from heterobandits.planner.plans import SENTENCES, Plan, Reason
+from heterobandits.campaigns.state import State, member_id
+from heterobandits.errors import InvalidInput, repr_of
+from heterobandits.planner.plans import REASON_SENTENCES, Plan, Reason
 
-INFINITE = "infinite"  # in place of a number that JSON does not have
+INFINITE_TEXT = "infinite"  # in place of a number that JSON does not have
 
 
 class Assigned(NamedTuple):
@@ -29,8 +29,8 @@ def assigned_body(one: Assigned) -> dict[str, Any]:
     """The same of one agent, as it stands in events."""
     agent, arm, reason = one
     return {
-        "agent": id_of("agent", agent),
-        "arm": None if arm is None else id_of("arm", arm),
+        "agent": member_id("agent", agent),
+        "arm": None if arm is None else member_id("arm", arm),
         "code": reason.code,
         "index": number_to_json(reason.index),
         "estimate": number_to_json(reason.estimate),
@@ -41,8 +41,8 @@ def assigned_body(one: Assigned) -> dict[str, Any]:
 def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
     """The same from such a body."""
     code, visited = body["code"], body["visited"]
-    if code not in SENTENCES or not (visited is None or isinstance(visited, int)):
-        raise InvalidInput(f"code is {shown(code)} of {shown(visited)}: a reason of a plan")
+    if code not in REASON_SENTENCES or not (visited is None or isinstance(visited, int)):
+        raise InvalidInput(f"code is {repr_of(code)} of {repr_of(visited)}: a reason of a plan")
     index, estimate = (number_from_json(body[name]) for name in ("index", "estimate"))
     arm = None if body["arm"] is None else state.arm(body["arm"])
     return Assigned(state.agent(body["agent"]), arm, Reason(code, index, estimate, visited))
@@ -50,15 +50,15 @@ def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
 
 def number_to_json(number: float | None) -> float | str | None:
     """A number as JSON can hold it."""
-    return INFINITE if number is not None and math.isinf(number) else number
+    return INFINITE_TEXT if number is not None and math.isinf(number) else number
 
 
 def number_from_json(value: float | str | None) -> float | None:
-    """The number that was written."""
+    """The number that `number_to_json` wrote."""
     if value is None:
         return None
-    if value == INFINITE:
+    if value == INFINITE_TEXT:
         return math.inf
     if not isinstance(value, (int, float)):
-        raise InvalidInput(f"{shown(value)} is no number of a plan")
+        raise InvalidInput(f"{repr_of(value)} is no number of a plan")
     return float(value)

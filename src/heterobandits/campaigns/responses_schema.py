@@ -10,7 +10,7 @@ from typing_extensions import (
     TypedDict,
 )  # the server reads these, and before Python 3.12 needs this one
 
-Number = float | Literal["infinite"] | None
+JsonNumber = float | Literal["infinite"] | None
 
 
 class HealthJson(TypedDict):
@@ -140,8 +140,8 @@ class AssignmentJson(TypedDict):
     arm_id: str | None
     code: str
     reason: str
-    index: Number
-    estimate: Number
+    index: JsonNumber
+    estimate: JsonNumber
     visited: int | None
 
 
@@ -240,12 +240,12 @@ class WhyJson(TypedDict):
     upper: float
     best_rank: int
     worst_rank: int
-    index: Number
+    index: JsonNumber
     pulls: int
     own_pulls: int
     runner_up: str | None
-    runner_up_index: Number
-    flip_index: Number
+    runner_up_index: JsonNumber
+    flip_index: JsonNumber
     changed: bool
 
 

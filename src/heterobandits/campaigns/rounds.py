@@ -1,4 +1,4 @@
-"""The rounds of a campaign: who was sent where, who went elsewhere, and what is known of each visit.
+"""The rounds of a campaign: who was sent where, who went elsewhere, and what is known about each visit.
 
 In a snapshot rounds are flat lists of numbers, unpacked when somebody looks at them.
 """
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from heterobandits.planner.history import Outcome
+from heterobandits.planner.matching import AgentArm
 
-Pair = tuple[int, int]  # an agent and an arm, by number
-TOLD = 5  # numbers of a packed visit: agent, arm, successes, tests, event
+PACKED_VISIT_NUMBERS = 5  # numbers of a packed visit: agent, arm, successes, tests, event
 
 
 @dataclass(frozen=True)
 class VisitReport:
-    """What is known of a visit: (successes, tests), or None if it was not done; and the event that said so last."""
+    """The report of a visit: (successes, tests), or None if nobody did it; and the event that reported it last."""
 
     counts: Outcome | None
     event: int
@@ -23,17 +23,17 @@ class VisitReport:
 
 @dataclass(frozen=True)
 class RoundGiven:
-    """The circumstances of a round, by numbers of agents and arms."""
+    """The circumstances of a round, with agents and arms by number."""
 
     absent: frozenset[int] = frozenset()
     closed: frozenset[int] = frozenset()
-    forbidden: frozenset[Pair] = frozenset()
-    forced: frozenset[Pair] = frozenset()
+    forbidden: frozenset[AgentArm] = frozenset()
+    forced: frozenset[AgentArm] = frozenset()
 
 
 @dataclass(frozen=True)
 class PlannedRound:
-    """A round that was planned: the event that did, the arm of each agent, and what came of it.
+    """A planned round: the event that planned it, the arm of each agent, and the reports.
 
     `moved` has the arms of those whom somebody sent elsewhere by hand; `told` what is known of each visit.
     """
@@ -44,7 +44,7 @@ class PlannedRound:
     given: RoundGiven
     assignment: tuple[int | None, ...]
     moved: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    told: Mapping[Pair, VisitReport] = field(default_factory=dict)
+    told: Mapping[AgentArm, VisitReport] = field(default_factory=dict)
     closed: bool = False
 
     def arms_of(self, agent: int) -> tuple[int, ...]:
@@ -56,13 +56,13 @@ class PlannedRound:
         return () if arm is None else (arm,)
 
     @property
-    def sent(self) -> list[Pair]:
+    def sent(self) -> list[AgentArm]:
         """Who went where, by agent."""
         agents = sorted({*range(len(self.assignment)), *self.moved})
         return [(agent, arm) for agent in agents for arm in self.arms_of(agent)]
 
     @property
-    def missing(self) -> list[Pair]:
+    def missing(self) -> list[AgentArm]:
         """The visits of which nothing is known."""
         return [pair for pair in self.sent if pair not in self.told]
 
@@ -75,7 +75,7 @@ class PlannedRound:
 
 
 class Rounds(Sequence[PlannedRound]):
-    """Rounds of which some are still packed."""
+    """All rounds, of which some are still packed."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self._items = list(items)
@@ -92,7 +92,7 @@ class Rounds(Sequence[PlannedRound]):
             return Rounds(self._items[place])
         item = self._items[place]
         if not isinstance(item, PlannedRound):
-            item = self._items[place] = unpacked(item)
+            item = self._items[place] = unpack_round(item)
         return item
 
     def put(self, round: PlannedRound) -> None:
@@ -129,11 +129,11 @@ def pack_round(round: PlannedRound) -> list[Any]:
     ]
 
 
-def unpacked(item: list[Any]) -> PlannedRound:
-    """The round that was packed."""
+def unpack_round(item: list[Any]) -> PlannedRound:
+    """The round that `pack_round` packed."""
     number, event, time, (absent, closed, forbidden, forced), arms, moved, told, shut = item
     pairs = (frozenset(map(tuple, part)) for part in (forbidden, forced))
-    visits = (told[i : i + TOLD] for i in range(0, len(told), TOLD))
+    visits = (told[i : i + PACKED_VISIT_NUMBERS] for i in range(0, len(told), PACKED_VISIT_NUMBERS))
     return PlannedRound(
         number,
         event,

@@ -4,29 +4,29 @@ from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
 from heterobandits.campaigns import responses_schema, service
-from heterobandits.campaigns.amounts import tests_planned
+from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.analysis.answers import answers as answers_of
 from heterobandits.campaigns.analysis.answers import estimates as estimates_of
-from heterobandits.campaigns.analysis.answers import together
+from heterobandits.campaigns.analysis.answers import shared_arm_warnings
 from heterobandits.campaigns.analysis.prices import Prices
-from heterobandits.campaigns.analysis.projection import Projection, Worth
-from heterobandits.campaigns.analysis.shadows import Shadow, differs
-from heterobandits.campaigns.audit.history_text import is_far
-from heterobandits.campaigns.audit.recovery import Found
+from heterobandits.campaigns.analysis.projection import Projection, TeamWorth
+from heterobandits.campaigns.analysis.shadows import Shadow, is_different
+from heterobandits.campaigns.audit.history_text import is_far_from_plan
+from heterobandits.campaigns.audit.recovery import CampaignEntry
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned, number_to_json
 from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, VisitReport
-from heterobandits.campaigns.state import Kind, Link, State, id_of
-from heterobandits.campaigns.storage.repository import Done, Log
+from heterobandits.campaigns.state import Link, MemberKind, State, member_id
+from heterobandits.campaigns.storage.repository import Repository, WriteResult
 from heterobandits.planner.plans import Explanation
 
 Shape = TypeVar("Shape")
 
 
-def state_after(log: Log, done: Done) -> State:
-    """The state just after what was written, also if that was a while ago: so the same key has the same answer."""
+def state_after(log: Repository, done: WriteResult) -> State:
+    """The state right after a write, even an old one, so that the same key gets the same answer."""
     if done.repeated:
         return log.at(done.state.campaign, done.events[-1].number)
     return done.state
@@ -37,35 +37,35 @@ def json_of(shape: type[Shape], source: object, **given: Any) -> Shape:
     made = {}
     for name in shape.__annotations__:
         value = given[name] if name in given else getattr(source, name)
-        made[name] = number_of(value) if isinstance(value, float) else value
+        made[name] = json_of_number(value) if isinstance(value, float) else value
     return cast(Shape, made)
 
 
-def json_of_named(state: State, kind: Kind, number: int) -> responses_schema.NamedJson:
+def json_of_member(state: State, kind: MemberKind, number: int) -> responses_schema.NamedJson:
     """An agent or arm."""
     members = state.agent_names if kind == "agent" else state.arm_names
-    return {"id": id_of(kind, number), "name": members[number]}
+    return {"id": member_id(kind, number), "name": members[number]}
 
 
-def pair(state: State, agent: int, arm: int) -> responses_schema.PairJson:
+def json_of_pair(state: State, agent: int, arm: int) -> responses_schema.PairJson:
     """An agent and an arm."""
     return {
         "agent": state.agents[agent].name,
-        "agent_id": id_of("agent", agent),
+        "agent_id": member_id("agent", agent),
         "arm": state.arms[arm].name,
-        "arm_id": id_of("arm", arm),
+        "arm_id": member_id("arm", arm),
     }
 
 
-def agent(state: State, number: int) -> responses_schema.AgentJson:
+def json_of_agent(state: State, number: int) -> responses_schema.AgentJson:
     """An agent, and how it reports now."""
-    known = {"id": id_of("agent", number), **state.reports(number).body}
+    known = {"id": member_id("agent", number), **state.reports(number).body}
     return json_of(responses_schema.AgentJson, state.agents[number], **known)
 
 
-def arm(state: State, number: int) -> responses_schema.ArmJson:
+def json_of_arm(state: State, number: int) -> responses_schema.ArmJson:
     """An arm."""
-    return json_of(responses_schema.ArmJson, state.arms[number], id=id_of("arm", number))
+    return json_of(responses_schema.ArmJson, state.arms[number], id=member_id("arm", number))
 
 
 def campaign(state: State) -> responses_schema.CampaignJson:
@@ -75,8 +75,8 @@ def campaign(state: State) -> responses_schema.CampaignJson:
         state,
         **json_of_entry(state),
         policy=policy_body(state.policy),
-        agents=[agent(state, a) for a in range(len(state.agents))],
-        arms=[arm(state, n) for n in range(len(state.arms))],
+        agents=[json_of_agent(state, a) for a in range(len(state.agents))],
+        arms=[json_of_arm(state, n) for n in range(len(state.arms))],
     )
 
 
@@ -92,7 +92,7 @@ def json_of_entry(state: State) -> responses_schema.EntryJson:
     )
 
 
-def json_of_found(found: Iterable[Found]) -> responses_schema.EntriesJson:
+def json_of_entries(found: Iterable[CampaignEntry]) -> responses_schema.EntriesJson:
     """The list of all campaigns."""
     made: responses_schema.EntriesJson = {"campaigns": [], "damaged": []}
     for one in found:
@@ -104,13 +104,13 @@ def json_of_found(found: Iterable[Found]) -> responses_schema.EntriesJson:
     return made
 
 
-def circumstances(state: State, given: RoundGiven) -> responses_schema.CircumstancesJson:
+def json_of_circumstances(state: State, given: RoundGiven) -> responses_schema.CircumstancesJson:
     """The circumstances of a plan."""
     return {
-        "absent": [json_of_named(state, "agent", a) for a in sorted(given.absent)],
-        "closed": [json_of_named(state, "arm", n) for n in sorted(given.closed)],
-        "forbidden": [pair(state, *which) for which in sorted(given.forbidden)],
-        "forced": [pair(state, *which) for which in sorted(given.forced)],
+        "absent": [json_of_member(state, "agent", a) for a in sorted(given.absent)],
+        "closed": [json_of_member(state, "arm", n) for n in sorted(given.closed)],
+        "forbidden": [json_of_pair(state, *which) for which in sorted(given.forbidden)],
+        "forced": [json_of_pair(state, *which) for which in sorted(given.forced)],
     }
 
 
@@ -121,20 +121,20 @@ def json_of_assignments(
     return [
         {
             "agent": state.agents[agent].name,
-            "agent_id": id_of("agent", agent),
+            "agent_id": member_id("agent", agent),
             "arm": None if arm is None else state.arms[arm].name,
-            "arm_id": None if arm is None else id_of("arm", arm),
+            "arm_id": None if arm is None else member_id("arm", arm),
             "code": reason.code,
             "reason": str(reason),
-            "index": number_of(reason.index),
-            "estimate": number_of(reason.estimate),
+            "index": json_of_number(reason.index),
+            "estimate": json_of_number(reason.estimate),
             "visited": reason.visited,
         }
         for agent, arm, reason in assignments
     ]
 
 
-def current(told: VisitReport | None) -> responses_schema.CurrentJson:
+def json_of_current(told: VisitReport | None) -> responses_schema.CurrentJson:
     """What is known of a visit."""
     counts = None if told is None else told.counts
     return {
@@ -150,33 +150,33 @@ def json_of_visit(
     state: State, at: PlannedRound, which: tuple[int, int]
 ) -> responses_schema.VisitJson:
     """A visit of a round."""
-    known, planned = current(at.told.get(which)), tests_planned(state, which[0], at)
+    known, planned = json_of_current(at.told.get(which)), planned_tests_of(state, which[0], at)
     return {
         "round": at.number,
-        **pair(state, *which),
+        **json_of_pair(state, *which),
         **known,
         "tests_planned": planned,
-        "far": is_far(known["tests"], planned),
+        "far": is_far_from_plan(known["tests"], planned),
     }
 
 
-def round_entry(at: PlannedRound) -> responses_schema.RoundEntryJson:
+def json_of_round_entry(at: PlannedRound) -> responses_schema.RoundEntryJson:
     """A round in the list of all."""
     counts = {"visits": len(at.sent), "told": len(at.told)}
     return json_of(responses_schema.RoundEntryJson, at, round=at.number, **counts)
 
 
-def round(log: Log, state: State, number: int) -> responses_schema.RoundJson:
+def json_of_round(log: Repository, state: State, number: int) -> responses_schema.RoundJson:
     """A round, with its plan from the log."""
     at = state.round(number)
     return json_of(
         responses_schema.RoundJson,
         at,
         round=number,
-        circumstances=circumstances(state, at.given),
+        circumstances=json_of_circumstances(state, at.given),
         assignments=json_of_assignments(state, service.recorded_plan(log, state, at)),
         visits=[json_of_visit(state, at, which) for which in at.sent],
-        warnings=together(state, at),
+        warnings=shared_arm_warnings(state, at),
     )
 
 
@@ -184,7 +184,7 @@ def json_of_preview(made: Preview) -> responses_schema.PreviewJson:
     """The plan of the next round, and what its circumstances cost."""
     return {
         "round": made.plan.round,
-        "circumstances": circumstances(made.state, made.given),
+        "circumstances": json_of_circumstances(made.state, made.given),
         "assignments": json_of_assignments(made.state, made.assignments),
         "prices": json_of_prices(made.prices),
     }
@@ -196,8 +196,8 @@ def json_of_prices(costs: Prices) -> responses_schema.PricesJson:
         json_of(
             responses_schema.PriceJson,
             one,
-            agent_id=None if one.agent is None else id_of("agent", one.agent),
-            arm_id=None if one.arm is None else id_of("arm", one.arm),
+            agent_id=None if one.agent is None else member_id("agent", one.agent),
+            arm_id=None if one.arm is None else member_id("arm", one.arm),
         )
         for one in costs.constraints
     ]
@@ -211,12 +211,12 @@ def json_of_why(
     place = at.assignment[number]
     assert place is not None, "only those who were sent are explained"
     texts = {"text": str(told), "reason": str(told.reason)}
-    return json_of(responses_schema.WhyJson, told, **pair(state, number, place), **texts)
+    return json_of(responses_schema.WhyJson, told, **json_of_pair(state, number, place), **texts)
 
 
-def number_of(value: float | None) -> responses_schema.Number:
+def json_of_number(value: float | None) -> responses_schema.JsonNumber:
     """A number as JSON can hold it."""
-    return cast(responses_schema.Number, number_to_json(value))
+    return cast(responses_schema.JsonNumber, number_to_json(value))
 
 
 def json_of_estimates(state: State) -> responses_schema.EstimatesJson:
@@ -224,10 +224,10 @@ def json_of_estimates(state: State) -> responses_schema.EstimatesJson:
     made = []
     for one in estimates_of(state):
         by_agent = [
-            {"agent": state.agents[a].name, "agent_id": id_of("agent", a), "pulls": pulls}
+            {"agent": state.agents[a].name, "agent_id": member_id("agent", a), "pulls": pulls}
             for a, pulls in one.by_agent.items()
         ]
-        key = id_of("arm", one.arm)
+        key = member_id("arm", one.arm)
         made.append(json_of(responses_schema.EstimateJson, one, id=key, by_agent=by_agent))
     return {"arms": made}
 
@@ -237,7 +237,7 @@ def json_of_answers(state: State) -> responses_schema.AnswersJson:
     found = answers_of(state)
 
     def named(arm: int) -> responses_schema.NamedJson:
-        return json_of_named(state, "arm", arm)
+        return json_of_member(state, "arm", arm)
 
     return json_of(
         responses_schema.AnswersJson,
@@ -250,7 +250,7 @@ def json_of_answers(state: State) -> responses_schema.AnswersJson:
                 responses_schema.ChangeJson,
                 one,
                 arm=state.arms[one.arm].name,
-                arm_id=id_of("arm", one.arm),
+                arm_id=member_id("arm", one.arm),
             )
             for one in found.changed
         ],
@@ -260,41 +260,41 @@ def json_of_answers(state: State) -> responses_schema.AnswersJson:
 def json_of_shadow(state: State, found: Shadow) -> responses_schema.ShadowJson:
     """What another policy would have planned, where that is something else."""
     differences: list[responses_schema.ShadowedJson] = []
-    for one in filter(differs, found.rounds):
+    for one in filter(is_different, found.rounds):
         for number, (planned, other) in enumerate(zip(one.planned, one.other, strict=True)):
             if planned != other:
                 differences.append(
                     {
                         "round": one.round,
                         "agent": state.agents[number].name,
-                        "agent_id": id_of("agent", number),
+                        "agent_id": member_id("agent", number),
                         "planned": None if planned is None else state.arms[planned].name,
-                        "planned_id": None if planned is None else id_of("arm", planned),
+                        "planned_id": None if planned is None else member_id("arm", planned),
                         "other": None if other is None else state.arms[other].name,
-                        "other_id": None if other is None else id_of("arm", other),
+                        "other_id": None if other is None else member_id("arm", other),
                     }
                 )
     shape, rounds = responses_schema.ShadowJson, len(found.rounds)
     return json_of(shape, found, rounds=rounds, differences=differences)
 
 
-def projection(found: Projection) -> responses_schema.ProjectionJson:
+def json_of_projection(found: Projection) -> responses_schema.ProjectionJson:
     """The rest of the season."""
     return json_of(responses_schema.ProjectionJson, found, warnings=list(found.warnings))
 
 
-def json_of_worth(found: Worth) -> responses_schema.WorthJson:
+def json_of_worth(found: TeamWorth) -> responses_schema.WorthJson:
     """The rest of the season with one more agent, or a better one, and without."""
-    plain, other = projection(found.plain), projection(found.other)
+    plain, other = json_of_projection(found.plain), json_of_projection(found.other)
     return json_of(responses_schema.WorthJson, found, plain=plain, other=other)
 
 
-def events(found: Iterable[Event]) -> list[responses_schema.EventJson]:
+def json_of_events(found: Iterable[Event]) -> list[responses_schema.EventJson]:
     """Events as they are."""
     return [json_of(responses_schema.EventJson, event) for event in found]
 
 
-def json_of_narrated(event: Event, text: str) -> responses_schema.NarratedEventJson:
+def json_of_event_with_text(event: Event, text: str) -> responses_schema.NarratedEventJson:
     """An event, and what happened in words."""
     return json_of(responses_schema.NarratedEventJson, event, text=text)
 
@@ -317,11 +317,11 @@ def json_of_note(event: Event) -> responses_schema.NoteJson:
     return json_of(responses_schema.NoteJson, event, event=event.number, **said)
 
 
-def link(state: State, known: Link) -> responses_schema.LinkJson:
+def json_of_link(state: State, known: Link) -> responses_schema.LinkJson:
     """A link, without what opens it."""
     return json_of(
         responses_schema.LinkJson,
         known,
         agent=None if known.agent is None else state.agents[known.agent].name,
-        agent_id=None if known.agent is None else id_of("agent", known.agent),
+        agent_id=None if known.agent is None else member_id("agent", known.agent),
     )

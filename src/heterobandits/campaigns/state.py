@@ -1,4 +1,4 @@
-"""What stands in a campaign after its events: who and what there is, the rounds with their outcomes, the two tables of learning.
+"""The state of a campaign after its events: agents and arms, rounds with their outcomes, and the two tables of learning.
 
 Agents and arms have numbers, from 0 on, which never change; in events and for programs they are `agent-1`, `arm-1`. An
 agent whose reports have changed for good has several rows in the tables, each with the first round it holds for: what it
@@ -15,25 +15,33 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from heterobandits.campaigns.rounds import Pair, PlannedRound, RoundGiven, Rounds
-from heterobandits.campaigns.validation import ID, Reports
-from heterobandits.errors import InvalidInput, appearance, composed, shown, unknown, whole_number
+from heterobandits.arrays import Integers
+from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
+from heterobandits.campaigns.validation import MEMBER_ID_PATTERN, Reports
+from heterobandits.errors import (
+    InvalidInput,
+    appearance_of,
+    normalize_name,
+    parse_integer,
+    repr_of,
+    unknown_name,
+)
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, Visit, recalled
-from heterobandits.planner.matching import Circumstances
+from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables
+from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.policies.policy import Policy
 
-Table = npt.NDArray[np.int64]
-Kind = Literal["agent", "arm"]
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
-ROLES = ("owner", "planner", "reporter", "viewer")
+MemberKind = Literal["agent", "arm"]
+TIME_PATTERN = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII
+)
+LINK_ROLES = ("owner", "planner", "reporter", "viewer")
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Somebody who is sent: a name, whether it still is, and its row in the tables now."""
+    """Somebody who is sent: the name, whether retired, and the current row in the tables."""
 
     name: str
     row: int
@@ -42,7 +50,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Arm:
-    """A place, whether anybody is still sent there, and the first round it was there for."""
+    """A place: its name, whether retired, and the first round that could visit it."""
 
     name: str
     retired: bool = False
@@ -51,7 +59,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class AgentRow:
-    """How an agent reports, from a round on."""
+    """How an agent reports, from some round on."""
 
     agent: int
     since: int
@@ -60,7 +68,7 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class Link:
-    """Who holds it may do what its role says; of the token only the hash is known."""
+    """A link: its holder may do what its role allows; the state has only the hash of its token."""
 
     id: str
     role: str
@@ -73,7 +81,9 @@ class Link:
 
     def holds(self, time: str) -> bool:
         """Whether it still may be used, at this time."""
-        return not self.revoked and (self.expires is None or moment(time) < moment(self.expires))
+        return not self.revoked and (
+            self.expires is None or parse_time(time) < parse_time(self.expires)
+        )
 
 
 @dataclass(eq=False)
@@ -94,8 +104,8 @@ class State:
     season: int | None
     rounds: Rounds
     links: dict[str, Link]
-    pulls: Table
-    successes: Table
+    pulls: Integers
+    successes: Integers
     waiting: frozenset[int]
 
     @cached_property
@@ -137,24 +147,24 @@ class State:
 
     def agent(self, key: Any) -> int:
         """The number of an agent, given by its name or id."""
-        return entry_number(key, "agent", self.agent_names)
+        return number_of_member(key, "agent", self.agent_names)
 
     def arm(self, key: Any) -> int:
         """The number of an arm, given by its name or id."""
-        return entry_number(key, "arm", self.arm_names)
+        return number_of_member(key, "arm", self.arm_names)
 
-    def pair(self, key: Any, name: str) -> Pair:
+    def pair(self, key: Any, name: str) -> AgentArm:
         """An agent and an arm, given by names or ids."""
         if not isinstance(key, (tuple, list)) or len(key) != 2:
-            raise InvalidInput(f"{name} has {shown(key)}: pairs (agent, arm)")
+            raise InvalidInput(f"{name} has {repr_of(key)}: pairs (agent, arm)")
         return self.agent(key[0]), self.arm(key[1])
 
     def round(self, number: Any) -> PlannedRound:
         """The round of this number."""
-        n = whole_number(number, "round", 0)
+        n = parse_integer(number, "round", 0)
         if not 1 <= n <= len(self.rounds):
             planned = f"rounds 1 to {len(self.rounds)} are" if self.rounds else "none is yet"
-            raise InvalidInput(f"round {shown(n)} is not planned: {planned}")
+            raise InvalidInput(f"round {repr_of(n)} is not planned: {planned}")
         return self.rounds[n - 1]
 
     def row_in(self, agent: int, number: int) -> int:
@@ -172,7 +182,7 @@ class State:
         here = {agent.row for agent in self.agents if not agent.retired}
         gone = {n for n, arm in enumerate(self.arms) if arm.retired}
 
-        def rows(pairs: Iterable[Pair]) -> list[Pair]:
+        def rows(pairs: Iterable[AgentArm]) -> list[AgentArm]:
             return [(row[a], n) for a, n in pairs]
 
         return Circumstances.of(
@@ -200,7 +210,7 @@ class State:
         start = Knowledge.of(len(self.rows), len(self.arms))
         visits = [list(self.visits(round)) for round in self.rounds]
         window, fade = self.policy.window, self.policy.fade
-        return replace(known, recalled=recalled(start, visits, window=window, fade=fade))
+        return replace(known, recalled=recall_tables(start, visits, window=window, fade=fade))
 
     def knows(self) -> Knowledge:
         """What has been learned, all of it."""
@@ -209,52 +219,52 @@ class State:
 
     def _row_names(self) -> list[str]:
         """The agents' names; a row that no longer holds has its number, too, as often as it takes to look like nobody's name."""
-        taken = {appearance(name) for name in self.agent_names}
+        taken = {appearance_of(name) for name in self.agent_names}
         names = []
         for i, row in enumerate(self.rows):
             name = self.agents[row.agent].name
             if self.agents[row.agent].row != i:
                 name += f" (row {i})"
-                while appearance(name) in taken:
+                while appearance_of(name) in taken:
                     name += f" (row {i})"
             names.append(name)
         return names
 
 
-def entry_number(key: Any, kind: Kind, known: Sequence[str]) -> int:
-    """The number of an agent or arm given by its name or id."""
-    number = number_if_known(key, kind, known)
+def number_of_member(key: Any, kind: MemberKind, known: Sequence[str]) -> int:
+    """The number of the agent or arm that has this name or id."""
+    number = find_member_number(key, kind, known)
     if number is None:
-        raise unknown(kind, key, known)
+        raise unknown_name(kind, key, known)
     return number
 
 
-def number_if_known(key: Any, kind: Kind, known: Sequence[str]) -> int | None:
+def find_member_number(key: Any, kind: MemberKind, known: Sequence[str]) -> int | None:
     """The same without a word on what is not there, which takes a while."""
     if isinstance(key, str):
-        found = ID.fullmatch(key)
+        found = MEMBER_ID_PATTERN.fullmatch(key)
         if found and found[1] == kind and int(found[2]) <= len(known):
             return int(found[2]) - 1
-        if composed(key) in known:
-            return known.index(composed(key))
+        if normalize_name(key) in known:
+            return known.index(normalize_name(key))
     return None
 
 
-def id_of(kind: Kind, number: int) -> str:
+def member_id(kind: MemberKind, number: int) -> str:
     """The id of an agent or arm.
 
-    >>> id_of("agent", 0)
+    >>> member_id("agent", 0)
     'agent-1'
     """
     return f"{kind}-{number + 1}"
 
 
-def moment(text: Any, name: str = "time") -> datetime:
-    """A time, to compare with; one without a zone is taken as UTC."""
+def parse_time(text: Any, name: str = "time") -> datetime:
+    """A time that can be compared; without a zone it is UTC."""
     try:
-        if not isinstance(text, str) or not TIME.fullmatch(text):
+        if not isinstance(text, str) or not TIME_PATTERN.fullmatch(text):
             raise ValueError
         found = datetime.fromisoformat(text)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise InvalidInput(f"{name} is {shown(text)}: such as 2026-03-01T09:30:00Z") from None
+        raise InvalidInput(f"{name} is {repr_of(text)}: such as 2026-03-01T09:30:00Z") from None

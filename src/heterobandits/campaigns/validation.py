@@ -1,4 +1,4 @@
-"""What people and programs hand to a campaign, checked: every field that is wrong is named, all of them at once."""
+"""Checks what people and programs hand to a campaign, and names every wrong field at once."""
 
 import re
 import unicodedata
@@ -8,31 +8,31 @@ from functools import partial
 from typing import Any, TypeVar
 
 from heterobandits.errors import (
-    TURNING,
+    TEXT_DIRECTION_MARKS,
     InvalidInput,
-    appearance,
-    listed,
-    name_from,
-    rate_from,
-    sensitivity_from,
-    shown,
-    unknown,
-    whole_number,
+    appearance_of,
+    parse_integer,
+    parse_list,
+    parse_name,
+    parse_rate,
+    parse_sensitivity,
+    repr_of,
+    unknown_name,
 )
-from heterobandits.limits import MOST, MOST_ADDRESS, MOST_TESTS
-from heterobandits.model.calibration import Trial, estimate, trial_from
-from heterobandits.planner.history import Outcome, counted_outcome
+from heterobandits.limits import ADDRESS_MAX, COUNT_MAX, VISIT_MAX_TESTS
+from heterobandits.model.calibration import Trial, estimate_of_trial, parse_trial
+from heterobandits.planner.history import Outcome, parse_visit_outcome
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import Policy
 from heterobandits.policies.policy import policy as catalogued
 
-MOST_ERRORS = 100  # that are told of at once
-MOST_LETTERS = 200  # of a name
-MOST_TEXT = 10_000  # letters of a note
-MOST_PAIRS = 1_000_000  # agents times arms: 16 MB of tables
-ID = re.compile(r"(agent|arm)-([1-9]\d{0,8})")
+REPORT_MAX_ERRORS = 100  # that are told of at once
+NAME_MAX_LETTERS = 200  # of a name
+NOTE_MAX_LETTERS = 10_000  # letters of a note
+CAMPAIGN_MAX_PAIRS = 1_000_000  # agents times arms: 16 MB of tables
+MEMBER_ID_PATTERN = re.compile(r"(agent|arm)-([1-9]\d{0,8})")
 # Letters of other alphabets, and digits, that look like these: what `unicodedata` does not know.
-ALIKE = {
+LOOKALIKE_LETTERS = {
     ord(other): letter
     for letter, others in {
         "A": "АΑ", "B": "ВΒ", "E": "ЕΕ", "S": "Ѕ", "J": "Ј", "K": "КΚ", "M": "МΜ", "H": "НΗ",
@@ -45,25 +45,25 @@ ALIKE = {
     for other in others
 }  # fmt: skip
 # What shows as nothing, or as a blank, and is no blank to Python: joiners, fillers, choices of a glyph, the empty Braille cell.
-UNSEEN = re.compile(
+INVISIBLE_PATTERN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 NOT_DONE = "not done"  # in place of an outcome: nobody went, or nothing came of it
 
-Made = TypeVar("Made")
+Validated = TypeVar("Validated")
 
 
-class Wrong(InvalidInput):
-    """Several things that are wrong at once, each with its place: `agents[2].sensitivity`, `line 7: tests`."""
+class InvalidFields(InvalidInput):
+    """Several mistakes at once, each with its place: `agents[2].sensitivity`, `line 7: tests`."""
 
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
-        super().__init__("; ".join(message for _, message in errors[:MOST_ERRORS]))
+        super().__init__("; ".join(message for _, message in errors[:REPORT_MAX_ERRORS]))
         self.errors = tuple(errors)
 
 
 @dataclass(frozen=True)
 class Reports:
-    """How an agent reports, as believed; what `Team` has in its columns."""
+    """How an agent reports, as the planner believes: one row of `Team`."""
 
     sensitivity: float
     false_positive_rate: float = 0.0
@@ -91,13 +91,13 @@ class Reports:
 AGENT_FIELDS = ("name", *(field.name for field in fields(Reports)))
 
 
-class Collected:
-    """Errors as they come, to be raised together, or as soon as there are as many as are told of."""
+class FieldErrors:
+    """Collects errors, to raise them together or as soon as there are too many to show."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []
 
-    def of(self, place: str, check: Callable[..., Made], *arguments: Any) -> Made | None:
+    def of(self, place: str, check: Callable[..., Validated], *arguments: Any) -> Validated | None:
         """What the check returns, called with the arguments and the place; None if it refuses, which is noted."""
         try:
             return check(*arguments, place)
@@ -105,11 +105,11 @@ class Collected:
             self.note((place, str(error)))
         return None
 
-    def all(self, place: str, check: Callable[..., Made], *arguments: Any) -> Made | None:
+    def all(self, place: str, check: Callable[..., Validated], *arguments: Any) -> Validated | None:
         """The same for a check that knows the places of its errors itself."""
         try:
             return check(*arguments)
-        except Wrong as wrong:
+        except InvalidFields as wrong:
             self.note(*wrong.errors)
         except InvalidInput as error:
             self.note((place, str(error)))
@@ -118,175 +118,184 @@ class Collected:
     def note(self, *errors: tuple[str, str]) -> None:
         """Places with what is wrong there."""
         self.errors += errors
-        if len(self.errors) >= MOST_ERRORS:
+        if len(self.errors) >= REPORT_MAX_ERRORS:
             self.end()
 
     def end(self) -> None:
         """Raise them, if there are any."""
         if self.errors:
-            raise Wrong(self.errors)
+            raise InvalidFields(self.errors)
 
 
-def called(value: Any, name: str = "name") -> str:
-    """`value` as a name of an agent, an arm, a campaign or a link."""
-    text = name_from(value, name)
-    if len(text) > MOST_LETTERS:
-        raise InvalidInput(f"{name} has {len(text):,} letters: at most {MOST_LETTERS}")
-    if ID.fullmatch(text):
-        raise InvalidInput(f"{name} is {shown(text)}: names like agent-1 and arm-1 are ids")
+def parse_display_name(value: Any, name: str = "name") -> str:
+    """`value` as the name of an agent, an arm, a campaign or a link."""
+    text = parse_name(value, name)
+    if len(text) > NAME_MAX_LETTERS:
+        raise InvalidInput(f"{name} has {len(text):,} letters: at most {NAME_MAX_LETTERS}")
+    if MEMBER_ID_PATTERN.fullmatch(text):
+        raise InvalidInput(f"{name} is {repr_of(text)}: names like agent-1 and arm-1 are ids")
     return text
 
 
-def new_name(value: Any, taken: Iterable[str], name: str = "name") -> str:
-    """`value` as a name that looks like none of those taken."""
-    text = called(value, name)
-    if appearance(text) in {appearance(other) for other in taken}:
-        raise InvalidInput(f"{name} is {shown(text)}: that name is taken")
+def parse_new_name(value: Any, taken: Iterable[str], name: str = "name") -> str:
+    """`value` as a name that cannot be mistaken for one that is taken."""
+    text = parse_display_name(value, name)
+    if appearance_of(text) in {appearance_of(other) for other in taken}:
+        raise InvalidInput(f"{name} is {repr_of(text)}: that name is taken")
     return text
 
 
-def likeness(name: str) -> str:
-    """What a hasty reader sees of a name: letters that look alike are the same, whichever alphabet or case they are of.
+def likeness_of(name: str) -> str:
+    """What a hasty reader sees of a name: letters that look alike become the same, across alphabets and cases.
 
-    >>> likeness("оwner") == likeness("Owner"), likeness("ow\u200bner") == likeness("0wner")
+    >>> likeness_of("оwner") == likeness_of("Owner"), likeness_of("ow\u200bner") == likeness_of("0wner")
     (True, True)
-    >>> likeness("ówner\u3164") == likeness("owner")
+    >>> likeness_of("ówner\u3164") == likeness_of("owner")
     True
     """
-    seen = appearance(UNSEEN.sub("", unicodedata.normalize("NFKD", appearance(name))))
+    seen = appearance_of(
+        INVISIBLE_PATTERN.sub("", unicodedata.normalize("NFKD", appearance_of(name)))
+    )
     bare = "".join(c for c in seen if not is_accent(c))
     # Some letters look alike as capitals only, and some are known here as small ones.
-    return bare.translate(ALIKE).casefold().translate(ALIKE)
+    return bare.translate(LOOKALIKE_LETTERS).casefold().translate(LOOKALIKE_LETTERS)
 
 
 def is_accent(character: str) -> bool:
-    """Whether a character is set above, below or through the one before, as accents are; signs of vowels are not."""
+    """Whether a character is drawn onto the one before, as accents are; vowel signs do not count."""
     place = unicodedata.combining(character)
     return place == 1 or place >= 200
 
 
-def text_from(value: Any, name: str = "text") -> str:
-    """`value` as a text of several lines that shows as it is written."""
+def parse_note(value: Any, name: str = "text") -> str:
+    """`value` as a text of several lines that looks the way it was written."""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidInput(f"{name} is {shown(value)}: a text that is not blank")
-    if len(value) > MOST_TEXT:
-        raise InvalidInput(f"{name} has {len(value):,} letters: at most {MOST_TEXT:,}")
-    lines = [name_from(part, name) for part in value.splitlines() if part.strip()]
+        raise InvalidInput(f"{name} is {repr_of(value)}: a text that is not blank")
+    if len(value) > NOTE_MAX_LETTERS:
+        raise InvalidInput(f"{name} has {len(value):,} letters: at most {NOTE_MAX_LETTERS:,}")
+    lines = [parse_name(part, name) for part in value.splitlines() if part.strip()]
     return "\n".join(lines)
 
 
-def plain(value: Any, name: str) -> str:
+def parse_plain_text(value: Any, name: str) -> str:
     """`value` as a short text without control or text-direction characters, such as an idempotency key."""
-    if not isinstance(value, str) or not 1 <= len(value) <= MOST_LETTERS:
-        raise InvalidInput(f"{name} is {shown(value)}: a text of 1 to {MOST_LETTERS} letters")
-    if not value.isprintable() or TURNING & set(value):
-        raise InvalidInput(f"{name} is {shown(value)}: printable letters")
+    if not isinstance(value, str) or not 1 <= len(value) <= NAME_MAX_LETTERS:
+        raise InvalidInput(f"{name} is {repr_of(value)}: a text of 1 to {NAME_MAX_LETTERS} letters")
+    if not value.isprintable() or TEXT_DIRECTION_MARKS & set(value):
+        raise InvalidInput(f"{name} is {repr_of(value)}: printable letters")
     return value
 
 
-def of_field(where: str, field: str) -> str:
-    """The place of a field of an entry, as programs write it."""
+def place_of_field(where: str, field: str) -> str:
+    """The place of an entry's field, as programs write it."""
     return f"{where}.{field}"
 
 
-def reports_from(
-    given: Mapping[str, Any], errors: Collected, place: Callable[[str], str]
+def parse_reports(
+    given: Mapping[str, Any], errors: FieldErrors, place: Callable[[str], str]
 ) -> Reports | None:
-    """How an agent reports; what is wrong is noted at the place of its field."""
+    """How an agent reports; mistakes are collected under their fields."""
 
     def field(name: str, check: Callable[..., Any], *arguments: Any) -> Any:
         value = given.get(name)
         return None if value is None else errors.of(place(name), check, value, *arguments)
 
     before = len(errors.errors)
-    found = field("calibration", trial_from)
-    alarms = field("false_positive_calibration", trial_from)
-    tests = field("tests", lambda value, name: whole_number(value, name, 1, MOST_TESTS))
-    s = field("sensitivity", sensitivity_from)
+    found = field("calibration", parse_trial)
+    alarms = field("false_positive_calibration", parse_trial)
+    tests = field("tests", lambda value, name: parse_integer(value, name, 1, VISIT_MAX_TESTS))
+    s = field("sensitivity", parse_sensitivity)
     if s is None and found is not None:
-        s = estimate(found)
+        s = estimate_of_trial(found)
     if s is None and len(errors.errors) == before:
         where = place("sensitivity")
         errors.note((where, f"{where} is missing: a probability in (0, 1]"))
-    rate = None if s is None else field("false_positive_rate", rate_from, s)
+    rate = None if s is None else field("false_positive_rate", parse_rate, s)
     if rate is None and alarms is not None and s is not None:
-        rate = errors.of(place("false_positive_calibration"), rate_from, estimate(alarms), s)
+        rate = errors.of(
+            place("false_positive_calibration"), parse_rate, estimate_of_trial(alarms), s
+        )
     if s is None or len(errors.errors) > before:
         return None
     return Reports(s, rate or 0.0, tests or 1, found, alarms)
 
 
-def agents_from(
+def parse_agents(
     given: Any,
     taken: Iterable[str] = (),
     place: Callable[[int], str] = "agents[{}]".format,
-    of: Callable[[str, str], str] = of_field,
+    of: Callable[[str, str], str] = place_of_field,
 ) -> list[tuple[str, Reports]]:
-    """Agents with their names and how they report; `place` says where an agent stands, and `of` where a field of it."""
-    errors, made = Collected(), []
-    for where, name, item in _named(given, "agent", taken, place, of, AGENT_FIELDS, errors):
-        reports = reports_from(item, errors, partial(of, where))
+    """Agents with their names and how they report; `place` names an agent's place, and `of` a field's."""
+    errors, made = FieldErrors(), []
+    for where, name, item in _parse_named_entries(
+        given, "agent", taken, place, of, AGENT_FIELDS, errors
+    ):
+        reports = parse_reports(item, errors, partial(of, where))
         if reports is not None:
             made.append((name, reports))
     errors.end()
     return made
 
 
-def arms_from(
+def parse_arms(
     given: Any,
     taken: Iterable[str] = (),
     place: Callable[[int], str] = "arms[{}]".format,
-    of: Callable[[str, str], str] = of_field,
+    of: Callable[[str, str], str] = place_of_field,
 ) -> list[str]:
-    """Names of arms, given as such or as {"name": ...}."""
-    errors = Collected()
-    made = [name for _, name, _ in _named(given, "arm", taken, place, of, ("name",), errors)]
+    """Names of arms, given as texts or as {"name": ...}."""
+    errors = FieldErrors()
+    made = [
+        name
+        for _, name, _ in _parse_named_entries(given, "arm", taken, place, of, ("name",), errors)
+    ]
     errors.end()
     return made
 
 
-def _named(
+def _parse_named_entries(
     given: Any,
     kind: str,
     taken: Iterable[str],
     place: Callable[[int], str],
     of: Callable[[str, str], str],
     fields: Sequence[str],
-    errors: Collected,
+    errors: FieldErrors,
 ) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """The place, the name and the rest of each entry; what is wrong with the name is noted."""
-    items = listed(given, f"{kind}s", "names")
+    """The place, name and remaining fields of each entry; mistakes in names are collected."""
+    items = parse_list(given, f"{kind}s", "names")
     if not items:
         raise InvalidInput(f"{kind}s is empty: at least one {kind}")
-    seen = {appearance(text) for text in taken}
+    seen = {appearance_of(text) for text in taken}
     for i, given_item in enumerate(items):
         where = place(i)
         item = {"name": given_item} if isinstance(given_item, str) else given_item
         if not isinstance(item, Mapping):
-            errors.note((where, f"{where} is {shown(item)}: an {kind} with a name"))
+            errors.note((where, f"{where} is {repr_of(item)}: an {kind} with a name"))
             continue
         for key in item:
             if key not in fields:
-                errors.note((where, f"{where}: {unknown('field', key, fields)}"))
-        name = errors.of(of(where, "name"), called, item.get("name"))
-        if name is not None and appearance(name) in seen:
+                errors.note((where, f"{where}: {unknown_name('field', key, fields)}"))
+        name = errors.of(of(where, "name"), parse_display_name, item.get("name"))
+        if name is not None and appearance_of(name) in seen:
             there = of(where, "name")
-            errors.note((there, f"{there} is {shown(name)}: that name is taken"))
-        seen |= {appearance(name)} if name is not None else set()
+            errors.note((there, f"{there} is {repr_of(name)}: that name is taken"))
+        seen |= {appearance_of(name)} if name is not None else set()
         yield where, name or "", item
 
 
-def policy_from(
+def parse_policy(
     name: Any = None, delta: Any = None, season: int | None = None, memory: Any = None
 ) -> Policy:
     """A policy of the catalogue that can be planned with, for a season of that length; the recommended one if none is named."""
-    from heterobandits.planner.planning import plannable
+    from heterobandits.planner.planning import check_plannable
 
     if name is None:
         name = RECOMMENDED if season is None else RECOMMENDED_FOR_HORIZON
     if not isinstance(name, str):
-        raise InvalidInput(f"policy is {shown(name)}: the name of a policy")
-    made = plannable(catalogued(name, delta, None, memory))
+        raise InvalidInput(f"policy is {repr_of(name)}: the name of a policy")
+    made = check_plannable(catalogued(name, delta, None, memory))
     if not made.in_season:
         return made
     if season is None:
@@ -294,18 +303,18 @@ def policy_from(
     return made.until(season)
 
 
-def season_from(value: Any) -> int | None:
-    """`value` as the number of rounds of a season; None if it has no end."""
-    return None if value is None else whole_number(value, "season", 1, MOST)
+def parse_season(value: Any) -> int | None:
+    """`value` as a season's number of rounds; None if it has no end."""
+    return None if value is None else parse_integer(value, "season", 1, COUNT_MAX)
 
 
-def seed_from(value: Any) -> int:
+def parse_seed(value: Any) -> int:
     """`value` as a seed."""
-    return whole_number(value, "seed", 0, MOST_ADDRESS)
+    return parse_integer(value, "seed", 0, ADDRESS_MAX)
 
 
-def outcome_from(value: Any, agent: str) -> Outcome | None:
-    """`value` as (successes, tests), from 0, 1 or a pair; None for what was not done."""
+def parse_campaign_outcome(value: Any, agent: str) -> Outcome | None:
+    """`value` as (successes, tests), from 0, 1 or a pair; None if the visit was not done."""
     if isinstance(value, str) and value == NOT_DONE:
         return None
-    return counted_outcome(value, agent)
+    return parse_visit_outcome(value, agent)

@@ -12,6 +12,8 @@ import io
 import os
 import sys
 
+from heterobandits.cli.exit_codes import EXIT_BAD_INPUT, EXIT_FAILURE, EXIT_INTERRUPTED
+
 try:
     from typing import TextIO
 
@@ -19,27 +21,25 @@ try:
 except KeyboardInterrupt:  # Ctrl-C in the first moment: nothing has begun
     sys.exit(130)
 
-UNPRINTED = 1
-BAD_INPUT = 2
-MOST_LETTERS = 300  # of a word in a message: a number may have thousands of digits
+MESSAGE_WORD_MAX_LETTERS = 300  # of a word in a message: a number may have thousands of digits
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    with interrupts.at_once():
+    with interrupts.exit_on_interrupts_within():
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - or notes would go to stdout
         if sys.stdout is None:
-            sys.exit(_complain("stdout is closed: there is nowhere to print to", UNPRINTED))
+            sys.exit(_print_error("stdout is closed: there is nowhere to print to", EXIT_FAILURE))
         for stream in (sys.stdout, sys.stderr):
             if isinstance(
                 stream, io.TextIOWrapper
             ):  # a letter it does not have is no reason to fail
                 stream.reconfigure(errors="backslashreplace")
-        sys.exit(_run(arguments or sys.argv[1:] or ["--help"]))
+        sys.exit(_exit_code_of(arguments or sys.argv[1:] or ["--help"]))
 
 
-def _run(arguments: list[str]) -> int:
+def _exit_code_of(arguments: list[str]) -> int:
     """The exit code of a command."""
     try:
         from heterobandits.cli.commands import run_command
@@ -47,46 +47,49 @@ def _run(arguments: list[str]) -> int:
         code = run_command(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        code = interrupts.INTERRUPTED
+        code = EXIT_INTERRUPTED
     except Exception as error:
-        code = interrupts.INTERRUPTED if interrupts.asked() else _explain(error)
-    if code == interrupts.INTERRUPTED:
-        _say(interrupts.MESSAGE)
+        code = EXIT_INTERRUPTED if interrupts.has_interrupt() else _explain_error(error)
+    if code == EXIT_INTERRUPTED:
+        _print_to_stderr(interrupts.INTERRUPT_MESSAGE)
     return code
 
 
-def _explain(error: Exception) -> int:
-    """Say what went wrong, if it is nothing unforeseen, and give back the exit code."""
+def _explain_error(error: Exception) -> int:
+    """Print what went wrong, unless it was unforeseen, and return the exit code."""
     if isinstance(error, MemoryError):
-        return _complain("there is not enough memory for this", BAD_INPUT)
+        return _print_error("there is not enough memory for this", EXIT_BAD_INPUT)
     if isinstance(error, OSError):
-        _abandon(sys.stdout)
+        _discard_stream(sys.stdout)
         if isinstance(error, BrokenPipeError):  # whoever reads it has gone and knows
-            return UNPRINTED
+            return EXIT_FAILURE
         what = error.filename or "the output cannot be printed"
-        return _complain(f"{what}: {error.strerror or error}", UNPRINTED)
+        return _print_error(f"{what}: {error.strerror or error}", EXIT_FAILURE)
     from heterobandits.errors import InvalidInput  # it takes a while
 
     if isinstance(error, InvalidInput):
-        return _complain(str(error), BAD_INPUT)
+        return _print_error(str(error), EXIT_BAD_INPUT)
     raise error
 
 
-def _complain(message: str, code: int) -> int:
-    """Print a message as one line, and give back the exit code."""
-    words = (w if len(w) <= MOST_LETTERS else w[:MOST_LETTERS] + "..." for w in message.split())
-    _say("heterobandits: " + " ".join(words))
+def _print_error(message: str, code: int) -> int:
+    """Print a message as one line, and return the exit code."""
+    words = (
+        w if len(w) <= MESSAGE_WORD_MAX_LETTERS else w[:MESSAGE_WORD_MAX_LETTERS] + "..."
+        for w in message.split()
+    )
+    _print_to_stderr("heterobandits: " + " ".join(words))
     return code
 
 
-def _say(line: str) -> None:
-    """Print a line on stderr, if it can be."""
+def _print_to_stderr(line: str) -> None:
+    """Print a line on stderr if possible."""
     try:
         print(line, file=sys.stderr)
     except OSError:
-        _abandon(sys.stderr)
+        _discard_stream(sys.stderr)
 
 
-def _abandon(stream: TextIO) -> None:
-    """Let what is left in a stream that cannot be written to go nowhere, or Python would try once more."""
+def _discard_stream(stream: TextIO) -> None:
+    """Discard what is left in a stream that cannot be written to; Python would try once more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

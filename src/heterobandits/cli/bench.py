@@ -7,10 +7,10 @@ import typer
 
 from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption
 
-START_TRIALS = 1  # for each thread
+FIRST_TRIALS_PER_THREAD = 1  # for each thread
 SCALING_CHECKPOINTS = (1, 30, 300)
-MOST_SECONDS = 3600
-RUNS = 3  # others use the machine too: the fastest is the one they disturbed least
+BENCH_MAX_S = 3600
+BENCH_RUNS = 3  # others use the machine too: the fastest is the one they disturbed least
 
 
 def bench_command(
@@ -38,30 +38,30 @@ def bench_command(
     A round is one assignment of all agents in one trial. Wall-clock time of all threads
     together, after a first run to compile, load and warm up.
     """
-    from heterobandits.errors import InvalidInput, real_number, whole_number
-    from heterobandits.machine import available_threads
+    from heterobandits.errors import InvalidInput, parse_integer, parse_real
+    from heterobandits.machine import count_cores
     from heterobandits.policies.policy import CATALOGUE
     from heterobandits.policies.policy import policy as catalogued
-    from heterobandits.provenance import machine
+    from heterobandits.provenance import describe_machine
     from heterobandits.simulation import engine
 
-    allowed = f"a positive number, at most {MOST_SECONDS:,}"
-    if not 0 < real_number(seconds, "--seconds", allowed) <= MOST_SECONDS:
+    allowed = f"a positive number, at most {BENCH_MAX_S:,}"
+    if not 0 < parse_real(seconds, "--seconds", allowed) <= BENCH_MAX_S:
         raise InvalidInput(f"--seconds is {seconds:g}: {allowed}")
     entries = [catalogued(name) for name in dict.fromkeys(policy or CATALOGUE)]
-    cached = engine.kernels_cached(entries)
+    cached = engine.has_compiled_kernels(entries)
     compile_seconds = engine.compile_kernels(entries)
-    used = available_threads() if threads is None else whole_number(threads, "--threads", 1, 1024)
+    used = count_cores() if threads is None else parse_integer(threads, "--threads", 1, 1024)
     measured: list[dict[str, Any]] = []
     for name, problem, horizon, crew, checkpoints in (
-        scaling_speeds(used) if scaling else instances(used)
+        scaling_speeds(used) if scaling else bench_instances(used)
     ):
         for entry in entries:
             try:
                 entry.check_size(problem.agents, problem.arms)
             except InvalidInput:
                 continue
-            rate, trials, took = measure(problem, entry, horizon, seconds, crew, checkpoints)
+            rate, trials, took = measure_speed(problem, entry, horizon, seconds, crew, checkpoints)
             measured.append(
                 {
                     "problem": name,
@@ -77,7 +77,7 @@ def bench_command(
                 }
             )
     report = {
-        "machine": machine(),
+        "machine": describe_machine(),
         "threads": used,
         "compile_seconds": compile_seconds,
         "compiled_before": cached,
@@ -91,8 +91,8 @@ def bench_command(
             print_machine(report)
 
 
-def instances(threads: int) -> list[tuple[str, Any, int, int, int]]:
-    """What is measured: (name, problem, horizon, threads, checkpoints) of three of the paper's problems and a larger one."""
+def bench_instances(threads: int) -> list[tuple[str, Any, int, int, int]]:
+    """What is measured: (name, problem, horizon, threads, checkpoints) for three of the paper's problems and a larger one."""
     from heterobandits.model.domains import DOMAINS
     from heterobandits.model.problem import Problem
 
@@ -116,7 +116,7 @@ def scaling_speeds(threads: int) -> list[tuple[str, Any, int, int, int]]:
     ]
 
 
-def measure(
+def measure_speed(
     problem: Any, entry: Any, horizon: int, seconds: float, threads: int, checkpoints: int
 ) -> tuple[float, int, float]:
     """Rounds per second, from the fastest of some runs of about `seconds`; also its trials and its time."""
@@ -129,12 +129,12 @@ def measure(
         simulate(problem, [entry], horizon, trials, checkpoints=checkpoints, threads=threads)
         return time.perf_counter() - start
 
-    trials = START_TRIALS * threads
+    trials = FIRST_TRIALS_PER_THREAD * threads
     took = run(trials)
     while took < seconds / 2 and trials < 10**8:
         trials = max(2 * trials, min(64 * trials, int(trials * 0.9 * seconds / took)))
         took = run(trials)
-    took = min(took, *(run(trials) for _ in range(RUNS - 1)))
+    took = min(took, *(run(trials) for _ in range(BENCH_RUNS - 1)))
     return trials * horizon / took, trials, took
 
 
@@ -149,7 +149,7 @@ def print_speeds(report: dict[str, Any]) -> None:
         name: [f"{row[t]:.2f}" if t in row else "refused" for t in titles]
         for name, row in rates.items()
     }
-    show_rates("million rounds per second", titles, cells)
+    print_rates("million rounds per second", titles, cells)
 
 
 def print_scaling(report: dict[str, Any]) -> None:
@@ -168,14 +168,14 @@ def print_scaling(report: dict[str, Any]) -> None:
         }
         noun = "checkpoint" if checkpoints == 1 else "checkpoints"
         heading = f"million rounds per second, {checkpoints} {noun}"
-        show_rates(heading, [*titles, "all over one"], cells)
+        print_rates(heading, [*titles, "all over one"], cells)
 
 
-def show_rates(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
+def print_rates(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
     """A table with a row for each policy."""
     from rich.table import Table
 
-    from heterobandits.cli.terminal import show
+    from heterobandits.cli.terminal import print_item
 
     table = Table(title=title)
     table.add_column("policy", no_wrap=True)
@@ -183,11 +183,11 @@ def show_rates(title: str, headings: list[str], cells: dict[str, list[str]]) -> 
         table.add_column(heading, justify="right")
     for name, row in cells.items():
         table.add_row(name, *row)
-    show(table)
+    print_item(table)
 
 
 def print_machine(report: dict[str, Any]) -> None:
-    """What it was measured on."""
+    """Print which machine was measured."""
     how = "loaded from the cache" if report["compiled_before"] else "compiled"
     print(
         f"{report['machine']['processor']}, {report['threads']} threads; kernels {how} "

@@ -21,7 +21,7 @@ from heterobandits.cli.options import (
     SensitivitiesOption,
     TableOrJson,
     TestsOption,
-    stated_problem,
+    problem_of_options,
 )
 from heterobandits.limits import DEFAULT_DELTA
 
@@ -49,11 +49,11 @@ def bounds_command(
     """Print the optimum, the log terms and widths, and the theorem's bound on Min-Width's regret."""
     import numpy as np
 
-    from heterobandits.errors import whole_number
+    from heterobandits.errors import parse_integer
     from heterobandits.inference import bounds as theory
     from heterobandits.simulation import coverage as measured
 
-    stated, rounds, title = stated_problem(
+    stated, rounds, title = problem_of_options(
         problem,
         horizon,
         means=means,
@@ -66,11 +66,12 @@ def bounds_command(
         false_positive_calibration=false_positive_calibration,
         drift=drift,
     )
-    coverage = whole_number(coverage, "--coverage", 0)
+    coverage = parse_integer(coverage, "--coverage", 0)
     most = rounds * max(stated.tests)  # tests of an arm
     once = np.ones((stated.agents, stated.arms))
     widths = {
-        name: theory.widths(name, once, stated.team, rounds, delta) for name in theory.WITH_WIDTHS
+        name: theory.widths(name, once, stated.team, rounds, delta)
+        for name in theory.POLICIES_WITH_WIDTHS
     }
     bound = theory.regret_bound(stated, rounds, delta)
     found: dict[str, Any] = {
@@ -82,7 +83,7 @@ def bounds_command(
         "ln_G": theory.ln_G(most, stated.agents),
         "log_terms": {
             name: theory.log_term(name, stated.agents, stated.arms, most, delta)
-            for name in theory.WITH_WIDTHS
+            for name in theory.POLICIES_WITH_WIDTHS
         },
         "width_after_one_pull_each": {
             "min-width": float(widths["min-width"][0]),
@@ -98,16 +99,16 @@ def bounds_command(
     if format == "json":
         print(json.dumps(found))
         return
-    print_report(found, title)
+    print_bounds(found, title)
 
 
-def print_report(found: dict[str, Any], title: str) -> None:
-    """The same for a person: one line for each number, and what it means."""
+def print_bounds(found: dict[str, Any], title: str) -> None:
+    """Print the bounds for a person: one line per number, with its meaning."""
     from rich.table import Table
 
-    from heterobandits.cli.terminal import show
+    from heterobandits.cli.terminal import print_item
     from heterobandits.model.problem import Problem
-    from heterobandits.policies.policy import NEEDS
+    from heterobandits.policies.policy import ASSUMPTIONS
 
     stated = Problem.from_dict(found["problem"])
     table = Table(title=title or None, title_justify="left", show_header=False, box=None)
@@ -139,8 +140,10 @@ def print_report(found: dict[str, Any], title: str) -> None:
             over = f"{study['over_regret_bound']:.4f}"
             table.add_row(f"share {count}: regret over the bound", over)
         table.add_row("largest regret seen", f"{study['worst_regret']:,.1f}")
-    show(table)
-    note = f"Widths and bounds are those of policies with this horizon set, and hold if {NEEDS}."
+    print_item(table)
+    note = (
+        f"Widths and bounds are those of policies with this horizon set, and hold if {ASSUMPTIONS}."
+    )
     if not bounded:
         why = (
             "the means change"

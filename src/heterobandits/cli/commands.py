@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (
+TOP_COMMANDS = (
     simulate_command,
     sweep_command,
     sweep_report_command,
@@ -35,7 +35,7 @@ COMMANDS = (
     bench_command,
     hotel_means_command,
 )
-for command in COMMANDS:
+for command in TOP_COMMANDS:
     app.command(command.__name__.removesuffix("_command").replace("_", "-"))(command)
 app.add_typer(campaign, name="campaign")
 app.add_typer(db, name="db")
@@ -43,9 +43,9 @@ app.add_typer(db, name="db")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from heterobandits.provenance import version
+        from heterobandits.provenance import version_of
 
-        print(f"heterobandits {version('heterobandits')}")
+        print(f"heterobandits {version_of('heterobandits')}")
         raise typer.Exit
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from heterobandits.cli.experiments import TrialsOption, run_and_tell
+from heterobandits.cli.experiments import TrialsOption, run_and_print
 from heterobandits.cli.options import (
     QuietOption,
     ResumeOption,
     SeedOption,
     TableOrJson,
-    a_folder,
+    parse_folder,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def compare_command(
     output: Annotated[
         Path,
         typer.Option(
-            help="Folder for the leaderboard, figures and runs.", metavar="DIR", parser=a_folder
+            help="Folder for the leaderboard, figures and runs.", metavar="DIR", parser=parse_folder
         ),
     ] = Path("comparison"),
     policy: Annotated[
@@ -56,28 +56,28 @@ def compare_command(
     Example: heterobandits compare --policy posterior-sorted --only domains
     """
     from heterobandits.experiments import comparison
-    from heterobandits.policies.catalogue import BEYOND, PAPER
+    from heterobandits.policies.catalogue import BEYOND_PAPER, PAPER
 
-    chosen = tuple(dict.fromkeys(policy or BEYOND))
+    chosen = tuple(dict.fromkeys(policy or BEYOND_PAPER))
     run = partial(
         comparison.compare,
         output,
         policies=chosen,
-        groups=tuple(dict.fromkeys(only or comparison.GROUPS)),
+        groups=tuple(dict.fromkeys(only or comparison.COMPARISON_GROUPS)),
         quick=quick,
         trials=trials,
         seed=seed,
         resume=resume,
     )
-    run_and_tell(run, dict.fromkeys((*PAPER, *chosen)), print_leaderboard, format, quiet)
+    run_and_print(run, dict.fromkeys((*PAPER, *chosen)), print_leaderboard, format, quiet)
 
 
 def print_leaderboard(made: "Comparison") -> None:
     """The leaderboard for a terminal."""
     from rich.table import Table
 
-    from heterobandits.cli.terminal import show
-    from heterobandits.experiments.leaderboard import advice, leaderboard_headline
+    from heterobandits.cli.terminal import print_item
+    from heterobandits.experiments.leaderboard import advice_texts, leaderboard_headline
 
     table = Table(
         caption="regret over that of the best of the paper's five on the same problem; "
@@ -108,7 +108,7 @@ def print_leaderboard(made: "Comparison") -> None:
             "" if limit is None else f"{limit:.2f}",
             f"{entry['million_rounds_per_second']:.1f}",
         )
-    show(table)
+    print_item(table)
     print(leaderboard_headline(made))
-    for case, gain in advice(made):
+    for case, gain in advice_texts(made):
         print(f"{case}: {gain}.")

@@ -9,17 +9,17 @@ import typer
 from heterobandits.cli.campaign.options import (
     DATABASE_HELP,
     WhoOption,
-    by,
-    installed,
-    log_of,
+    author_of,
+    check_extra,
+    open_repository,
     print_note,
     warn_of_password,
 )
+from heterobandits.cli.exit_codes import EXIT_FAILURE
 from heterobandits.cli.options import TableOrJson
 from heterobandits.errors import InvalidInput
 
-WRONG = 1
-OWN_TOKEN = "the token of the server's owner is that of the backup too; heterobandits db new-owner makes another"
+BACKUP_TOKEN_NOTE = "the token of the server's owner is that of the backup too; heterobandits db new-owner makes another"
 
 DatabaseOption = Annotated[
     str | None,
@@ -35,11 +35,11 @@ DatabaseOption = Annotated[
 ]
 
 app = typer.Typer(help="Look after a database of campaigns.")
-app.callback()(installed)
+app.callback()(check_extra)
 
 
 def database_of_option(database: str | None) -> str:
-    """The database that the option or the variable names."""
+    """The database named by the option or the environment variable."""
     if not database:
         raise InvalidInput("--database is needed, or HETEROBANDITS_DATABASE: a file or a URL")
     return database
@@ -57,7 +57,7 @@ def backup_command(
     from heterobandits.campaigns.storage import maintenance
 
     print(
-        f"{maintenance.backup(database_of_option(database), target)} is a backup of all campaigns"
+        f"{maintenance.backup_database(database_of_option(database), target)} is a backup of all campaigns"
     )
 
 
@@ -81,27 +81,27 @@ def restore_command(
     Example: heterobandits db restore backups/monday.db --database rangers.db --revoke-links
     """
     from heterobandits.campaigns.storage import maintenance
-    from heterobandits.campaigns.storage.database import name_of
+    from heterobandits.campaigns.storage.database import name_of_database
 
-    request = by(who) if revoke_links else None
-    maintenance.restore(file, database_of_option(database))
-    print(f"{name_of(database_of_option(database))} has all campaigns of {file}")
+    request = author_of(who) if revoke_links else None
+    maintenance.restore_database(file, database_of_option(database))
+    print(f"{name_of_database(database_of_option(database))} has all campaigns of {file}")
     if request is None:
         print_note(
             "links that were revoked after the backup was made open again: revoke them anew, or restore with --revoke-links; "
-            f"{OWN_TOKEN}"
+            f"{BACKUP_TOKEN_NOTE}"
         )
         return
     from heterobandits.campaigns.service import revoke_open_links
 
     revoked = 0
-    with log_of(database_of_option(database)) as log:
+    with open_repository(database_of_option(database)) as log:
         for campaign, count in revoke_open_links(log, request):
             revoked += count
             if campaign.wrong is not None:
                 print_note(f"{campaign.damage}; its links are as they were")
     print(f"links that were open in it and are revoked: {revoked}")
-    print_note(OWN_TOKEN)
+    print_note(BACKUP_TOKEN_NOTE)
 
 
 @app.command("new-owner")
@@ -114,14 +114,14 @@ def new_owner_command(database: DatabaseOption = None) -> None:
     Example: heterobandits db new-owner --database rangers.db
     """
     from heterobandits.campaigns.storage.store import Store
-    from heterobandits.web.auth import VARIABLE, renew_owner
+    from heterobandits.web.auth import OWNER_TOKEN_VARIABLE, renew_owner_token
 
     with Store(database_of_option(database), create=False) as store:
-        token = renew_owner(store)
+        token = renew_owner_token(store)
     print(f"the owner's new token, which is shown this once: {token}")
     print(f"as a link: the address of the server, and /enter/{token}")
     print_note(
-        f"the old one opens nothing any more; but a server that was started with {VARIABLE} knows that token alone, until it is "
+        f"the old one opens nothing any more; but a server that was started with {OWNER_TOKEN_VARIABLE} knows that token alone, until it is "
         "started without"
     )
 
@@ -134,7 +134,7 @@ def upgrade_command(database: DatabaseOption = None) -> None:
     """
     from heterobandits.campaigns.storage import maintenance
 
-    before, after = maintenance.upgraded(database_of_option(database))
+    before, after = maintenance.upgrade_database(database_of_option(database))
     print(f"schema {after} already" if before == after else f"from schema {before} to {after}")
 
 
@@ -153,4 +153,4 @@ def check_command(database: DatabaseOption = None, format: TableOrJson = "table"
         wrong |= not finding.fine
         line = f"{finding.what}: {finding.says}"
         print(json.dumps(finding._asdict()) if format == "json" else line)
-    return WRONG if wrong else 0
+    return EXIT_FAILURE if wrong else 0

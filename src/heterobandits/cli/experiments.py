@@ -1,4 +1,4 @@
-"""What `reproduce` and `compare` share: a long run under a bar, then its summary for a program or a person."""
+"""What `reproduce` and `compare` share: a long run behind a progress bar, then its summary."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -12,8 +12,8 @@ TrialsOption = Annotated[
 ]
 
 
-class Made(Protocol):
-    """What comes of such a run."""
+class LongRun(Protocol):
+    """The result of such a run."""
 
     @property
     def quick(self) -> bool:
@@ -31,20 +31,20 @@ class Made(Protocol):
         """The same for a program."""
 
 
-AnyMade = TypeVar("AnyMade", bound=Made)
+AnyLongRun = TypeVar("AnyLongRun", bound=LongRun)
 
 
-def run_and_tell(
-    run: Callable[..., AnyMade],
+def run_and_print(
+    run: Callable[..., AnyLongRun],
     policies: Iterable[str],
-    tell: Callable[[AnyMade], None],
+    tell: Callable[[AnyLongRun], None],
     format: str,
     quiet: bool,
-) -> AnyMade:
-    """Run under a bar; then print JSON, or what `tell` has for a person and where to look."""
-    from heterobandits.cli.progress import shown_share
+) -> AnyLongRun:
+    """Run behind a progress bar; then print JSON, or `tell`'s summary and where to look."""
+    from heterobandits.cli.progress import show_share_and_notes
 
-    with shown_share(policies, quiet) as (show, note):
+    with show_share_and_notes(policies, quiet) as (show, note):
         made = run(show=show, note=note)
     if format == "json":
         print(json.dumps(made.summary()))

@@ -1,4 +1,4 @@
-"""Ctrl-C: it ends the program at once until there is work to lose, and then it is an exception.
+"""Ctrl-C ends the program at once while there is no work to lose; later it raises an exception.
 
 An exception can get lost: raised within an import or a callback, somebody may catch it who catches
 everything. So at first there is none, and later there is a memory of it.
@@ -10,50 +10,51 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-INTERRUPTED = 130
-MESSAGE = "heterobandits: interrupted"
+from heterobandits.cli.exit_codes import EXIT_INTERRUPTED
 
-_asked: list[bool] = []
+INTERRUPT_MESSAGE = "heterobandits: interrupted"
+
+_interrupts: list[bool] = []
 
 
-def end_at_once(number: int, frame: FrameType | None) -> None:
+def exit_on_interrupt(number: int, frame: FrameType | None) -> None:
     """End the program at once."""
-    os.write(2, f"{MESSAGE}\n".encode())
-    os._exit(INTERRUPTED)
+    os.write(2, f"{INTERRUPT_MESSAGE}\n".encode())
+    os._exit(EXIT_INTERRUPTED)
 
 
 @contextmanager
-def at_once() -> Iterator[None]:
-    """Within, Ctrl-C ends the program at once, if it was Python's to handle."""
+def exit_on_interrupts_within() -> Iterator[None]:
+    """Within this context, Ctrl-C ends the program at once, if Python was to handle it."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    _asked.clear()
-    signal.signal(signal.SIGINT, end_at_once)
+    _interrupts.clear()
+    signal.signal(signal.SIGINT, exit_on_interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def interrupt(number: int, frame: FrameType | None) -> None:
+def raise_on_interrupt(number: int, frame: FrameType | None) -> None:
     """Raise a KeyboardInterrupt, and remember it."""
-    _asked.append(True)
+    _interrupts.append(True)
     raise KeyboardInterrupt
 
 
-def asked() -> bool:
-    """Whether there was one."""
-    return bool(_asked)
+def has_interrupt() -> bool:
+    """Whether Ctrl-C was pressed."""
+    return bool(_interrupts)
 
 
-def raised() -> Callable[[], None]:
-    """From now on Ctrl-C is a KeyboardInterrupt; the function returned raises one that got lost."""
+def raise_on_interrupts() -> Callable[[], None]:
+    """From now on Ctrl-C raises KeyboardInterrupt; the returned function raises one that got lost."""
 
     def check() -> None:
-        if asked():
+        if has_interrupt():
             raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is end_at_once:
-        signal.signal(signal.SIGINT, interrupt)
+    if signal.getsignal(signal.SIGINT) is exit_on_interrupt:
+        signal.signal(signal.SIGINT, raise_on_interrupt)
     return check

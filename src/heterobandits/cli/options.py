@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from heterobandits.errors import InvalidInput, path_from, shown
+from heterobandits.errors import InvalidInput, parse_path, repr_of
 
 if TYPE_CHECKING:
     from heterobandits.model.problem import Problem
@@ -89,7 +89,7 @@ TableOrJson = Annotated[
 ]
 
 
-OPTIONS = {  # of the fields of a problem
+PROBLEM_OPTIONS = {  # of the fields of a problem
     "means": "--means",
     "sensitivities": "--sensitivities",
     "believed": "--believed",
@@ -102,28 +102,30 @@ OPTIONS = {  # of the fields of a problem
 }
 
 
-def a_folder(text: str | Path) -> Path:
-    """The folder that an option names; an empty text, as of a variable that is not set, names none."""
+def parse_folder(text: str | Path) -> Path:
+    """The folder that an option names; an empty text, as from an unset variable, is none."""
     try:
-        return path_from(text, "the folder")
+        return parse_path(text, "the folder")
     except InvalidInput as error:
         raise typer.BadParameter(str(error)) from None
 
 
 def parse_numbers(text: str, option: str, kind: type[float] = float) -> list[float]:
-    """A list of numbers written with commas, whole ones if their kind is int."""
+    """A list of numbers separated by commas, whole ones if `kind` is int."""
     values = []
     for item in text.split(","):
         try:
             values.append(kind(item))
         except ValueError:
             what = "whole numbers" if kind is int else "numbers"
-            raise InvalidInput(f"{option} has {shown(item)}: {what} separated by commas") from None
+            raise InvalidInput(
+                f"{option} has {repr_of(item)}: {what} separated by commas"
+            ) from None
     return values
 
 
-def trials(text: str, option: str) -> list[list[int]]:
-    """What calibration found, written as 17/20 with commas; a dash where there was none."""
+def parse_calibration(text: str, option: str) -> list[list[int]]:
+    """Calibration results, written as 17/20 with commas; a dash for none."""
     pairs = []
     for item in text.split(","):
         found, _, of = item.strip().partition("/")
@@ -131,13 +133,13 @@ def trials(text: str, option: str) -> list[list[int]]:
             pairs.append([] if item.strip() == "-" else [int(found), int(of)])
         except ValueError:
             raise InvalidInput(
-                f"{option} has {shown(item)}: how many of how many, such as 17/20, or -"
+                f"{option} has {repr_of(item)}: how many of how many, such as 17/20, or -"
             ) from None
     return pairs
 
 
-def changes_of(text: str) -> dict[str, Any]:
-    """What `--drift` says, as fields of a problem: a drift, or the means of every round from a file."""
+def parse_drift_option(text: str) -> dict[str, Any]:
+    """What `--drift` gives, as fields of a problem: a drift, or every round's means from a file."""
     if text.lower().endswith(".csv"):
         return {"means": read_rows(text), "drift": None}
     kind, _, rest = text.partition("=")
@@ -155,7 +157,7 @@ def changes_of(text: str) -> dict[str, Any]:
             drift = {"changes": changes}
     except ValueError:
         raise InvalidInput(
-            f"--drift is {shown(text)}: such as 151=0.5,0.1,0.3 or wave=0.2/100 or walk=0.02 or means.csv"
+            f"--drift is {repr_of(text)}: such as 151=0.5,0.1,0.3 or wave=0.2/100 or walk=0.02 or means.csv"
         ) from None
     return {"drift": drift}
 
@@ -177,26 +179,26 @@ def read_rows(path: str) -> list[list[float]]:
     ]
 
 
-def stated_problem(
+def problem_of_options(
     problem: str | None, horizon: int | None, **lists: str | None
 ) -> "tuple[Problem, int, str]":
-    """The problem, horizon and title that the options state; `lists` are fields of a problem as texts.
+    """The problem, horizon and title that the options give; `lists` are fields of a problem as texts.
 
     Beside a problem that has a name or a file, they stand in place of what it says.
     """
-    from heterobandits.model.domains import domain
+    from heterobandits.model.domains import domain_of_name
     from heterobandits.model.problem import Problem
 
     title = ""
     given: dict[str, Any] = {
-        field: trials(text, OPTIONS[field])
+        field: parse_calibration(text, PROBLEM_OPTIONS[field])
         if field.endswith("calibration")
-        else parse_numbers(text, OPTIONS[field], int if field == "tests" else float)
+        else parse_numbers(text, PROBLEM_OPTIONS[field], int if field == "tests" else float)
         for field, text in lists.items()
         if text is not None and field != "drift"
     }
     drift = lists.get("drift")
-    changes = {} if drift is None else changes_of(drift)
+    changes = {} if drift is None else parse_drift_option(drift)
     if "means" in given and "means" in changes:
         raise InvalidInput("--drift has the means of every round already: leave --means out")
     if problem is not None:
@@ -207,7 +209,7 @@ def stated_problem(
         if Path(problem).suffix.lower() in (".json", ".toml"):
             stated = Problem.load(problem)
         else:
-            known = domain(problem)
+            known = domain_of_name(problem)
             stated, title = known.problem, known.title
             horizon = known.horizon if horizon is None else horizon
         changed = given | changes

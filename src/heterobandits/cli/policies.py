@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-ORIGINS = {
+ORIGIN_TITLES = {
     "paper": "the paper's",
     "beyond": "beyond the paper",
     "forgetting": "for places that change",
@@ -21,7 +21,7 @@ def policies_command(
 ) -> None:
     """List the policies: equation, who picks first, guarantee and cost of a round."""
     from heterobandits.policies.catalogue import PAPER, RECOMMENDED, RECOMMENDED_FOR_HORIZON
-    from heterobandits.policies.policy import CATALOGUE, NEEDS
+    from heterobandits.policies.policy import ASSUMPTIONS, CATALOGUE
 
     fields = ("summary", "equation", "index_per", "first", "guarantee", "cost", "source")
     if format == "json":
@@ -44,11 +44,11 @@ def policies_command(
         return
     from rich.text import Text
 
-    from heterobandits.cli.terminal import console
+    from heterobandits.cli.terminal import new_console
 
-    bold = console()
+    bold = new_console()
     for name, entry in CATALOGUE.items():
-        where = ORIGINS[entry.origin]
+        where = ORIGIN_TITLES[entry.origin]
         where = "recommended" if name == RECOMMENDED else where
         where = "recommended if the end is known" if name == RECOMMENDED_FOR_HORIZON else where
         heading = Text.assemble((name, "bold"), f" ({where}): {entry.summary}")
@@ -58,7 +58,7 @@ def policies_command(
         print(f"    guarantee  {entry.guarantee}")
         print(f"    cost       {entry.cost} per round")
         print(f"    source     {entry.source}\n")
-    print(f"Guarantees hold if {NEEDS}.\n")
+    print(f"Guarantees hold if {ASSUMPTIONS}.\n")
     print(
         "A agents of sensitivity s, N arms, c pulls and y successes of an agent on an arm, "
         "t rounds elapsed,\nδ the probability with which the bounds may fail, "

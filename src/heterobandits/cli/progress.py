@@ -1,4 +1,4 @@
-"""What a waiting person sees on the terminal: that kernels are compiled, and how far a run is."""
+"""What a waiting person sees on the terminal: that kernels are being compiled, and how far a run is."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def shown_progress(
+def show_progress(
     title: str, policies: "Iterable[str | Policy]", quiet: bool
 ) -> Iterator[Callable[[int, int], None]]:
-    """A callback, with what is done and all there is, that moves a bar and sees to interrupts."""
-    with shown_share(policies, quiet) as (show, _):
+    """A callback for the work done and the total: it moves a progress bar, and raises interrupts."""
+    with show_share_and_notes(policies, quiet) as (show, _):
         yield lambda done, total: show(title, done / total)
 
 
 @contextmanager
-def shown_share(
+def show_share_and_notes(
     policies: "Iterable[str | Policy]", quiet: bool
 ) -> Iterator[tuple[Callable[[str, float], None], Callable[[str], None]]]:
     """Two callbacks: what is running and the share of all work done move a bar; a note is a line of its own.
 
     From here on Ctrl-C is an exception, and the first callback sees that none gets lost.
     """
-    check = interrupts.raised()
+    check = interrupts.raise_on_interrupts()
 
     def note(text: str) -> None:
         if not quiet:
             print(f"heterobandits: {text}", file=sys.stderr)
 
-    with _bar(policies, quiet) as bar:
+    with _progress_bar(policies, quiet) as bar:
         task = None if bar is None else bar.add_task("", total=1.0)
 
         def show(title: str, share: float) -> None:
@@ -49,12 +49,12 @@ def shown_share(
 
 
 @contextmanager
-def _bar(policies: "Iterable[str | Policy]", quiet: bool) -> Iterator[Progress | None]:
-    """A bar on stderr, after compiling under a note; none if that is no terminal."""
+def _progress_bar(policies: "Iterable[str | Policy]", quiet: bool) -> Iterator[Progress | None]:
+    """A progress bar on stderr, after compiling under a note; None if that is not a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    console = terminal.console(to_stderr=True)
+    console = terminal.new_console(to_stderr=True)
     compile_visibly(policies, console)
     columns = (
         BarColumn(),
@@ -68,10 +68,10 @@ def _bar(policies: "Iterable[str | Policy]", quiet: bool) -> Iterator[Progress |
 
 def compile_visibly(policies: "Iterable[str | Policy]", console: Console) -> None:
     """Compile what these policies need under a note, if this machine has not done so yet."""
-    from heterobandits.policies.policy import checked_policies
-    from heterobandits.simulation.engine import compile_kernels, kernels_cached
+    from heterobandits.policies.policy import parse_policies
+    from heterobandits.simulation.engine import compile_kernels, has_compiled_kernels
 
-    entries = checked_policies(policies)
-    if not kernels_cached(entries):
+    entries = parse_policies(policies)
+    if not has_compiled_kernels(entries):
         with console.status("compiling for this machine, once (up to a minute)"):
             compile_kernels(entries)

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from heterobandits.cli.experiments import TrialsOption, run_and_tell
+from heterobandits.cli.exit_codes import EXIT_FAILURE
+from heterobandits.cli.experiments import TrialsOption, run_and_print
 from heterobandits.cli.options import (
     QuietOption,
     ResumeOption,
     SeedOption,
     TableOrJson,
-    a_folder,
+    parse_folder,
 )
 
 if TYPE_CHECKING:
     from heterobandits.experiments.reproduce import Reproduction
-
-CONTRADICTED = 1
 
 
 def reproduce_command(
@@ -29,7 +28,7 @@ def reproduce_command(
         typer.Option(
             help="Folder for the report, figures, tables and numbers.",
             metavar="DIR",
-            parser=a_folder,
+            parser=parse_folder,
         ),
     ] = Path("reproduction"),
     only: Annotated[
@@ -54,7 +53,7 @@ def reproduce_command(
 ) -> int:
     """Run every experiment of the paper and write a report: each figure, table and claim, checked."""
     if list_:
-        print_list(format)
+        print_groups(format)
         return 0
     from heterobandits.experiments.reproduce import chosen_policies
     from heterobandits.experiments.reproduce import reproduce as run
@@ -70,21 +69,21 @@ def reproduce_command(
         seed=seed,
         resume=resume,
     )
-    made = run_and_tell(work, chosen_policies(names, long), print_verdict, format, quiet)
-    return CONTRADICTED if strict and made.contradicted else 0
+    made = run_and_print(work, chosen_policies(names, long), print_verdict, format, quiet)
+    return EXIT_FAILURE if strict and made.contradicted else 0
 
 
-def print_list(format: str) -> None:
+def print_groups(format: str) -> None:
     """The groups, and what is in them."""
     from heterobandits.experiments.catalogue import FIGURES, LONG, SYNTHETIC
-    from heterobandits.experiments.reproduce import GROUPS
+    from heterobandits.experiments.reproduce import EXPERIMENT_GROUPS
 
     if format == "json":
         fields = ("name", "trials", "horizon", "shown_in")
         every = [{f: getattr(e, f) for f in fields} for e in (*FIGURES, *SYNTHETIC, *LONG)]
-        print(json.dumps({"groups": GROUPS, "experiments": every}))
+        print(json.dumps({"groups": EXPERIMENT_GROUPS, "experiments": every}))
         return
-    for group, names in GROUPS.items():
+    for group, names in EXPERIMENT_GROUPS.items():
         print(f"{group}: {', '.join(names) if len(names) < 9 else f'{len(names)} settings'}")
     print()
     for experiment in (*FIGURES, *SYNTHETIC, *LONG):
@@ -124,7 +123,7 @@ def hotel_means_command(
     """Compute the hotel domain's means from your copy of the Trip Advisor ratings."""
     from heterobandits.experiments import hotels
 
-    found = hotels.hotel_means(file, location, least, clean)
+    found = hotels.read_hotel_means(file, location, least, clean)
     if format == "json":
         rows = [
             {"hotel": h.hotel, "location": h.location, "ratings": h.ratings, "mean": h.mean}

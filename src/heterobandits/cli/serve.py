@@ -14,18 +14,18 @@ import typer
 
 from heterobandits.cli import interrupts
 from heterobandits.cli.campaign.options import DATABASE_HELP, warn_of_password
-from heterobandits.cli.workers import supervised
+from heterobandits.cli.workers import supervise_workers
 from heterobandits.errors import InvalidInput
-from heterobandits.web import COUNTED
+from heterobandits.web import METRICS_FOLDER_VARIABLE
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.storage.store import Store
 
-DATABASE = "campaigns.db"
-PORT = 8765
-WAITING = 1024  # connections that wait to be accepted
-MOST_FILES = 65_536  # that a server asks to have open at once
-LAST_SECONDS = 20  # that requests have to come to an end
+DEFAULT_DATABASE = "campaigns.db"
+DEFAULT_PORT = 8765
+SERVER_BACKLOG_CONNECTIONS = 1024  # connections that wait to be accepted
+SERVER_MAX_FILES = 65_536  # that a server asks to have open at once
+SERVER_SHUTDOWN_TIMEOUT_S = 20  # that requests have to come to an end
 
 
 def serve_command(
@@ -39,13 +39,13 @@ def serve_command(
             metavar="FILE|URL",
             show_envvar=True,
         ),
-    ] = DATABASE,
+    ] = DEFAULT_DATABASE,
     host: Annotated[
         str, typer.Option(help="The address to listen at.", metavar="ADDRESS")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(help="The port to listen at; 0 takes one that is free.", min=0, max=65535)
-    ] = PORT,
+    ] = DEFAULT_PORT,
     workers: Annotated[int, typer.Option(help="How many processes answer.", min=1, max=64)] = 1,
     demo: Annotated[
         bool,
@@ -68,15 +68,17 @@ def serve_command(
     source = context.get_parameter_source("database")
     if demo and source is not None and source.name == "COMMANDLINE":
         raise InvalidInput("--demo has a database of its own: leave out --database")
-    with listening(host, port) as place, ExitStack() as end:
+    with listen_on(host, port) as place, ExitStack() as end:
         if demo:
             folder = end.enter_context(TemporaryDirectory(prefix="heterobandits-demo-"))
             database = str(Path(folder) / "demo.db")
         if workers > 1:  # which count their requests together, in files
-            os.environ[COUNTED] = end.enter_context(TemporaryDirectory(prefix="heterobandits-"))
-        from heterobandits.campaigns.storage.database import name_of
+            os.environ[METRICS_FOLDER_VARIABLE] = end.enter_context(
+                TemporaryDirectory(prefix="heterobandits-")
+            )
+        from heterobandits.campaigns.storage.database import name_of_database
         from heterobandits.campaigns.storage.store import Store
-        from heterobandits.web.auth import VARIABLE, is_loopback, owner_of
+        from heterobandits.web.auth import OWNER_TOKEN_VARIABLE, establish_owner, is_loopback
         from heterobandits.web.warmup import load_kernels
 
         with Store(database) as store:  # and no connection crosses a fork
@@ -86,65 +88,67 @@ def serve_command(
             began = time.monotonic()
             load_kernels()
             print_line(f"loaded in {time.monotonic() - began:.1f} s")
-            owner_hash, token = owner_of(store, None if demo else os.environ.get(VARIABLE))
+            owner_hash, token = establish_owner(
+                store, None if demo else os.environ.get(OWNER_TOKEN_VARIABLE)
+            )
             links = demo_links(store) if demo else []
-        base = f"http://{host_in_url(host)}:{place.getsockname()[1]}"
+        base = f"http://{render_host(host)}:{place.getsockname()[1]}"
         if not is_loopback(host):
             print_line(
                 f"warning: {base} is open to the network without TLS, and whoever listens there reads the tokens; "
                 "put a server with TLS in front of it"
             )
-        print(f"{'A demo' if demo else name_of(database)} is served at {base}", flush=True)
+        print(f"{'A demo' if demo else name_of_database(database)} is served at {base}", flush=True)
         if token is not None:
             print(f"the owner's link, which is shown this once: {base}/enter/{token}", flush=True)
         for whose, opens in links:
             print(f"{whose}: {base}/enter/{opens}", flush=True)
         if workers == 1:
-            check = interrupts.raised()
-            answer(place, database, owner_hash, demo)
+            check = interrupts.raise_on_interrupts()
+            run_server(place, database, owner_hash, demo)
             check()
         else:
             taken = place.getsockname()[1]
             place.close()  # each has one of its own, and the system deals the connections evenly
 
             def work() -> None:
-                with listening(host, taken, shared=True) as own:
-                    answer(own, database, owner_hash, demo)
+                with listen_on(host, taken, shared=True) as own:
+                    run_server(own, database, owner_hash, demo)
 
-            supervised(workers, work, print_line)
+            supervise_workers(workers, work, print_line)
     return 0
 
 
 def demo_links(store: "Store") -> list[tuple[str, str]]:
-    """A made-up half season in the database, and who else may look at it: whose a link is, and its token."""
+    """Fill the database with a made-up half season, and return links for others: each holder's name and token."""
     from heterobandits.campaigns import service
-    from heterobandits.campaigns.files.demo import PLANNER, begin_demo
-    from heterobandits.campaigns.storage.repository import Log, Request
+    from heterobandits.campaigns.files.demo import DEMO_PLANNER_NAME, create_demo
+    from heterobandits.campaigns.storage.repository import Author, Repository
 
-    log = Log(store)
-    campaign = begin_demo(log)
+    log = Repository(store)
+    campaign = create_demo(log)
     made = []
     for role, name, agent in (("reporter", "Femi", "Femi"), ("viewer", "the wall", None)):
         _, token = service.issue_link(
-            log, campaign, Request(PLANNER), role=role, name=name, agent=agent
+            log, campaign, Author(DEMO_PLANNER_NAME), role=role, name=name, agent=agent
         )
         made.append((f"the link of {name}, a {role}", token))
     return made
 
 
-def answer(place: socket.socket, database: str, owner_hash: str | None, demo: bool) -> None:
-    """Answer requests until a signal comes; those that have begun come to their end."""
+def run_server(place: socket.socket, database: str, owner_hash: str | None, demo: bool) -> None:
+    """Serve requests until a signal comes, then finish those that have begun."""
     import uvicorn
 
-    from heterobandits.campaigns.storage.repository import Log
+    from heterobandits.campaigns.storage.repository import Repository
     from heterobandits.campaigns.storage.store import Store
     from heterobandits.web.app import create_app
-    from heterobandits.web.connections import Bounded, Limits
+    from heterobandits.web.connections import BoundedConnection, ConnectionLimits
 
-    class Connection(Bounded):
+    class Connection(BoundedConnection):
         """One of this server's."""
 
-        limits = Limits(connections=open_files() // 2)
+        limits = ConnectionLimits(connections=raise_file_limit() // 2)
 
         @property
         def ending(self) -> bool:  # type: ignore[override]
@@ -152,14 +156,14 @@ def answer(place: socket.socket, database: str, owner_hash: str | None, demo: bo
 
     with Store(database) as store:
         settings = uvicorn.Config(
-            create_app(Log(store), owner_hash, demo),
+            create_app(Repository(store), owner_hash, demo),
             http=Connection,
             ws="none",  # or what is installed beside it would take connections over, and bound none
             access_log=False,  # the address of a link is its key
             log_level="error",  # of less it speaks for anybody who asks, as often as they ask
             server_header=False,
             lifespan="on",
-            timeout_graceful_shutdown=LAST_SECONDS,
+            timeout_graceful_shutdown=SERVER_SHUTDOWN_TIMEOUT_S,
         )
         server = uvicorn.Server(settings)
 
@@ -171,18 +175,18 @@ def answer(place: socket.socket, database: str, owner_hash: str | None, demo: bo
         server.run(sockets=[place])
 
 
-def open_files() -> int:
-    """How many files and connections this process may have open at once: as many as it is allowed to allow itself."""
+def raise_file_limit() -> int:
+    """Raise this process's limit of open files and connections as far as it may, and return it."""
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
+    allowed = SERVER_MAX_FILES if most == resource.RLIM_INFINITY else min(most, SERVER_MAX_FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
     return allowed
 
 
-def listening(host: str, port: int, shared: bool = False) -> socket.socket:
-    """A socket that listens there; alone, or beside others that share what comes in."""
+def listen_on(host: str, port: int, shared: bool = False) -> socket.socket:
+    """A socket that listens on this address, alone or beside others that share the connections."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -193,7 +197,7 @@ def listening(host: str, port: int, shared: bool = False) -> socket.socket:
             if shared:
                 place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             place.bind(address)
-            place.listen(WAITING)
+            place.listen(SERVER_BACKLOG_CONNECTIONS)
         except OSError:
             place.close()
             raise
@@ -205,11 +209,11 @@ def listening(host: str, port: int, shared: bool = False) -> socket.socket:
     return place
 
 
-def host_in_url(host: str) -> str:
-    """An address as it stands in a URL."""
+def render_host(host: str) -> str:
+    """A host as URLs write it."""
     return f"[{host}]" if ":" in host else host
 
 
 def print_line(text: str) -> None:
-    """A line for whoever started it."""
+    """Print a line for whoever started the server."""
     print(f"heterobandits: {text}", file=sys.stderr, flush=True)

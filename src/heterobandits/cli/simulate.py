@@ -23,10 +23,10 @@ from heterobandits.cli.options import (
     SensitivitiesOption,
     TestsOption,
     ThreadsOption,
-    a_folder,
-    stated_problem,
+    parse_folder,
+    problem_of_options,
 )
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.errors import InvalidInput, repr_of
 from heterobandits.limits import DEFAULT_DELTA
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def simulate_command(
         typer.Option(
             help="Folder for results.json, results.csv, results.parquet and regret.png.",
             metavar="DIR",
-            parser=a_folder,
+            parser=parse_folder,
         ),
     ] = None,
     quiet: QuietOption = False,
@@ -91,15 +91,15 @@ def simulate_command(
 
     Example: heterobandits simulate --problem covid --policy all --trials 500 --seed 7
     """
-    from heterobandits.cli.progress import shown_progress
+    from heterobandits.cli.progress import show_progress
     from heterobandits.inference.bounds import lower_bound
-    from heterobandits.output.files import writable
+    from heterobandits.output.files import check_writable
     from heterobandits.policies.catalogue import PAPER
-    from heterobandits.policies.policy import forgetting
+    from heterobandits.policies.policy import forgetting_policies
     from heterobandits.policies.policy import policy as catalogued
     from heterobandits.simulation import simulation
 
-    stated, rounds, title = stated_problem(
+    stated, rounds, title = problem_of_options(
         problem,
         horizon,
         means=means,
@@ -113,18 +113,18 @@ def simulate_command(
         drift=drift,
     )
     names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
-    log_rounds = rounds_or_anytime(policy_horizon)
+    log_rounds = parse_policy_horizon(policy_horizon)
     entries = [catalogued(name, delta, log_rounds) for name in dict.fromkeys(names)]
     if memory is not None:
         if not any(entry.forgets for entry in entries):
             raise InvalidInput(
-                f"--memory is for policies that forget, {', '.join(forgetting())}: choose one of them"
+                f"--memory is for policies that forget, {', '.join(forgetting_policies())}: choose one of them"
             )
         entries = [catalogued(e, memory=memory) if e.forgets else e for e in entries]
     limit = lower_bound(stated) if stated.drift is None else None
     if output is not None:
-        writable(output)
-    with shown_progress("simulating", entries, quiet) as progress:
+        check_writable(output)
+    with show_progress("simulating", entries, quiet) as progress:
         results = simulation.simulate(
             stated,
             entries,
@@ -155,7 +155,7 @@ def simulate_command(
     return 130 if results.partial else 0
 
 
-def rounds_or_anytime(text: str) -> int | Literal["anytime"]:
+def parse_policy_horizon(text: str) -> int | Literal["anytime"]:
     """What `--policy-horizon` says."""
     if text == "anytime":
         return "anytime"
@@ -165,13 +165,13 @@ def rounds_or_anytime(text: str) -> int | Literal["anytime"]:
         return int(text)
     except ValueError:  # no number, or one of thousands of digits
         raise InvalidInput(
-            f"--policy-horizon is {shown(text)}: 'anytime' or a number of rounds"
+            f"--policy-horizon is {repr_of(text)}: 'anytime' or a number of rounds"
         ) from None
 
 
 def json_of_results(results: "Results") -> dict[str, object]:
     """What `--format json` prints."""
-    from heterobandits.output.files import without_nan
+    from heterobandits.output.files import replace_nan
 
     return {
         "problem": results.problem.to_dict(),
@@ -184,7 +184,7 @@ def json_of_results(results: "Results") -> dict[str, object]:
                 "policy": label,
                 "rounds": list(results.rounds),
                 "mean": results.mean(label).tolist(),
-                "se": without_nan(results.se(label)),
+                "se": replace_nan(results.se(label)),
                 "seconds": seconds,
                 "rounds_per_second": results.rounds_per_second(label),
             }
@@ -197,7 +197,7 @@ def print_regrets(results: "Results", title: str) -> None:
     """Regret at the horizon, best first, with the paired difference to the best."""
     from rich.table import Table
 
-    from heterobandits.cli.terminal import show
+    from heterobandits.cli.terminal import print_item
 
     ranked = sorted(results.policies, key=lambda label: float(results.mean(label)[-1]))
     one = results.trials == 1  # which says nothing of its error
@@ -222,4 +222,4 @@ def print_regrets(results: "Results", title: str) -> None:
             more,
             f"{results.rounds_per_second(label) / 1e6:.1f}",
         )
-    show(table)
+    print_item(table)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption, a_folder
+from heterobandits.cli.exit_codes import EXIT_FAILURE
+from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption, parse_folder
 
 if TYPE_CHECKING:
     from heterobandits.simulation.pool.runner import Progress
     from heterobandits.simulation.pool.threads import Engine
     from heterobandits.sweeps.estimate import SweepSize
     from heterobandits.sweeps.spec import Spec
-    from heterobandits.sweeps.sweep import Swept
+    from heterobandits.sweeps.sweep import FinishedSweep
 
-FAILED = 1
-LINE_SECONDS = 60  # between lines of progress where there is no terminal
-MOST_FAILURES = 5  # that are shown
+PROGRESS_LINE_INTERVAL_S = 60  # between lines of progress where there is no terminal
+SWEEP_MAX_SHOWN_FAILURES = 5  # that are shown
 
 
 def sweep_command(
@@ -37,7 +37,7 @@ def sweep_command(
         typer.Option(
             help="Folder for the tables and shards; what is there is not run again.",
             metavar="DIR",
-            parser=a_folder,
+            parser=parse_folder,
         ),
     ] = Path("sweep"),
     dry_run: Annotated[
@@ -80,7 +80,7 @@ def sweep_command(
 
     Example: heterobandits sweep closing-question --output closing
     """
-    from heterobandits.errors import InvalidInput, whole_number
+    from heterobandits.errors import InvalidInput, parse_integer
     from heterobandits.sweeps.sweep import sweep as run
 
     places = {
@@ -100,21 +100,21 @@ def sweep_command(
             raise InvalidInput("--tls-ca-file is for --scheduler or --scheduler-file")
         tls = (tls_ca_file, tls_cert, tls_key)
     if threads is not None:
-        whole_number(threads, "threads", 1, 1024)
-    loaded = spec_from_file(spec)
+        parse_integer(threads, "threads", 1, 1024)
+    loaded = load_spec(spec)
     if dry_run:
         print_estimate(loaded, threads, format)
         return 0
-    with shown_points(loaded, quiet) as (tell, note):
-        note(size(loaded))
-        engine = engine_of(threads, scheduler, scheduler_file, local_workers, note, tls)
+    with show_points(loaded, quiet) as (tell, note):
+        note(render_size(loaded))
+        engine = engine_of_options(threads, scheduler, scheduler_file, local_workers, note, tls)
         note(f"on {engine.where}")
         made = run(loaded, output, engine=engine, tell=tell, note=note)
     if format == "json":
         print(json.dumps(json_of_sweep(made)))
     else:
         print_sweep_standings(made)
-    for failed in made.failed[:MOST_FAILURES]:
+    for failed in made.failed[:SWEEP_MAX_SHOWN_FAILURES]:
         axes = ", ".join(f"{path} = {value}" for path, value in failed.axes.items())
         place = f" ({axes})" if axes else ""
         print(f"heterobandits: point {failed.point}{place}: {failed.error}", file=sys.stderr)
@@ -124,18 +124,18 @@ def sweep_command(
             f"heterobandits: {len(made.failed):,} of {len(loaded):,} points failed: {where}",
             file=sys.stderr,
         )
-    return FAILED if made.failed else 0
+    return EXIT_FAILURE if made.failed else 0
 
 
-def spec_from_file(text: str) -> "Spec":
-    """The specification in a file, or an example by its name."""
+def load_spec(text: str) -> "Spec":
+    """Load a specification from a file, or an example by its name."""
     from heterobandits.sweeps.spec import Spec, example_specs
 
     known = example_specs()
     return Spec.load(known[text] if text in known and not Path(text).is_file() else text)
 
 
-def engine_of(
+def engine_of_options(
     threads: int | None,
     scheduler: str | None,
     scheduler_file: Path | None,
@@ -143,53 +143,57 @@ def engine_of(
     note: Callable[[str], None],
     tls: "tuple[Path, Path, Path] | None",
 ) -> "Engine":
-    """What the options ask to run on."""
-    from heterobandits.machine import available_threads
+    """The engine that the options ask for."""
+    from heterobandits.machine import count_cores
     from heterobandits.simulation.pool.threads import Threads
 
     if scheduler is None and scheduler_file is None and local_workers is None:
-        return Threads(available_threads() if threads is None else threads)
+        return Threads(count_cores() if threads is None else threads)
     from heterobandits.simulation.pool.dask_cluster import connect
 
     return connect(scheduler, scheduler_file, local_workers, note=note, tls=tls)
 
 
 @contextmanager
-def shown_points(
+def show_points(
     spec: "Spec", quiet: bool
 ) -> Iterator[tuple[Callable[["Progress"], None], Callable[[str], None]]]:
     """Two callbacks: how far it is, on a bar or, where there is no terminal, on a line a minute; and notes."""
-    from heterobandits.cli.progress import shown_share
+    from heterobandits.cli.progress import show_share_and_notes
 
     lines = not quiet and not sys.stderr.isatty()
     told = time.monotonic()
-    with shown_share(spec.policies, quiet) as (show, note):
+    with show_share_and_notes(spec.policies, quiet) as (show, note):
 
         def tell(progress: "Progress") -> None:
             nonlocal told
-            text = progress_line(progress)
+            text = render_progress(progress)
             show(text, progress.jobs / progress.of)
-            if lines and time.monotonic() - told >= LINE_SECONDS:
+            if lines and time.monotonic() - told >= PROGRESS_LINE_INTERVAL_S:
                 told = time.monotonic()
-                left = "" if progress.left is None else f", about {duration(progress.left)} left"
+                left = (
+                    ""
+                    if progress.left is None
+                    else f", about {render_duration(progress.left)} left"
+                )
                 note(text + left)
 
         yield tell, note
 
 
-def progress_line(progress: "Progress") -> str:
+def render_progress(progress: "Progress") -> str:
     """How far a sweep is, in words."""
     speed = progress.rounds / progress.seconds if progress.seconds > 0 else 0.0
     return (
-        f"{progress.jobs:,} of {progress.of:,} points, {amount(progress.rounds)} rounds, "
-        f"{amount(speed)} a second"
+        f"{progress.jobs:,} of {progress.of:,} points, {render_amount(progress.rounds)} rounds, "
+        f"{render_amount(speed)} a second"
     )
 
 
-def amount(number: float) -> str:
+def render_amount(number: float) -> str:
     """A large number as a person reads it.
 
-    >>> amount(950), amount(12_300_000), amount(4.2e9)
+    >>> render_amount(950), render_amount(12_300_000), render_amount(4.2e9)
     ('950', '12 million', '4.2 billion')
     """
     for size, word in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
@@ -198,10 +202,10 @@ def amount(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def duration(seconds: float) -> str:
+def render_duration(seconds: float) -> str:
     """A time as a person reads it.
 
-    >>> duration(0.4), duration(42), duration(600), duration(86_400)
+    >>> render_duration(0.4), render_duration(42), render_duration(600), render_duration(86_400)
     ('1 s', '42 s', '10 min', '24 h')
     """
     if seconds < 100:
@@ -211,8 +215,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:,.0f} h"
 
 
-def size(spec: "Spec") -> str:
-    """What a specification comes to, in a line."""
+def render_size(spec: "Spec") -> str:
+    """The size of a sweep in one line."""
     stopping = spec.stopping
     trials = f"{stopping.trials:,} trials each"
     if stopping.most_trials > stopping.trials:
@@ -225,20 +229,20 @@ def size(spec: "Spec") -> str:
 
 
 def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
-    """What a sweep would come to."""
+    """Print how much work a sweep would be."""
     from dataclasses import asdict
 
-    from heterobandits.machine import available_threads
+    from heterobandits.machine import count_cores
     from heterobandits.sweeps.estimate import estimate_size
 
-    cores = threads or available_threads()
+    cores = threads or count_cores()
     found = estimate_size(spec)
     if format == "json":
         print(json.dumps({**asdict(found), "threads": cores, "spec": spec.to_dict()}))
         return
     if spec.title:
         print(spec.title)
-    print(size(spec))
+    print(render_size(spec))
     for path, values in spec.grid.items():
         shown = ", ".join(map(str, values[:12])) + (", ..." if len(values) > 12 else "")
         print(f"  {path}: {shown}")
@@ -249,33 +253,33 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
     print(
         f"policies: {', '.join(entry.label for entry in spec.policies)}; reference: {spec.reference}"
     )
-    for line in estimate_lines(found, cores):
+    for line in render_estimate(found, cores):
         print(line)
 
 
-def estimate_lines(found: "SweepSize", cores: int) -> Iterator[str]:
+def render_estimate(found: "SweepSize", cores: int) -> Iterator[str]:
     """An estimate in words."""
-    from heterobandits.machine import bytes_in_words
+    from heterobandits.machine import render_bytes
 
     def span(values: tuple[Any, ...], shown: Callable[[float], str]) -> str:
         least, most = (shown(value) for value in values)
         return least if least == most else f"{least} to {most}"
 
     seconds = tuple(found.serial + part / cores for part in found.seconds)
-    yield f"rounds: {span(found.rounds, amount)}"
+    yield f"rounds: {span(found.rounds, render_amount)}"
     yield (
-        f"time: about {span(seconds, duration)} on {cores} core{'s' * (cores > 1)}, "
+        f"time: about {span(seconds, render_duration)} on {cores} core{'s' * (cores > 1)}, "
         f"from {found.sampled} point{'s' * (found.sampled > 1)}"
     )
-    yield f"disk: about {bytes_in_words(max(1, found.size))}"
+    yield f"disk: about {render_bytes(max(1, found.size))}"
 
 
-def count_standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """Of every policy, at how many points it is ahead or not, at the horizon; and how many trials points took."""
+def count_standings(made: "FinishedSweep") -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """For each policy, the number of points where it is ahead at the horizon; and how many trials points took."""
     from heterobandits.simulation.results import geometric_mean
     from heterobandits.sweeps.reading import read_sweep
-    from heterobandits.sweeps.report.text import finite
-    from heterobandits.sweeps.stopping import VERDICTS
+    from heterobandits.sweeps.report.text import finite_or_none
+    from heterobandits.sweeps.stopping import POINT_VERDICTS
 
     counted = ["sure", "failed", "played"]
     columns = ["point", "policy", "round", "horizon", "verdict", "ratio", "trials", *counted]
@@ -288,8 +292,8 @@ def count_standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]
         rows.append(
             {
                 "policy": label,
-                **{verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS},
-                "ratio": finite(geometric_mean(part["ratio"].dropna())),
+                **{verdict: int(counts.get(verdict, 0)) for verdict in POINT_VERDICTS},
+                "ratio": finite_or_none(geometric_mean(part["ratio"].dropna())),
                 **{name: int(part[name].sum()) for name in counted},
             }
         )
@@ -298,7 +302,7 @@ def count_standings(made: "Swept") -> tuple[list[dict[str, Any]], dict[str, int]
     return rows, {name: int(value) for name, value in spread.items()} if len(trials) else {}
 
 
-def json_of_sweep(made: "Swept") -> dict[str, Any]:
+def json_of_sweep(made: "FinishedSweep") -> dict[str, Any]:
     """What `--format json` prints."""
     from dataclasses import asdict
 
@@ -316,11 +320,11 @@ def json_of_sweep(made: "Swept") -> dict[str, Any]:
     }
 
 
-def print_sweep_standings(made: "Swept") -> None:
+def print_sweep_standings(made: "FinishedSweep") -> None:
     """How often each policy is ahead, for a terminal."""
     from rich.table import Table
 
-    from heterobandits.cli.terminal import show
+    from heterobandits.cli.terminal import print_item
     from heterobandits.sweeps.report.text import ratio_text
 
     rows, trials = count_standings(made)
@@ -342,7 +346,7 @@ def print_sweep_standings(made: "Swept") -> None:
             f"{row['sure']:,}",
             f"{row['failed'] / max(1, row['played']):.2%}",
         )
-    show(table)
+    print_item(table)
     if trials:
         print(
             "trials a point: {least:,} at least, {median:,} in the median, {most:,} at most".format(

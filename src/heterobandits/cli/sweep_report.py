@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from heterobandits.cli.options import QuietOption, TableOrJson, a_folder
+from heterobandits.cli.options import QuietOption, TableOrJson, parse_folder
 
 if TYPE_CHECKING:
     from heterobandits.sweeps.report.page import Report
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def sweep_report_command(
     folder: Annotated[
         Path,
-        typer.Argument(help="The folder of a finished sweep.", metavar="DIR", parser=a_folder),
+        typer.Argument(help="The folder of a finished sweep.", metavar="DIR", parser=parse_folder),
     ],
     x: Annotated[
         str | None,
@@ -61,7 +61,7 @@ def print_report_standings(made: "Report") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from heterobandits.cli.terminal import show
+    from heterobandits.cli.terminal import print_item
     from heterobandits.sweeps.report.text import ratio_text
 
     told = made.data
@@ -82,4 +82,4 @@ def print_report_standings(made: "Report") -> None:
             ratio_text(row["over_best"]),
             "/".join(f"{row[key]:,}" for key in ("ahead", "same", "unclear", "behind")),
         )
-    show(table)
+    print_item(table)

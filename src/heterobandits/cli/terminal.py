@@ -1,4 +1,4 @@
-"""What is printed for a person: tables and lines in which a name is a name, and nothing is markup."""
+"""Printing for a person: tables and lines that show names as they are, without markup."""
 
 from typing import TYPE_CHECKING
 
@@ -6,13 +6,13 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
-def console(to_stderr: bool = False) -> "Console":
+def new_console(to_stderr: bool = False) -> "Console":
     """A console that shows brackets and colons as they are."""
     from rich.console import Console
 
     return Console(stderr=to_stderr, markup=False, emoji=False, highlight=False)
 
 
-def show(item: "RenderableType") -> None:
+def print_item(item: "RenderableType") -> None:
     """Print a table, or a text with styles, on stdout."""
-    console().print(item)
+    new_console().print(item)

@@ -1,4 +1,4 @@
-"""Several processes for one piece of work: forked once everything is loaded, ended with the first, replaced if one dies."""
+"""Several processes for one job: forked once everything is loaded, ended with the first, replaced when one dies."""
 
 import os
 import signal
@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
-PAUSE = 1.0  # seconds before a process that died is replaced
+WORKER_RESTART_PAUSE_S = 1.0  # seconds before a process that died is replaced
 
 
-def supervised(count: int, work: Callable[[], object], note: Callable[[str], None]) -> None:
-    """Let so many processes do the work until this one is asked to end; they end with it, however it ends."""
+def supervise_workers(count: int, work: Callable[[], object], note: Callable[[str], None]) -> None:
+    """Run the job in so many processes until this one is told to end; they end with it, in any case."""
     reader, writer = os.pipe()  # whose end tells them that this process is gone
     ending: list[int] = []
     children: set[int] = set()
@@ -24,7 +24,7 @@ def supervised(count: int, work: Callable[[], object], note: Callable[[str], Non
     try:
         while True:
             while len(children) < count and not ending:
-                children.add(started(work, reader, writer))
+                children.add(fork_worker(work, reader, writer))
             if not children:
                 return
             child, status = os.wait()
@@ -32,7 +32,7 @@ def supervised(count: int, work: Callable[[], object], note: Callable[[str], Non
             if not ending:
                 code = os.waitstatus_to_exitcode(status)
                 note(f"a worker ended with {code}: another one takes its place")
-                time.sleep(PAUSE)
+                time.sleep(WORKER_RESTART_PAUSE_S)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -42,8 +42,8 @@ def supervised(count: int, work: Callable[[], object], note: Callable[[str], Non
             raise KeyboardInterrupt
 
 
-def started(work: Callable[[], object], reader: int, writer: int) -> int:
-    """The id of a new process that does the work, and nothing after it."""
+def fork_worker(work: Callable[[], object], reader: int, writer: int) -> int:
+    """Fork a process that does the job and then exits, and return its id."""
     child = os.fork()
     if child:
         return child
@@ -53,14 +53,14 @@ def started(work: Callable[[], object], reader: int, writer: int) -> int:
         os.setpgid(0, 0)  # Ctrl-C is for the first process alone
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        threading.Thread(target=follow, args=(reader,), daemon=True).start()
+        threading.Thread(target=exit_with_parent, args=(reader,), daemon=True).start()
         work()
         code = 0
     finally:
         os._exit(code)
 
 
-def follow(reader: int) -> None:
-    """End in order when the first process is gone."""
+def exit_with_parent(reader: int) -> None:
+    """Shut down in an orderly way when the first process is gone."""
     os.read(reader, 1)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.errors import whole_number
-from heterobandits.experiments.catalogue import CASES
-from heterobandits.experiments.runs import TitledJob, all_of, run_works
-from heterobandits.inference.intervals import exactly_known, mean_threshold
-from heterobandits.limits import DEFAULT_DELTA, MOST_ADDRESS
-from heterobandits.model.calibration import estimate
+from heterobandits.errors import parse_integer
+from heterobandits.experiments.catalogue import MISJUDGED
+from heterobandits.experiments.runs import TitledJob, job_of_pieces, run_works
+from heterobandits.inference.intervals import exact_posteriors, mean_threshold
+from heterobandits.limits import ADDRESS_MAX, DEFAULT_DELTA
+from heterobandits.model.calibration import estimate_of_trial
 from heterobandits.model.domains import DOMAINS
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import policy
-from heterobandits.provenance import version
-from heterobandits.simulation.coverage import promises
+from heterobandits.provenance import version_of
+from heterobandits.simulation.coverage import strain_functions
 from heterobandits.simulation.engine import (
     Control,
     Learning,
@@ -33,82 +33,90 @@ from heterobandits.simulation.engine import (
 )
 from heterobandits.simulation.pool.pieces import PieceResult as Kept
 from heterobandits.simulation.pool.pieces import (
-    canonical_definition,
-    made_with_versions,
+    render_definition,
     short_digest,
+    versions_of_results,
 )
 from heterobandits.simulation.pool.shards import ShardStore
 
-Found = list[tuple[int, int]]  # of each agent: how many of how many
+CalibrationOutcome = list[tuple[int, int]]  # of each agent: how many of how many
 
-NAME = "calibration"
-TITLE = "COVID tests, sensitivities only calibrated"
+CALIBRATION_STUDY_NAME = "calibration"
+CALIBRATION_STUDY_TITLE = "COVID tests, sensitivities only calibrated"
 
-DRAWS = 24
-TRIALS = (
+STUDY_DRAWS = 24
+STUDY_TRIALS = (
     8  # with each calibration: with more, little is learnt of what differs from one to the next
 )
-SIZES = (10, 20, 50, 200)
-EVERY = 10  # rounds from one look at the intervals to the next
+STUDY_TESTS = (10, 20, 50, 200)
+INTERVAL_LOOK_ROUNDS = 10  # rounds from one look at the intervals to the next
 SEASON_COST = 3e6  # beside the trials times rounds times cells of an experiment
-SPREAD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: its multiples keep away from each other
+# 2**64 over the golden ratio: its multiples keep away from each other
+SEASON_SEED_FACTOR = 0x9E3779B97F4A7C15
 
 COVID = DOMAINS["covid"]
-STATED = {case.removeprefix("covid-"): DOMAINS[case].problem.believed for case in CASES}
-POLICIES = ("posterior-sorted", "calibrated-sorted")
+STATED_SENSITIVITIES = {
+    case.removeprefix("covid-"): DOMAINS[case].problem.believed for case in MISJUDGED
+}
+STUDY_POLICIES = ("posterior-sorted", "calibrated-sorted")
 
 
-def plugged_in(found: Found) -> Problem:
-    """The problem for a planner that takes what calibration makes most probable for known."""
-    believed = [estimate(trial) for trial in found]
+def problem_with_estimates(found: CalibrationOutcome) -> Problem:
+    """The problem for a planner that takes the calibration's estimates for the truth."""
+    believed = [estimate_of_trial(trial) for trial in found]
     return Problem(COVID.problem.means, COVID.problem.sensitivities, believed)
 
 
-def problem_as_calibrated(found: Found, stated: tuple[float, ...] | None = None) -> Problem:
-    """The problem for a planner that plans with the same, or with what is stated, and knows how little that says."""
+def problem_with_calibration(
+    found: CalibrationOutcome, stated: tuple[float, ...] | None = None
+) -> Problem:
+    """The problem for a planner that uses those estimates, or stated ones, and knows how uncertain they are."""
     return Problem(COVID.problem.means, COVID.problem.sensitivities, stated, calibration=found)
 
 
-TRIED: dict[str, Callable[[Found], Problem]] = {  # planners that know a calibration
-    "plugged in": plugged_in,
-    "calibrated": problem_as_calibrated,
+# planners that know a calibration
+CALIBRATED_PLANNERS: dict[str, Callable[[CalibrationOutcome], Problem]] = {
+    "plugged in": problem_with_estimates,
+    "calibrated": problem_with_calibration,
     **{
-        f"calibrated, stated {case}": partial(problem_as_calibrated, stated=stated)
-        for case, stated in STATED.items()
+        f"calibrated, stated {case}": partial(problem_with_calibration, stated=stated)
+        for case, stated in STATED_SENSITIVITIES.items()
     },
 }
-UNTRIED = {f"stated {case.removeprefix('covid-')}": DOMAINS[case].problem for case in CASES}
-CELLS = [  # of the table: a planner, and how many tests of each agent it knows
-    *((planner, tests) for planner in TRIED for tests in SIZES),
-    *((planner, 0) for planner in UNTRIED),
+STATED_PLANNERS = {
+    f"stated {case.removeprefix('covid-')}": DOMAINS[case].problem for case in MISJUDGED
+}
+STUDY_CELLS = [  # of the table: a planner, and how many tests of each agent it knows
+    *((planner, tests) for planner in CALIBRATED_PLANNERS for tests in STUDY_TESTS),
+    *((planner, 0) for planner in STATED_PLANNERS),
 ]
 
 
 @dataclass(frozen=True)
 class Study:
-    """How much is played: calibrations drawn for each number of tests, trials with each of them, and the luck of it all."""
+    """The size of a study: calibrations for each number of tests, trials for each calibration, and the seed."""
 
-    draws: int = DRAWS
-    trials: int = TRIALS
+    draws: int = STUDY_DRAWS
+    trials: int = STUDY_TRIALS
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole_number(self.draws, "draws", 2)
-        whole_number(self.trials, "trials", 1)
-        whole_number(self.seed, "seed", 0, MOST_ADDRESS)
+        parse_integer(self.draws, "draws", 2)
+        parse_integer(self.trials, "trials", 1)
+        parse_integer(self.seed, "seed", 0, ADDRESS_MAX)
 
     @classmethod
     def of(cls, trials: int | None, seed: int) -> "Study":
         """One with about so many trials behind each figure: all that it has by default, and never more."""
         if trials is None:
             return cls(seed=seed)
-        each = min(TRIALS, trials // 2)
-        return cls(min(DRAWS, -(-trials // each)), each, seed)
+        each = min(STUDY_TRIALS, trials // 2)
+        return cls(min(STUDY_DRAWS, -(-trials // each)), each, seed)
 
 
 @dataclass(frozen=True)
 class StudyRow:
-    """One planner after one number of tests of each agent, 0 if it knows of none.
+    """One planner after one number of tests per agent; 0 tests if it does not know the calibration.
 
     Attributes
     ----------
@@ -132,15 +140,15 @@ class StudyRow:
     trials: int
 
 
-class Season(NamedTuple):
-    """What came of the trials of one calibration: means over these trials."""
+class SeasonMeans(NamedTuple):
+    """The trials of one calibration, averaged."""
 
     regret: float
     failed: float
     width: float
 
 
-def calibrations(tests: int, draws: int, seed: int) -> list[Found]:
+def draw_calibrations(tests: int, draws: int, seed: int) -> list[CalibrationOutcome]:
     """What each agent finds in so many tests, drawn so many times."""
     random = np.random.default_rng([tests, seed])
     return [
@@ -149,38 +157,38 @@ def calibrations(tests: int, draws: int, seed: int) -> list[Found]:
     ]
 
 
-def season_seed(seed: int, draw: int) -> int:
-    """The seed of a calibration's trials: the same for all planners, and another one in every study and draw."""
-    return (seed * SPREAD + draw) % (MOST_ADDRESS + 1)
+def seed_of_season(seed: int, draw: int) -> int:
+    """The seed for one calibration's trials: the same for all planners, different for each study and draw."""
+    return (seed * SEASON_SEED_FACTOR + draw) % (ADDRESS_MAX + 1)
 
 
 def play_season(
     problem: Problem, seed: int, trials: int, control: Control | None = None
-) -> Season | None:
-    """Play the trials of one calibration, and look at the intervals every now and then; None if stopped before the end.
+) -> SeasonMeans | None:
+    """Play the trials of one calibration, checking the intervals now and then; None if stopped early.
 
     The agents are sent by calibrated-sorted if they are only calibrated, by posterior-sorted if they count as known.
     """
     team = problem.team
     name = "calibrated-sorted" if team.is_calibrated else "posterior-sorted"
     learning = Learning(PolicyWorld(problem, policy(name)), seed, 0, trials)
-    (look,) = promises(learning, COVID.horizon, DEFAULT_DELTA, ("posterior-ratio",))
+    (look,) = strain_functions(learning, COVID.horizon, DEFAULT_DELTA, ("posterior-ratio",))
     failed = np.zeros(trials, bool)
-    for _ in range(0, COVID.horizon, EVERY):
+    for _ in range(0, COVID.horizon, INTERVAL_LOOK_ROUNDS):
         if control is not None and is_stopped(control):
             return None
-        learning.advance(EVERY)
+        learning.advance(INTERVAL_LOOK_ROUNDS)
         failed |= look()["posterior-ratio"] >= 1
     c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
-    known, share = exactly_known(team, c, y, DEFAULT_DELTA)
+    known, share = exact_posteriors(team, c, y, DEFAULT_DELTA)
     lower, upper = known.ends(mean_threshold(problem.arms, share))
-    return Season(
+    return SeasonMeans(
         float(learning.regrets().mean()), float(failed.mean()), float((upper - lower).mean())
     )
 
 
 @dataclass(frozen=True)
-class Seasoned:
+class SeasonPiece:
     """The trials of one calibration, as a piece for the runner; they are as many as the study has."""
 
     problem: Problem
@@ -190,16 +198,16 @@ class Seasoned:
     @cached_property
     def definition(self) -> str:
         """All that its figures follow from; scipy finds the ends of sets."""
-        return canonical_definition(
+        return render_definition(
             {
-                "study": NAME,
+                "study": CALIBRATION_STUDY_NAME,
                 "problem": self.problem.to_dict(),
                 "seed": self.seed,
                 "trials": self.trials,
                 "horizon": COVID.horizon,
-                "every": EVERY,
+                "every": INTERVAL_LOOK_ROUNDS,
                 "delta": DEFAULT_DELTA,
-                "made_with": {**made_with_versions(), "scipy": version("scipy")},
+                "made_with": {**versions_of_results(), "scipy": version_of("scipy")},
             }
         )
 
@@ -228,37 +236,43 @@ class Seasoned:
         return Kept(*self.place, self.definition, [], [], [seconds], [*season], [], [])
 
 
-def seasons(study: Study) -> list[Seasoned]:
-    """All that is to be played: a season for each planner, number of tests and calibration drawn."""
-    drawn = {tests: calibrations(tests, study.draws, study.seed) for tests in SIZES}
-    problems = [view(found) for view in TRIED.values() for tests in SIZES for found in drawn[tests]]
-    problems += [problem for problem in UNTRIED.values() for _ in range(study.draws)]
-    seeds = [season_seed(study.seed, draw) for draw in range(study.draws)] * len(CELLS)
-    return [Seasoned(*one, study.trials) for one in zip(problems, seeds, strict=True)]
+def season_pieces(study: Study) -> list[SeasonPiece]:
+    """All pieces of the study: one season for each planner, number of tests and calibration drawn."""
+    drawn = {tests: draw_calibrations(tests, study.draws, study.seed) for tests in STUDY_TESTS}
+    problems = [
+        view(found)
+        for view in CALIBRATED_PLANNERS.values()
+        for tests in STUDY_TESTS
+        for found in drawn[tests]
+    ]
+    problems += [problem for problem in STATED_PLANNERS.values() for _ in range(study.draws)]
+    seeds = [seed_of_season(study.seed, draw) for draw in range(study.draws)] * len(STUDY_CELLS)
+    return [SeasonPiece(*one, study.trials) for one in zip(problems, seeds, strict=True)]
 
 
 def study_job(study: Study) -> TitledJob:
     """The study for the runner."""
-    return all_of(TITLE, seasons(study))
+    return job_of_pieces(CALIBRATION_STUDY_TITLE, season_pieces(study))
 
 
 def study_rows(study: Study, played: list[Kept]) -> list[StudyRow]:
     """The figures of all planners after all numbers of tests."""
-    found = {row.place: Season(*row.kept) for row in played}
-    each = iter([found[season.place] for season in seasons(study)])
+    found = {row.place: SeasonMeans(*row.kept) for row in played}
+    each = iter([found[season.place] for season in season_pieces(study)])
     return [
-        sum_up_seasons(study, *cell, [next(each) for _ in range(study.draws)]) for cell in CELLS
+        sum_up_seasons(study, *cell, [next(each) for _ in range(study.draws)])
+        for cell in STUDY_CELLS
     ]
 
 
 def play_study(study: Study, *, threads: int | None = None) -> list[StudyRow]:
-    """The same, played now: whatever the number of threads."""
-    compile_kernels(policy(name) for name in POLICIES)
+    """Play the study now and return its rows, the same for any number of threads."""
+    compile_kernels(policy(name) for name in STUDY_POLICIES)
     (played,) = run_works([study_job(study)], ShardStore(None), threads=threads)
     return study_rows(study, played)
 
 
-def sum_up_seasons(study: Study, planner: str, tests: int, seasons: list[Season]) -> StudyRow:
+def sum_up_seasons(study: Study, planner: str, tests: int, seasons: list[SeasonMeans]) -> StudyRow:
     """The row of one planner after so many tests, from a season for each calibration."""
     table = np.array(seasons)
     regret, failed, width = table.mean(axis=0).tolist()

@@ -36,7 +36,7 @@ class Experiment:
     at_first: int | None = None
 
 
-def _of_domain(name: str, shown_in: str, published_trials: int = 90) -> Experiment:
+def _experiment_of_domain(name: str, shown_in: str, published_trials: int = 90) -> Experiment:
     domain = DOMAINS[name]
     return Experiment(
         name,
@@ -50,11 +50,11 @@ def _of_domain(name: str, shown_in: str, published_trials: int = 90) -> Experime
 
 
 FIGURES = (
-    _of_domain("covid", "Figure covid-hotel, left"),
-    _of_domain("hotel", "Figure covid-hotel, right"),
-    _of_domain("poaching-2", "Figure snaring-graph, a"),
-    _of_domain("poaching-3", "Figure snaring-graph, b"),
-    _of_domain("poaching-5", "Figure snaring-graph, c"),
+    _experiment_of_domain("covid", "Figure covid-hotel, left"),
+    _experiment_of_domain("hotel", "Figure covid-hotel, right"),
+    _experiment_of_domain("poaching-2", "Figure snaring-graph, a"),
+    _experiment_of_domain("poaching-3", "Figure snaring-graph, b"),
+    _experiment_of_domain("poaching-5", "Figure snaring-graph, c"),
     Experiment(
         "two-by-two",
         "two agents, two arms",
@@ -64,9 +64,9 @@ FIGURES = (
         "Figure 2x2",
         300,
     ),
-    _of_domain("covid-over", "Figure overestimate", 500),
-    _of_domain("covid-under", "Figure underestimate", 500),
-    _of_domain("covid-mix", "Figure mix", 500),
+    _experiment_of_domain("covid-over", "Figure overestimate", 500),
+    _experiment_of_domain("covid-under", "Figure underestimate", 500),
+    _experiment_of_domain("covid-mix", "Figure mix", 500),
 )
 
 MIN_WIDTH_FIRST = ("min-width", "min-ucb", "no-sharing", "ucb", "cucb")
@@ -74,7 +74,7 @@ MIN_UCB_FIRST = ("min-ucb", "no-sharing", "min-width", "ucb", "cucb")
 CUCB_FIRST = ("cucb", "min-ucb", "no-sharing", "min-width", "ucb")
 
 # means of the arms; sensitivities of the agents, and the order in which the policies came out
-RANKINGS = (
+PUBLISHED_RANKINGS = (
     ("0.1,0.9", (("0.1,0.9", MIN_WIDTH_FIRST), ("0.5,0.9", MIN_WIDTH_FIRST),
                  ("0.1,0.5", MIN_WIDTH_FIRST), ("0.4,0.6", MIN_WIDTH_FIRST))),
     ("0.5,0.9", (("0.1,0.9", MIN_WIDTH_FIRST), ("0.5,0.9", MIN_WIDTH_FIRST),
@@ -98,7 +98,7 @@ RANKINGS = (
 )  # fmt: skip
 
 
-def _numbers(text: str) -> list[float]:
+def _parse_numbers(text: str) -> list[float]:
     return [float(item) for item in text.split(",")]
 
 
@@ -106,14 +106,14 @@ SYNTHETIC = tuple(
     Experiment(
         f"synthetic-{means}-by-{sensitivities}".replace(",", "_").replace("0.", ""),
         f"means {means}; sensitivities {sensitivities}",
-        Problem(_numbers(means), _numbers(sensitivities)),
+        Problem(_parse_numbers(means), _parse_numbers(sensitivities)),
         RANKING_HORIZON,
         RANKING_TRIALS,
         "Table synthetic-results",
         90,
         ranking=ranking,
     )
-    for means, rows in RANKINGS
+    for means, rows in PUBLISHED_RANKINGS
     for sensitivities, ranking in rows
 )
 
@@ -135,7 +135,7 @@ LONG = tuple(
     )
 )
 
-CASES = ("covid-over", "covid-under", "covid-mix")
+MISJUDGED = ("covid-over", "covid-under", "covid-mix")
 
 # mean and standard error, in the order of CASES
 PUBLISHED_REGRET = {
@@ -143,7 +143,7 @@ PUBLISHED_REGRET = {
     "min-ucb": ((14.0, 0.1), (15.2, 0.2), (18.0, 0.2)),
     "no-sharing": ((17.5, 0.1), (17.6, 0.1), (17.5, 0.1)),
 }
-PUBLISHED_PERCENT = {
+PUBLISHED_PERCENT_CHANGES = {
     "min-width": ((0.7, 0.9), (2.5, 1.0), (9.5, 1.0)),
     "min-ucb": ((0.7, 1.6), (9.1, 1.8), (28.9, 1.9)),
     "no-sharing": ((0.9, 0.5), (1.5, 0.5), (1.0, 0.5)),

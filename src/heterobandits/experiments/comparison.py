@@ -16,48 +16,56 @@ from typing import Any, Literal
 
 import numpy as np
 
-from heterobandits.errors import InvalidInput, choice, listed, path_from, whole_number
+from heterobandits.errors import InvalidInput, parse_choice, parse_integer, parse_list, parse_path
 from heterobandits.experiments import figures, leaderboard
 from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
 from heterobandits.experiments.runs import (
-    Report,
-    numbers_of_trials,
-    run_all,
-    store_in,
+    OnRunShare,
+    open_store,
+    run_experiments,
+    trials_of_looks,
     with_trials,
     write_table,
 )
-from heterobandits.experiments.tiny_worlds import QUICK_WORLDS, WORLDS, Distance, distances
+from heterobandits.experiments.tiny_worlds import (
+    QUICK_TINY_WORLDS,
+    TINY_WORLDS,
+    OptimumDistance,
+    distances_to_optimum,
+)
 from heterobandits.inference.bounds import lower_bound
 from heterobandits.model.problem import Problem
-from heterobandits.output.files import writable, write_aside, writing_to
-from heterobandits.output.plots import is_long
-from heterobandits.policies.catalogue import BEYOND, PAPER
-from heterobandits.policies.policy import CATALOGUE, Policy, checked_policies, policy
-from heterobandits.provenance import machine, versions
-from heterobandits.simulation.results import Ratio, Results, failed_trials, geometric_mean
+from heterobandits.output.files import check_writable, explain_write_errors, write_atomic
+from heterobandits.output.plots import is_above_limit
+from heterobandits.policies.catalogue import BEYOND_PAPER, PAPER
+from heterobandits.policies.policy import CATALOGUE, Policy, parse_policies, policy
+from heterobandits.provenance import describe_machine, versions_in_use
+from heterobandits.simulation.results import Ratio, Results, count_failed_trials, geometric_mean
 
-Group = Literal["settings", "domains", "random"]
-Verdict = Literal["ahead", "unclear", "behind"]
+ComparisonGroup = Literal["settings", "domains", "random"]
+ComparisonVerdict = Literal["ahead", "unclear", "behind"]
 
-GROUPS: tuple[Group, ...] = ("settings", "domains", "random")
-LEVEL = 0.99  # of a verdict, and of an interval, however often a problem is looked at
-NARROW = 0.05  # a ratio whose interval reaches no further to each side is known well enough
+COMPARISON_GROUPS: tuple[ComparisonGroup, ...] = ("settings", "domains", "random")
+# of a verdict, and of an interval, however often a problem is looked at
+COMPARISON_CONFIDENCE = 0.99
+# a ratio whose interval reaches no further to each side is known well enough
+NARROW_RATIO_MARGIN = 0.05
 SETTING_TRIALS = 32  # to begin with; where that is not enough, more
 DOMAIN_TRIALS = 125
-DOMAINS = ("covid", "hotel", "poaching-2", "poaching-3", "poaching-5")
+COMPARISON_DOMAINS = ("covid", "hotel", "poaching-2", "poaching-3", "poaching-5")
 
-RANDOM_PROBLEMS = 200
+RANDOM_PROBLEM_COUNT = 200
 RANDOM_SEED = 2024
-RANDOM_HORIZON = 2000
+RANDOM_HORIZON_ROUNDS = 2000
 RANDOM_TRIALS = 32
-MOST_AGENTS = 10
-MOST_ARMS = 20
-MOST_ASSIGNMENTS = 1000  # beyond, ucb takes longer than all others together
+RANDOM_MAX_AGENTS = 10
+RANDOM_MAX_ARMS = 20
+UCB_FAST_MAX_ASSIGNMENTS = 1000  # beyond, ucb takes longer than all others together
 
-QUICK_TRIALS = 32
-QUICK_SHARE = 20  # of the long horizon of the settings, a quick run plays one in so many rounds
-QUICK_PROBLEMS = 20
+QUICK_COMPARISON_TRIALS = 32
+# of the long horizon of the settings, a quick run plays one in so many rounds
+QUICK_SETTING_DIVISOR = 20
+QUICK_RANDOM_PROBLEM_COUNT = 20
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,7 @@ class ComparedPolicy:
 
     problem: str
     title: str
-    group: Group
+    group: ComparisonGroup
     policy: str
     regret: float
     se: float
@@ -94,7 +102,7 @@ class ComparedPolicy:
     ratio: float
     lower: float
     upper: float
-    verdict: Verdict
+    verdict: ComparisonVerdict
     sure: bool
     trials: int
     played: int
@@ -106,7 +114,7 @@ class ComparedPolicy:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came out, and how long it took."""
+    """The results of the comparison, and how long it took."""
 
     rows: list[ComparedPolicy]
     speeds: dict[str, float]  # million rounds a second over all problems
@@ -114,13 +122,13 @@ class Comparison:
     quick: bool
     folder: Path
     entered: tuple[Policy, ...] = ()  # beside those of the catalogue
-    distances: tuple[Distance, ...] = ()  # from the best possible, in tiny worlds
+    distances: tuple[OptimumDistance, ...] = ()  # from the best possible, in tiny worlds
 
     def policy_of(self, label: str) -> Policy:
         """The policy of a label in the rows."""
         return next((p for p in self.entered if p.label == label), None) or CATALOGUE[label]
 
-    def of(self, policy: str, group: Group | None = None) -> list[ComparedPolicy]:
+    def of(self, policy: str, group: ComparisonGroup | None = None) -> list[ComparedPolicy]:
         """The rows of one policy, of one group if that is given."""
         return [r for r in self.rows if r.policy == policy and group in (None, r.group)]
 
@@ -138,7 +146,7 @@ class Comparison:
                 "guarantee": self.policy_of(name).guarantee,
                 "groups": {
                     group: standing_of_policy(rows)
-                    for group in GROUPS
+                    for group in COMPARISON_GROUPS
                     if (rows := self.of(name, group))
                 },
                 "all": standing_of_policy(self.of(name)),
@@ -158,7 +166,7 @@ class Comparison:
             "standings": self.standings(),
             "rows": [asdict(row) for row in self.rows],
             "optimum": [asdict(one) | {"ratio": one.ratio} for one in self.distances],
-            "level": LEVEL,
+            "level": COMPARISON_CONFIDENCE,
             "quick": self.quick,
             "page": str(self.page),
             "seconds": self.seconds,
@@ -191,74 +199,85 @@ def random_problems(count: int) -> list[Problem]:
     random = np.random.default_rng(RANDOM_SEED)
     problems = []
     for _ in range(count):
-        agents = int(random.integers(1, MOST_AGENTS + 1))
-        arms = int(random.integers(max(2, agents), MOST_ARMS + 1))
+        agents = int(random.integers(1, RANDOM_MAX_AGENTS + 1))
+        arms = int(random.integers(max(2, agents), RANDOM_MAX_ARMS + 1))
         means = random.uniform(0.0, 1.0, arms).round(3)
         sensitivities = random.uniform(0.05, 1.0, agents).round(3)
         problems.append(Problem(means.tolist(), sensitivities.tolist()))
     return problems
 
 
-def contests(policies: Sequence[str | Policy], quick: bool) -> dict[Group, list[Experiment]]:
-    """The experiments of the comparison by group, each with these policies beside the paper's five."""
+def comparison_experiments(
+    policies: Sequence[str | Policy], quick: bool
+) -> dict[ComparisonGroup, list[Experiment]]:
+    """The comparison's experiments by group, each with these policies and the paper's five."""
     entries = {policy(p).label: policy(p) for p in (*PAPER, *policies)}
     names = tuple(label if label in CATALOGUE else entry for label, entry in entries.items())
     # more than a ranking is made of them, so single trials are kept
     settings = [replace(e, policies=names, at_first=SETTING_TRIALS, ranking=()) for e in SYNTHETIC]
     domains = [
-        replace(e, policies=names, at_first=DOMAIN_TRIALS) for e in FIGURES if e.name in DOMAINS
+        replace(e, policies=names, at_first=DOMAIN_TRIALS)
+        for e in FIGURES
+        if e.name in COMPARISON_DOMAINS
     ]
-    count = QUICK_PROBLEMS if quick else RANDOM_PROBLEMS
+    count = QUICK_RANDOM_PROBLEM_COUNT if quick else RANDOM_PROBLEM_COUNT
     drawn = [
         Experiment(
             f"random-{i}",
             f"random problem {i}: {problem.agents} agent{'s' * (problem.agents > 1)}, {problem.arms} arms",
             problem,
-            RANDOM_HORIZON,
+            RANDOM_HORIZON_ROUNDS,
             RANDOM_TRIALS,
             "random problems",
             policies=tuple(
                 n
                 for n in names
                 if policy(n).index_per != "assignment"
-                or number_of_assignments(problem) <= MOST_ASSIGNMENTS
+                or count_assignments(problem) <= UCB_FAST_MAX_ASSIGNMENTS
             ),
         )
         for i, problem in enumerate(random_problems(count), 1)
     ]
     if quick:
         settings = [
-            replace(e, horizon=e.horizon // QUICK_SHARE, trials=QUICK_TRIALS, at_first=None)
+            replace(
+                e,
+                horizon=e.horizon // QUICK_SETTING_DIVISOR,
+                trials=QUICK_COMPARISON_TRIALS,
+                at_first=None,
+            )
             for e in settings
         ]
-        domains = with_trials(domains, QUICK_TRIALS)
-        drawn = [replace(e, trials=QUICK_TRIALS, horizon=e.horizon // 4) for e in drawn]
+        domains = with_trials(domains, QUICK_COMPARISON_TRIALS)
+        drawn = [replace(e, trials=QUICK_COMPARISON_TRIALS, horizon=e.horizon // 4) for e in drawn]
     return {"settings": settings, "domains": domains, "random": drawn}
 
 
-def number_of_assignments(problem: Problem) -> int:
+def count_assignments(problem: Problem) -> int:
     """The number of ways to send the agents to different arms."""
     return math.perm(problem.arms, problem.agents)
 
 
-def of_the_five(results: Results) -> list[str]:
-    """Which of the paper's five were run."""
+def papers_policies_in(results: Results) -> list[str]:
+    """The paper's policies that were run."""
     return [name for name in PAPER if name in results.policies]
 
 
 def best_of_five(results: Results) -> str:
-    """Which of them has the least mean regret."""
-    return min(of_the_five(results), key=lambda name: float(results.mean(name)[-1]))
+    """The paper's policy with the lowest mean regret."""
+    return min(papers_policies_in(results), key=lambda name: float(results.mean(name)[-1]))
 
 
-def verdict_of(experiment: Experiment, looked: Results, name: str) -> tuple[Verdict, bool]:
-    """Whether a policy is ahead or behind, and whether that is sure.
+def verdict_of(
+    experiment: Experiment, looked: Results, name: str
+) -> tuple[ComparisonVerdict, bool]:
+    """Whether a policy is ahead or behind, and whether that is certain.
 
     The error that is allowed, half of it for each side, is shared by all the looks there may be, and for "behind" by the five.
     """
-    five = of_the_five(looked)
+    five = papers_policies_in(looked)
     rivals = [rival for rival in five if rival != name]
-    error, looks = 1.0 - LEVEL, len(numbers_of_trials(experiment))
+    error, looks = 1.0 - COMPARISON_CONFIDENCE, len(trials_of_looks(experiment))
     one, any_ = 1.0 - error / looks, 1.0 - error / (looks * len(five))
     if name not in five and all(looked.difference(name, r, one).upper[-1] < 0 for r in rivals):
         least = min(float(looked.evidence(name, r)[-1]) for r in rivals)
@@ -269,10 +288,10 @@ def verdict_of(experiment: Experiment, looked: Results, name: str) -> tuple[Verd
     return "unclear", False
 
 
-def judged(
-    experiment: Experiment, group: Group, results: Results, looked: Results | None = None
+def judge_policies(
+    experiment: Experiment, group: ComparisonGroup, results: Results, looked: Results | None = None
 ) -> list[ComparedPolicy]:
-    """Every policy on one problem, with the verdicts of the trials that were looked at, if those are others."""
+    """Every policy on one problem; verdicts come from the trials at the last look, if those are others."""
     looked = results if looked is None else looked
     means = {name: float(results.mean(name)[-1]) for name in results.policies}
     best = best_of_five(results)
@@ -280,7 +299,7 @@ def judged(
     most = experiment.problem.most_regret([experiment.horizon])[0]
     rows = []
     for name, regret in means.items():
-        ratio = results.ratio(name, best, LEVEL)
+        ratio = results.ratio(name, best, COMPARISON_CONFIDENCE)
         verdict, sure = verdict_of(experiment, looked, name)
         regrets = [part.regrets(name) for part in (results, looked)[: 1 + (looked is not results)]]
         every = np.concatenate(regrets)
@@ -301,7 +320,7 @@ def judged(
                 trials=results.trials,
                 played=len(every),
                 largest=float(every.max()),
-                failed=int(failed_trials(every, most)),
+                failed=int(count_failed_trials(every, most)),
                 to_min_width=regret / means["min-width"],
                 to_limit=regret / limit if limit > 0 else None,
             )
@@ -310,8 +329,11 @@ def judged(
 
 
 def is_known(experiment: Experiment, results: Results) -> bool:
-    """Whether all others are told apart from the best of the paper's five, or known to be nearly as good."""
-    best, level = best_of_five(results), 1.0 - (1.0 - LEVEL) / len(numbers_of_trials(experiment))
+    """Whether every other policy is told apart from the best of the paper's five, or known to be about as good."""
+    best, level = (
+        best_of_five(results),
+        1.0 - (1.0 - COMPARISON_CONFIDENCE) / len(trials_of_looks(experiment)),
+    )
     return all(
         verdict_of(experiment, results, name)[0] != "unclear"
         or is_narrow(results.ratio(name, best, level))
@@ -321,20 +343,20 @@ def is_known(experiment: Experiment, results: Results) -> bool:
 
 
 def is_narrow(ratio: Ratio) -> bool:
-    """Whether a ratio is known well enough at the horizon."""
-    return bool(ratio.upper[-1] <= (1 + NARROW) ** 2 * ratio.lower[-1])
+    """Whether a ratio at the horizon is known precisely enough."""
+    return bool(ratio.upper[-1] <= (1 + NARROW_RATIO_MARGIN) ** 2 * ratio.lower[-1])
 
 
 def compare(
     folder: str | Path,
     *,
-    policies: Sequence[str | Policy] = BEYOND,
-    groups: Sequence[str] = GROUPS,
+    policies: Sequence[str | Policy] = BEYOND_PAPER,
+    groups: Sequence[str] = COMPARISON_GROUPS,
     quick: bool = False,
     trials: int | None = None,
     seed: int = 0,
     resume: bool = False,
-    show: Report = lambda title, share: None,
+    show: OnRunShare = lambda title, share: None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Comparison:
     """Run the comparison and write the leaderboard into `folder`.
@@ -356,45 +378,53 @@ def compare(
         Called with what is running and the share of the work done; with remarks for a person.
     """
     start = time.perf_counter()
-    folder = path_from(folder, "folder")
-    entered = checked_policies(policies)
+    folder = parse_path(folder, "folder")
+    entered = parse_policies(policies)
     for entry in entered:
         if entry.needs_means:
             raise InvalidInput(f"{entry.label} knows the true means: nothing to compare")
-    chosen = contests(entered, quick)
+    chosen = comparison_experiments(entered, quick)
     if trials is not None:
-        trials = whole_number(trials, "trials", 2)
+        trials = parse_integer(trials, "trials", 2)
         chosen = {group: with_trials(experiments, trials) for group, experiments in chosen.items()}
     wanted = [
-        choice(group, "a group of problems", GROUPS)
-        for group in listed(groups, "groups", "groups of problems")
+        parse_choice(group, "a group of problems", COMPARISON_GROUPS)
+        for group in parse_list(groups, "groups", "groups of problems")
     ]
     if not wanted:
-        raise InvalidInput(f"groups is empty: some of {', '.join(GROUPS)}")
-    chosen = {group: chosen[group] for group in GROUPS if group in wanted}
-    writable(folder)
+        raise InvalidInput(f"groups is empty: some of {', '.join(COMPARISON_GROUPS)}")
+    chosen = {group: chosen[group] for group in COMPARISON_GROUPS if group in wanted}
+    check_writable(folder)
     every = [experiment for experiments in chosen.values() for experiment in experiments]
-    ran = run_all(every, seed, store_in(folder, resume, note), show, enough=is_known)
+    ran = run_experiments(every, seed, open_store(folder, resume, note), show, enough=is_known)
     results = ran.results
     show("the best possible in tiny worlds", 1.0)
     played = [policy(name) for name in PAPER] + [e for e in entered if e.label not in PAPER]
-    found = distances(played, QUICK_WORLDS if quick else WORLDS)
+    found = distances_to_optimum(played, QUICK_TINY_WORLDS if quick else TINY_WORLDS)
     show("drawing", 1.0)
     rows = [
         row
         for group, experiments in chosen.items()
         for experiment in experiments
-        for row in judged(experiment, group, results[experiment.name], ran.looked[experiment.name])
+        for row in judge_policies(
+            experiment, group, results[experiment.name], ran.looked[experiment.name]
+        )
     ]
     made = Comparison(
-        rows, speeds(results.values()), 0.0, quick, folder, entered, distances=tuple(found)
+        rows,
+        speeds_of_policies(results.values()),
+        0.0,
+        quick,
+        folder,
+        entered,
+        distances=tuple(found),
     )
-    with writing_to(folder):
+    with explain_write_errors(folder):
         write_comparison(made, chosen, results, seed)
     return replace(made, seconds=time.perf_counter() - start)
 
 
-def speeds(runs: Iterable[Results]) -> dict[str, float]:
+def speeds_of_policies(runs: Iterable[Results]) -> dict[str, float]:
     """Million rounds a second of each policy over all runs."""
     played: dict[str, float] = {}
     spent: dict[str, float] = {}
@@ -407,7 +437,7 @@ def speeds(runs: Iterable[Results]) -> dict[str, float]:
 
 def write_comparison(
     made: Comparison,
-    chosen: dict[Group, list[Experiment]],
+    chosen: dict[ComparisonGroup, list[Experiment]],
     results: dict[str, Results],
     seed: int,
 ) -> None:
@@ -423,7 +453,7 @@ def write_comparison(
     for experiment in chosen.get("domains", []):
         run = results[experiment.name]
         limit = lower_bound(experiment.problem)
-        if not is_long(limit, run):
+        if not is_above_limit(limit, run):
             continue  # the law of the long run says nothing of it
         draw = partial(figures.limit_figure, experiment, run, made.quick)
         svg = figures.save_report_figure(draw, drawings, f"{experiment.name}-limit")
@@ -439,8 +469,8 @@ def write_comparison(
         {
             "seed": seed,
             "quick": made.quick,
-            "versions": versions(),
-            "machine": machine(),
+            "versions": versions_in_use(),
+            "machine": describe_machine(),
             "runs": {
                 group: {
                     "problems": len(experiments),
@@ -453,4 +483,4 @@ def write_comparison(
         indent=1,
     )
     text = leaderboard.render_leaderboard(made, shown, provenance)
-    write_aside(made.page, lambda aside: aside.write_text(text, encoding="utf-8"))
+    write_atomic(made.page, lambda aside: aside.write_text(text, encoding="utf-8"))

@@ -13,18 +13,18 @@ from pathlib import Path
 
 from heterobandits.errors import (
     InvalidInput,
-    name_from,
-    path_from,
-    real_number,
-    shown,
-    whole_number,
+    parse_integer,
+    parse_name,
+    parse_path,
+    parse_real,
+    repr_of,
 )
-from heterobandits.limits import MOST
+from heterobandits.limits import COUNT_MAX
 
-HOTEL, LOCATION, CLEANLINESS = 0, 3, 8
-CLEAN = 4.0
-LOCATION_NAME = "Punta Cana"
-LEAST_RATINGS = 500
+HOTEL_COLUMN, LOCATION_COLUMN, CLEANLINESS_COLUMN = 0, 3, 8
+CLEAN_MIN_RATING = 4.0
+HOTEL_LOCATION = "Punta Cana"
+HOTEL_MIN_RATINGS = 500
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,18 @@ class HotelMeans:
     complaints: tuple[str, ...]
 
 
-def hotel_means(
+def read_hotel_means(
     path: str | Path,
-    location: str = LOCATION_NAME,
-    least: int = LEAST_RATINGS,
-    clean: float = CLEAN,
+    location: str = HOTEL_LOCATION,
+    least: int = HOTEL_MIN_RATINGS,
+    clean: float = CLEAN_MIN_RATING,
 ) -> HotelMeans:
     """The share of ratings at or above `clean` of each hotel there with at least `least` ratings."""
-    least = whole_number(least, "least", 0, MOST)
-    place = path_from(path)
+    least = parse_integer(least, "least", 0, COUNT_MAX)
+    place = parse_path(path)
     if not isinstance(location, str):
-        raise InvalidInput(f"location is {shown(location)}: a part of the name of a place")
-    clean = real_number(clean, "clean", "a rating from which on a hotel is clean")
+        raise InvalidInput(f"location is {repr_of(location)}: a part of the name of a place")
+    clean = parse_real(clean, "clean", "a rating from which on a hotel is clean")
     try:
         data = place.read_bytes()
     except OSError as error:
@@ -73,24 +73,24 @@ def hotel_means(
         for row in reader:
             if not row:
                 continue
-            if len(row) <= CLEANLINESS:
+            if len(row) <= CLEANLINESS_COLUMN:
                 complaints.append(f"line {reader.line_num} has {len(row)} columns, 9 are needed")
                 continue
-            if location.casefold() not in row[LOCATION].casefold():
+            if location.casefold() not in row[LOCATION_COLUMN].casefold():
                 continue
             try:
-                rating = float(row[CLEANLINESS])
+                rating = float(row[CLEANLINESS_COLUMN])
                 if not math.isfinite(rating):
                     raise ValueError
             except ValueError:
                 complaints.append(
-                    f"line {reader.line_num} has the rating {shown(row[CLEANLINESS])}, not a number"
+                    f"line {reader.line_num} has the rating {repr_of(row[CLEANLINESS_COLUMN])}, not a number"
                 )
                 continue
             if rating > 0:
                 try:
-                    texts = (" ".join(row[i].split()) for i in (HOTEL, LOCATION))
-                    key = tuple(name_from(text, "the name") for text in texts)
+                    texts = (" ".join(row[i].split()) for i in (HOTEL_COLUMN, LOCATION_COLUMN))
+                    key = tuple(parse_name(text, "the name") for text in texts)
                 except InvalidInput as error:
                     complaints.append(f"line {reader.line_num}: {error}")
                     continue

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from heterobandits.experiments.tiny_worlds import Distance, by_policy
-from heterobandits.output.pages import rendered
+from heterobandits.experiments.tiny_worlds import OptimumDistance, by_policy
+from heterobandits.output.pages import render_template
 from heterobandits.output.plots import style_of
 from heterobandits.policies.catalogue import PAPER, RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.simulation.results import geometric_mean
@@ -12,15 +12,19 @@ from heterobandits.simulation.results import geometric_mean
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import ComparedPolicy, Comparison
 
-GROUPS = {
+GROUP_TITLES = {
     "settings": "the paper's 36 settings",
     "domains": "its five domains",
     "random": "random problems",
 }
-NOUNS = {"settings": "settings of the paper", "domains": "domains", "random": "random problems"}
-PROVEN = {"nothing": "nothing", "intervals": "intervals", "regret": "intervals and regret"}
-MARKS = {"ahead": "yes", "unclear": "unclear", "behind": "no"}
-MOST_LOSSES = 8
+GROUP_NOUNS = {
+    "settings": "settings of the paper",
+    "domains": "domains",
+    "random": "random problems",
+}
+GUARANTEE_TEXTS = {"nothing": "nothing", "intervals": "intervals", "regret": "intervals and regret"}
+VERDICT_TEXTS = {"ahead": "yes", "unclear": "unclear", "behind": "no"}
+LEADERBOARD_MAX_LOSSES = 8
 
 
 def render_leaderboard(
@@ -28,22 +32,28 @@ def render_leaderboard(
 ) -> str:
     """The whole page. `figures` are (title, caption, SVG text)."""
     standings = made.standings()
-    groups = [group for group in GROUPS if any(group in entry["groups"] for entry in standings)]
+    groups = [
+        group for group in GROUP_TITLES if any(group in entry["groups"] for entry in standings)
+    ]
     beyond = [row for row in made.rows if row.policy not in PAPER]
-    return rendered(
+    return render_template(
         "leaderboard.html",
         quick=made.quick,
         headline=leaderboard_headline(made),
         numbers=leaderboard_numbers(made),
-        groups=[GROUPS[group] for group in groups],
+        groups=[GROUP_TITLES[group] for group in groups],
         leaders=[
-            leader(entry, made.policy_of(entry["policy"]).proven, groups) for entry in standings
+            leaderboard_line(entry, made.policy_of(entry["policy"]).proven, groups)
+            for entry in standings
         ],
-        losses=losses(made),
-        advice=advice(made),
-        tiny=tiny(made.distances),
+        losses=losses_texts(made),
+        advice=advice_texts(made),
+        tiny=tiny_worlds_table(made.distances),
         problems=[
-            {"title": GROUPS[group][0].upper() + GROUPS[group][1:], **problems(rows)}
+            {
+                "title": GROUP_TITLES[group][0].upper() + GROUP_TITLES[group][1:],
+                **problems_table(rows),
+            }
             for group in ("settings", "domains")  # the random problems are too many to list
             if (rows := [row for row in beyond if row.group == group])
         ],
@@ -52,17 +62,17 @@ def render_leaderboard(
     )
 
 
-def winner(made: "Comparison") -> str:
-    """The policy with the least regret on the whole among those with a guarantee for it."""
+def winner_of(made: "Comparison") -> str:
+    """The policy with the lowest regret overall among those with a regret guarantee."""
     proven = [name for name in made.policies if made.policy_of(name).proven == "regret"]
     return (proven or made.policies)[0]
 
 
 def leaderboard_headline(made: "Comparison") -> str:
     """The answer in a sentence."""
-    name = winner(made)
+    name = winner_of(made)
     said = []
-    for group, noun in NOUNS.items():
+    for group, noun in GROUP_NOUNS.items():
         rows = [row for row in made.of(name) if row.group == group]
         if rows:
             said.append(f"{sum(row.verdict == 'ahead' for row in rows)} of {len(rows)} {noun}")
@@ -75,7 +85,7 @@ def leaderboard_headline(made: "Comparison") -> str:
     return answer
 
 
-def advice(made: "Comparison") -> list[tuple[str, str]]:
+def advice_texts(made: "Comparison") -> list[tuple[str, str]]:
     """What to take if the number of rounds is known and if it is not, of those compared: the case, and what there is to gain."""
     cases = {
         "If you know how many rounds there will be": RECOMMENDED_FOR_HORIZON,
@@ -83,13 +93,13 @@ def advice(made: "Comparison") -> list[tuple[str, str]]:
     }
     found = {case: name for case, name in cases.items() if made.of(name)}
     return [
-        (f"{case}: {style_of(name).title}", gains(made, name, set(found.values()) - {name}))
+        (f"{case}: {style_of(name).title}", gains_text(made, name, set(found.values()) - {name}))
         for case, name in found.items()
     ]
 
 
-def gains(made: "Comparison", name: str, others: set[str]) -> str:
-    """The regret of a policy over the best of the five, over that of others, and over the least possible."""
+def gains_text(made: "Comparison", name: str, others: set[str]) -> str:
+    """A policy's regret relative to the best of the five, to others, and to the least possible."""
     rows = made.of(name)
     said = [f"{geometric_mean(row.ratio for row in rows):.2f} of the best of the paper's five"]
     for other in others:
@@ -106,7 +116,7 @@ def gains(made: "Comparison", name: str, others: set[str]) -> str:
 
 def leaderboard_numbers(made: "Comparison") -> list[tuple[str, str]]:
     """The winner's figures that fit on one screen."""
-    name = winner(made)
+    name = winner_of(made)
     title = style_of(name).title
     whole = made.standings()[made.policies.index(name)]["all"]
     found = [
@@ -119,13 +129,13 @@ def leaderboard_numbers(made: "Comparison") -> list[tuple[str, str]]:
     return found
 
 
-def leader(entry: dict[str, Any], proven: str, groups: Sequence[str]) -> dict[str, Any]:
-    """A policy's line on the leaderboard, as texts; None for a group it was not run on."""
+def leaderboard_line(entry: dict[str, Any], proven: str, groups: Sequence[str]) -> dict[str, Any]:
+    """A policy's line on the leaderboard, as texts; None for groups it was not run on."""
     whole = entry["all"]
     parts = [entry["groups"].get(group) for group in groups]
     return {
         "policy": style_of(entry["policy"]).title,
-        "proven": PROVEN[proven],
+        "proven": GUARANTEE_TEXTS[proven],
         "groups": [part and {**part, "ratio": f"{part['ratio']:.2f}"} for part in parts],
         "sure": f"{whole['sure']} of {whole['ahead'] + whole['behind']}",
         "failed": f"{whole['failed']:,}",
@@ -138,7 +148,7 @@ def leader(entry: dict[str, Any], proven: str, groups: Sequence[str]) -> dict[st
     }
 
 
-def losses(made: "Comparison") -> list[tuple[str, str]]:
+def losses_texts(made: "Comparison") -> list[tuple[str, str]]:
     """For each policy beyond the paper's five, the problems where it is behind the best of them."""
     found = []
     for name in made.policies:
@@ -150,16 +160,16 @@ def losses(made: "Comparison") -> list[tuple[str, str]]:
         said = [
             f"{row.title}: {row.ratio:.2f} [{row.lower:.2f}, {row.upper:.2f}] times "
             f"{style_of(row.best).title}'s{', for sure' * row.sure}"
-            for row in behind[:MOST_LOSSES]
+            for row in behind[:LEADERBOARD_MAX_LOSSES]
         ]
-        if len(behind) > MOST_LOSSES:
-            said.append(f"and {len(behind) - MOST_LOSSES} more")
+        if len(behind) > LEADERBOARD_MAX_LOSSES:
+            said.append(f"and {len(behind) - LEADERBOARD_MAX_LOSSES} more")
         found.append((style_of(name).title, "; ".join(said) or "nowhere"))
     return found
 
 
-def tiny(distances: Sequence[Distance]) -> dict[str, Any]:
-    """A line for each policy, the best first, and a cell for each tiny world, as texts."""
+def tiny_worlds_table(distances: Sequence[OptimumDistance]) -> dict[str, Any]:
+    """The tiny worlds as a table of texts: one line per policy, best first, and one cell per world."""
     return {
         "worlds": list(dict.fromkeys(one.world for one in distances)),
         "rows": [
@@ -172,7 +182,7 @@ def tiny(distances: Sequence[Distance]) -> dict[str, Any]:
     }
 
 
-def problems(rows: "Sequence[ComparedPolicy]") -> dict[str, Any]:
+def problems_table(rows: "Sequence[ComparedPolicy]") -> dict[str, Any]:
     """A line for each problem, a cell for each policy, as texts."""
     policies = list(dict.fromkeys(row.policy for row in rows))
     found = {(row.problem, row.policy): row for row in rows}
@@ -181,7 +191,7 @@ def problems(rows: "Sequence[ComparedPolicy]") -> dict[str, Any]:
         line = [found[problem, name] for name in policies]
         cells = [
             {
-                "mark": MARKS[row.verdict],
+                "mark": VERDICT_TEXTS[row.verdict],
                 "ratio": f"{row.ratio:.2f}",
                 "interval": f"{row.lower:.2f} – {row.upper:.2f}",
                 "failures": f"{row.largest:,.0f}; {row.failed:,} of {row.played:,}",

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from heterobandits.experiments import calibration_study
-from heterobandits.experiments.claims import Judged
-from heterobandits.experiments.tables import Cell, Percent, PublishedRanking
+from heterobandits.experiments.claims import JudgedClaim
+from heterobandits.experiments.tables import PercentCell, PublishedRanking, RegretCell
 from heterobandits.limits import DEFAULT_DELTA
-from heterobandits.output.pages import rendered
+from heterobandits.output.pages import render_template
 from heterobandits.output.plots import style_of
 
-SENSITIVITIES = {
+MISJUDGEMENT_NAMES = {
     "covid-over": "overestimated",
     "covid-under": "underestimated",
     "covid-mix": "mix",
 }
 
 
-def report_headline(claims: Sequence[Judged]) -> str:
+def report_headline(claims: Sequence[JudgedClaim]) -> str:
     """The verdict in a sentence."""
     count = {
         verdict: sum(c.verdict == verdict for c in claims)
@@ -37,9 +37,9 @@ def report_headline(claims: Sequence[Judged]) -> str:
 
 
 def render_report(
-    claims: Sequence[Judged],
-    regrets: Sequence[Cell],
-    percent: Sequence[Percent],
+    claims: Sequence[JudgedClaim],
+    regrets: Sequence[RegretCell],
+    percent: Sequence[PercentCell],
     rankings: Sequence[PublishedRanking],
     figures: Sequence[tuple[str, str, str]],
     provenance: str,
@@ -47,15 +47,15 @@ def render_report(
     calibrated: Sequence[calibration_study.StudyRow] = (),
 ) -> str:
     """The whole page. `figures` are (title, caption, SVG text)."""
-    return rendered(
+    return render_template(
         "report.html",
         quick=quick,
         headline=report_headline(claims),
         numbers=report_numbers(claims, regrets, percent, rankings),
         claims=claims,
-        regrets=[figures_beside(c, digits=2) for c in regrets],
-        percent=[{**figures_beside(c, digits=1), "ratio": percent_change(c)} for c in percent],
-        calibrated=calibration(calibrated) if calibrated else None,
+        regrets=[cell_texts(c, digits=2) for c in regrets],
+        percent=[{**cell_texts(c, digits=1), "ratio": percent_change_text(c)} for c in percent],
+        calibrated=calibration_table(calibrated) if calibrated else None,
         rankings=[ranking_texts(row) for row in rankings],
         figures=figures,
         provenance=provenance,
@@ -63,9 +63,9 @@ def render_report(
 
 
 def report_numbers(
-    claims: Sequence[Judged],
-    regrets: Sequence[Cell],
-    percent: Sequence[Percent],
+    claims: Sequence[JudgedClaim],
+    regrets: Sequence[RegretCell],
+    percent: Sequence[PercentCell],
     rankings: Sequence[PublishedRanking],
 ) -> list[tuple[str, str]]:
     """The numbers that fit on one screen, each with a few words."""
@@ -78,18 +78,18 @@ def report_numbers(
     return [(f"{sum(good)} / {len(good)}", words) for good, words in counts if good]
 
 
-def figures_beside(cell: Cell, digits: int) -> dict[str, Any]:
+def cell_texts(cell: RegretCell, digits: int) -> dict[str, Any]:
     """A published figure and ours, as texts."""
     return {
         "policy": style_of(cell.policy).title,
-        "case": SENSITIVITIES[cell.case],
+        "case": MISJUDGEMENT_NAMES[cell.case],
         "published": f"{cell.published:.1f} ± {cell.published_se:.1f}",
         "ours": f"{cell.ours:.{digits}f} ± {cell.ours_se:.{digits}f}",
         "agrees": cell.agrees,
     }
 
 
-def percent_change(cell: Percent) -> str:
+def percent_change_text(cell: PercentCell) -> str:
     """The percent change of the mean regret."""
     if cell.ratio_se == 0:
         return f"{cell.ratio:.0f} exactly"
@@ -116,8 +116,8 @@ def ranking_texts(row: PublishedRanking) -> dict[str, str]:
     }
 
 
-def calibration(rows: Sequence[calibration_study.StudyRow]) -> dict[str, Any]:
-    """Our own table, as texts: a line for each planner, with a cell that spans all tests if it knows of none."""
+def calibration_table(rows: Sequence[calibration_study.StudyRow]) -> dict[str, Any]:
+    """Our own table, as texts: one line per planner, with a single wide cell if it knows no calibration."""
     cells: dict[str, list[dict[str, str]]] = {}
     for row in rows:
         cells.setdefault(row.planner, []).append(
@@ -135,7 +135,7 @@ def calibration(rows: Sequence[calibration_study.StudyRow]) -> dict[str, Any]:
             for planner, line in cells.items()
         ],
         "horizon": calibration_study.COVID.horizon,
-        "every": calibration_study.EVERY,
+        "every": calibration_study.INTERVAL_LOOK_ROUNDS,
         "allowed": f"{100 * DEFAULT_DELTA:g} %",
         "draws": rows[0].draws,
         "trials": rows[0].trials,
@@ -145,7 +145,7 @@ def calibration(rows: Sequence[calibration_study.StudyRow]) -> dict[str, Any]:
 def calibration_line(rows: Sequence[calibration_study.StudyRow]) -> str:
     """The same in a sentence: who plugs in what few and many tests say, beside who allows for what they do not."""
     regrets = {(row.planner, row.tests): row.regret for row in rows}
-    few, many = min(calibration_study.SIZES), max(calibration_study.SIZES)
+    few, many = min(calibration_study.STUDY_TESTS), max(calibration_study.STUDY_TESTS)
     parts = [
         f"{words}: {regrets['plugged in', tests]:.1f} plugged in, {regrets['calibrated', tests]:.1f} calibrated"
         for tests, words in ((few, f"with {few} tests of each agent"), (many, f"with {many}"))
@@ -153,7 +153,7 @@ def calibration_line(rows: Sequence[calibration_study.StudyRow]) -> str:
     return f"beyond the paper, regret {'; '.join(parts)}"
 
 
-def claims_rows(claims: Sequence[Judged]) -> list[dict[str, Any]]:
+def claims_rows(claims: Sequence[JudgedClaim]) -> list[dict[str, Any]]:
     """The claims as they stand in JSON and CSV."""
     return [
         {"id": c.claim.id, "text": c.claim.text, "verdict": c.verdict, "evidence": c.evidence}

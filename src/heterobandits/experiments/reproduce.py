@@ -11,38 +11,51 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from heterobandits.errors import listed, path_from, unknown, whole_number
+from heterobandits.errors import parse_integer, parse_list, parse_path, unknown_name
 from heterobandits.experiments import calibration_study, figures, report
-from heterobandits.experiments.catalogue import CASES, FIGURES, LONG, SYNTHETIC, Experiment
-from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, Judged, judge
-from heterobandits.experiments.runs import Report, run_all, store_in, with_trials, write_table
-from heterobandits.experiments.tables import (
-    Cell,
-    Percent,
-    PublishedRanking,
-    rankings,
-    robustness_percent,
-    robustness_regret,
+from heterobandits.experiments.catalogue import FIGURES, LONG, MISJUDGED, SYNTHETIC, Experiment
+from heterobandits.experiments.claims import RANGERS, THEORY, Evidence, JudgedClaim, judge_claims
+from heterobandits.experiments.runs import (
+    OnRunShare,
+    open_store,
+    run_experiments,
+    with_trials,
+    write_table,
 )
-from heterobandits.experiments.theory import COVERAGE_TRIALS, Theory, check_theory
-from heterobandits.output.files import FIGURE_FORMATS, writable, write_aside, writing_to
+from heterobandits.experiments.tables import (
+    PercentCell,
+    PublishedRanking,
+    RegretCell,
+    rankings_table,
+    robustness_percent_table,
+    robustness_regret_table,
+)
+from heterobandits.experiments.theory import COVERAGE_TRIALS, TheoryCheck, check_theory
+from heterobandits.output.files import (
+    FIGURE_FORMATS,
+    check_writable,
+    explain_write_errors,
+    write_atomic,
+)
 from heterobandits.policies.catalogue import PAPER
-from heterobandits.provenance import machine, versions
+from heterobandits.provenance import describe_machine, versions_in_use
 from heterobandits.simulation.results import Results
 
-QUICK_TRIALS = 64
-QUICK_SHARE = 5  # of the long horizon of the rankings, a quick run plays one in so many rounds
-QUICK_COVERAGE = 500
+QUICK_REPRODUCTION_TRIALS = 64
+# of the long horizon of the rankings, a quick run plays one in so many rounds
+QUICK_RANKING_DIVISOR = 5
+QUICK_COVERAGE_TRIALS = 500
 
-TABLES = ("robustness_regret", "robustness_percent", "synthetic_rankings")
-BEYOND = (calibration_study.NAME,)  # tables of our own, with which nothing published is compared
+REPORT_TABLES = ("robustness_regret", "robustness_percent", "synthetic_rankings")
+# tables of our own, with which nothing published is compared
+OWN_TABLES = (calibration_study.CALIBRATION_STUDY_NAME,)
 
-GROUPS: dict[str, tuple[str, ...]] = {
+EXPERIMENT_GROUPS: dict[str, tuple[str, ...]] = {
     "covid": ("covid",),
     "hotel": ("hotel",),
     "poaching": RANGERS,
     "two-by-two": ("two-by-two",),
-    "robustness": ("covid", *CASES),
+    "robustness": ("covid", *MISJUDGED),
     "synthetic": tuple(experiment.name for experiment in SYNTHETIC),
     "theory": THEORY,
     "long": tuple(experiment.name for experiment in LONG),
@@ -53,9 +66,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 class Reproduction:
     """What came out: verdicts, tables, and how long it took; `calibrated` is our own and no part of the verdict."""
 
-    claims: list[Judged]
-    regret: list[Cell]
-    percent: list[Percent]
+    claims: list[JudgedClaim]
+    regret: list[RegretCell]
+    percent: list[PercentCell]
     rankings: list[PublishedRanking]
     seconds: float
     quick: bool
@@ -98,23 +111,25 @@ def chosen_experiments(only: Sequence[str], long: bool) -> list[Experiment]:
     if not only:
         names = {e.name for e in (*FIGURES, *SYNTHETIC, *(LONG if long else ()))}
     else:
-        names = set(GROUPS["long"]) if long else set()
-        for name in listed(only, "only", "names of experiments"):
-            if name not in GROUPS and name not in every:
-                raise unknown("experiment", name, list(dict.fromkeys([*GROUPS, *every])))
-            names |= set(GROUPS.get(name, (name,)))
+        names = set(EXPERIMENT_GROUPS["long"]) if long else set()
+        for name in parse_list(only, "only", "names of experiments"):
+            if name not in EXPERIMENT_GROUPS and name not in every:
+                raise unknown_name(
+                    "experiment", name, list(dict.fromkeys([*EXPERIMENT_GROUPS, *every]))
+                )
+            names |= set(EXPERIMENT_GROUPS.get(name, (name,)))
     return [experiment for experiment in every.values() if experiment.name in names]
 
 
 def has_robustness(experiments: Sequence[Experiment]) -> bool:
-    """Whether all that the robustness tables are made from is among these."""
-    return {"covid", *CASES} <= {experiment.name for experiment in experiments}
+    """Whether these experiments include everything that the robustness tables need."""
+    return {"covid", *MISJUDGED} <= {experiment.name for experiment in experiments}
 
 
 def chosen_policies(only: Sequence[str], long: bool) -> tuple[str, ...]:
     """The policies that these groups or names need."""
     robust = has_robustness(chosen_experiments(only, long))
-    return (*PAPER, *calibration_study.POLICIES) if robust else PAPER
+    return (*PAPER, *calibration_study.STUDY_POLICIES) if robust else PAPER
 
 
 def reproduce(
@@ -126,7 +141,7 @@ def reproduce(
     trials: int | None = None,
     seed: int = 0,
     resume: bool = False,
-    show: Report = lambda title, share: None,
+    show: OnRunShare = lambda title, share: None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Reproduction:
     """Run the paper's experiments and write the report into `folder`.
@@ -134,7 +149,7 @@ def reproduce(
     Parameters
     ----------
     only
-        Groups or names of experiments, as `GROUPS` and the catalogue have them; all by default.
+        Groups or names of experiments, as `EXPERIMENT_GROUPS` and the catalogue have them; all by default.
     quick
         Few trials, marked as such everywhere.
     long
@@ -147,26 +162,27 @@ def reproduce(
         Called with what is running and the share of the work done; with remarks for a person.
     """
     start = time.perf_counter()
-    folder = path_from(folder, "folder")
+    folder = parse_path(folder, "folder")
     if trials is not None:
-        trials = whole_number(trials, "trials", 2)
+        trials = parse_integer(trials, "trials", 2)
     elif quick:
-        trials = QUICK_TRIALS
+        trials = QUICK_REPRODUCTION_TRIALS
     experiments = with_trials(chosen_experiments(only, long), trials)
     if quick:
         experiments = [
-            replace(e, horizon=e.horizon // QUICK_SHARE) if e.ranking else e for e in experiments
+            replace(e, horizon=e.horizon // QUICK_RANKING_DIVISOR) if e.ranking else e
+            for e in experiments
         ]
-    writable(folder)
-    store = store_in(folder, resume, note)
+    check_writable(folder)
+    store = open_store(folder, resume, note)
     study = calibration_study.Study.of(trials, seed) if has_robustness(experiments) else None
     others = [] if study is None else [calibration_study.study_job(study)]
-    results, _, rest = run_all(experiments, seed, store, show, others)
+    results, _, rest = run_experiments(experiments, seed, store, show, others)
     calibrated = [] if study is None else calibration_study.study_rows(study, rest[0])
     show("checking the theory", 1.0)
     theory = {
         e.name: check_theory(
-            e.problem, e.horizon, QUICK_COVERAGE if quick else COVERAGE_TRIALS, seed
+            e.problem, e.horizon, QUICK_COVERAGE_TRIALS if quick else COVERAGE_TRIALS, seed
         )
         for e in experiments
         if e.name in THEORY
@@ -174,16 +190,16 @@ def reproduce(
     show("drawing", 1.0)
     robust = study is not None
     made = Reproduction(
-        claims=judge(Evidence(results, theory)),
-        regret=robustness_regret(results) if robust else [],
-        percent=robustness_percent(results) if robust else [],
-        rankings=rankings(results),
+        claims=judge_claims(Evidence(results, theory)),
+        regret=robustness_regret_table(results) if robust else [],
+        percent=robustness_percent_table(results) if robust else [],
+        rankings=rankings_table(results),
         seconds=0.0,
         quick=quick,
         folder=folder,
         calibrated=calibrated,
     )
-    with writing_to(folder):
+    with explain_write_errors(folder):
         write_reproduction(made, experiments, results, theory, seed)
     return replace(made, seconds=time.perf_counter() - start)
 
@@ -192,7 +208,7 @@ def write_reproduction(
     made: Reproduction,
     experiments: Sequence[Experiment],
     results: dict[str, Results],
-    theory: dict[str, Theory],
+    theory: dict[str, TheoryCheck],
     seed: int,
 ) -> None:
     """Figures, tables, numbers and provenance; the report last, each put in place when complete."""
@@ -203,7 +219,7 @@ def write_reproduction(
     tables = folder / "tables"
     for place in (drawings, tables):
         place.mkdir(parents=True, exist_ok=True)
-    forget_earlier(drawings, tables)
+    remove_earlier_files(drawings, tables)
     shown = []
     for experiment in experiments:
         run = results[experiment.name]
@@ -250,19 +266,19 @@ def write_reproduction(
         ignore_index=True,
     )
     numbers = curves.to_parquet(index=False)  # in memory: pyarrow takes no path that is not UTF-8
-    write_aside(folder / "numbers.parquet", lambda aside: aside.write_bytes(numbers))
+    write_atomic(folder / "numbers.parquet", lambda aside: aside.write_bytes(numbers))
     provenance = json.dumps(
         {
             "seed": seed,
             "quick": made.quick,
-            "versions": versions(),
-            "machine": machine(),
+            "versions": versions_in_use(),
+            "machine": describe_machine(),
             "trials": {name: run.trials for name, run in results.items()},
             "seconds": {name: round(sum(run.seconds), 3) for name, run in results.items()},
         },
         indent=1,
     )
-    write_aside(folder / "provenance.json", lambda aside: aside.write_text(provenance, "utf-8"))
+    write_atomic(folder / "provenance.json", lambda aside: aside.write_text(provenance, "utf-8"))
     page = report.render_report(
         made.claims,
         made.regret,
@@ -273,13 +289,13 @@ def write_reproduction(
         made.quick,
         made.calibrated,
     )
-    write_aside(made.page, lambda aside: aside.write_text(page, "utf-8"))
+    write_atomic(made.page, lambda aside: aside.write_text(page, "utf-8"))
 
 
-def forget_earlier(drawings: Path, tables: Path) -> None:
-    """Remove what an earlier run may have drawn and tabled that this one might not."""
+def remove_earlier_files(drawings: Path, tables: Path) -> None:
+    """Remove figures and tables of an earlier run that this one may not replace."""
     names = [e.name + kind for e in (*FIGURES, *LONG) for kind in ("", "-theory")]
     for path in (drawings / f"{name}.{kind}" for name in names for kind in FIGURE_FORMATS):
         path.unlink(missing_ok=True)
-    for name in ("claims", "coverage", *TABLES, *BEYOND):
+    for name in ("claims", "coverage", *REPORT_TABLES, *OWN_TABLES):
         (tables / f"{name}.csv").unlink(missing_ok=True)

@@ -7,45 +7,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heterobandits.errors import InvalidInput, whole_number
+from heterobandits.errors import InvalidInput, parse_integer
 from heterobandits.experiments.catalogue import Experiment
-from heterobandits.limits import MOST_ADDRESS
-from heterobandits.machine import available_threads
-from heterobandits.output.files import write_aside
-from heterobandits.policies.policy import checked_policies
+from heterobandits.limits import ADDRESS_MAX
+from heterobandits.machine import count_cores
+from heterobandits.output.files import write_atomic
+from heterobandits.policies.policy import parse_policies
 from heterobandits.simulation.arguments import check_memory
 from heterobandits.simulation.engine import compile_kernels
-from heterobandits.simulation.pool.doubling import Doubling, doubled
+from heterobandits.simulation.pool.doubling import Doubling, doubling_numbers
 from heterobandits.simulation.pool.pieces import Piece, PieceResult, Point
-from heterobandits.simulation.pool.runner import Fixed, Job, Progress, Runner
+from heterobandits.simulation.pool.runner import FixedJob, Job, Progress, Runner
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Failure, Threads
 from heterobandits.simulation.results import Results
 
-EVEN_CHECKPOINTS = 50
-EARLY_CHECKPOINTS = 40  # so that the beginning can be seen on a logarithmic axis too
+EVEN_CHECKPOINT_COUNT = 50
+EARLY_CHECKPOINT_COUNT = 40  # so that the beginning can be seen on a logarithmic axis too
 
-Report = Callable[[str, float], None]  # what is running, and the share of all work done
+OnRunShare = Callable[[str, float], None]  # what is running, and the share of all work done
 
 
 class TitledJob(NamedTuple):
-    """A job of the runner with its title, and what it costs at most."""
+    """A job for the runner with its title and its maximum cost."""
 
     title: str
     job: Job
     cost: float
 
 
-def all_of(title: str, pieces: Sequence[Piece]) -> TitledJob:
-    """The work to play all of these."""
-    return TitledJob(title, Fixed(list(pieces)), sum(piece.cost for piece in pieces))
+def job_of_pieces(title: str, pieces: Sequence[Piece]) -> TitledJob:
+    """One job that plays all of these pieces."""
+    return TitledJob(title, FixedJob(list(pieces)), sum(piece.cost for piece in pieces))
 
 
-Enough = Callable[[Experiment, Results], bool]
+EnoughResults = Callable[[Experiment, Results], bool]
 
 
-class Ran(NamedTuple):
-    """What came of a run.
+class ExperimentRun(NamedTuple):
+    """The results of a run.
 
     Attributes
     ----------
@@ -63,37 +63,37 @@ class Ran(NamedTuple):
     others: list[list[PieceResult]]
 
 
-def store_in(folder: Path, resume: bool, note: Callable[[str], None]) -> ShardStore:
-    """Where the pieces of a run are kept; without `resume` there are none yet."""
+def open_store(folder: Path, resume: bool, note: Callable[[str], None]) -> ShardStore:
+    """The store for a run's pieces; emptied first unless `resume`."""
     store = ShardStore(folder / "runs", note)
     if not resume:
         store.clear()
     return store
 
 
-def checkpoints(horizon: int) -> list[int]:
+def experiment_checkpoints(horizon: int) -> list[int]:
     """Evenly spaced rounds, and rounds that grow by a factor from the first on."""
-    even = np.linspace(horizon / EVEN_CHECKPOINTS, horizon, EVEN_CHECKPOINTS)
-    early = np.geomspace(1, horizon, EARLY_CHECKPOINTS)
+    even = np.linspace(horizon / EVEN_CHECKPOINT_COUNT, horizon, EVEN_CHECKPOINT_COUNT)
+    early = np.geomspace(1, horizon, EARLY_CHECKPOINT_COUNT)
     return sorted({max(1, round(t)) for t in (*even, *early)})
 
 
 def point_of_experiment(experiment: Experiment, seed: int) -> Point:
     """The experiment for the runner: single trials are kept where more than a ranking is made of them."""
     e = experiment
-    rounds = tuple(checkpoints(e.horizon))
+    rounds = tuple(experiment_checkpoints(e.horizon))
     check_memory(len(e.policies), len(rounds), int(not e.ranking), e.trials)
     kept = 0 if e.ranking else 1
-    return Point(e.problem, checked_policies(e.policies), e.horizon, rounds, seed, kept)
+    return Point(e.problem, parse_policies(e.policies), e.horizon, rounds, seed, kept)
 
 
 def run_works(
     works: Sequence[TitledJob],
     store: ShardStore,
-    report: Report = lambda title, share: None,
+    report: OnRunShare = lambda title, share: None,
     threads: int | None = None,
 ) -> list[list[PieceResult]]:
-    """What comes of each work, played or read; an interrupt leaves the finished pieces kept.
+    """Play or read the pieces of each job and return them; an interrupt keeps what is finished.
 
     The longest pieces come first, so that in the end no thread is alone with one of them.
     """
@@ -116,38 +116,38 @@ def run_works(
         report(title, min(1.0, max(progress.cost, over) / total))
 
     jobs = (works[i].job for i in longest)
-    engine = Threads(available_threads() if threads is None else threads)
+    engine = Threads(count_cores() if threads is None else threads)
     Runner(jobs, len(works), store, engine).run(finished, tell)
     return [found[i] for i in range(len(works))]
 
 
-def numbers_of_trials(experiment: Experiment) -> list[int]:
-    """After how many trials an experiment is looked at: doubled from the first number on."""
+def trials_of_looks(experiment: Experiment) -> list[int]:
+    """The numbers of trials after which an experiment is checked: doubled from the first one on."""
     first = experiment.trials if experiment.at_first is None else experiment.at_first
-    return doubled(min(first, experiment.trials), experiment.trials)
+    return doubling_numbers(min(first, experiment.trials), experiment.trials)
 
 
-def job_of_experiment(experiment: Experiment, seed: int, enough: Enough) -> Doubling:
+def job_of_experiment(experiment: Experiment, seed: int, enough: EnoughResults) -> Doubling:
     """An experiment as a job of the runner: twice as many trials until there are enough, and as many again."""
     point = point_of_experiment(experiment, seed)
-    numbers = numbers_of_trials(experiment)
+    numbers = trials_of_looks(experiment)
     return Doubling(point, numbers, lambda rows: enough(experiment, point.totals(rows).results()))
 
 
-def run_all(
+def run_experiments(
     experiments: Iterable[Experiment],
     seed: int,
     store: ShardStore,
-    report: Report = lambda title, share: None,
+    report: OnRunShare = lambda title, share: None,
     others: Sequence[TitledJob] = (),
-    enough: Enough = lambda experiment, results: True,
-) -> Ran:
-    """The results of every experiment, and what comes of other works in the same pool.
+    enough: EnoughResults = lambda experiment, results: True,
+) -> ExperimentRun:
+    """The results of every experiment, and of other jobs in the same pool.
 
     Where an experiment is to be played in parts, `enough` says whether its results so far are.
     """
     experiments = list(experiments)
-    seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
+    seed = parse_integer(seed, "seed", 0, ADDRESS_MAX)
     jobs = [job_of_experiment(experiment, seed, enough) for experiment in experiments]
     policies = {entry.label: entry for job in jobs for entry in job.point.policies}
     compile_kernels(policies.values())
@@ -156,7 +156,7 @@ def run_all(
         for experiment, job in zip(experiments, jobs, strict=True)
     ]
     rows = run_works([*works, *others], store, report)
-    threads = available_threads()
+    threads = count_cores()
     results, looked = {}, {}
     for experiment, job, all_rows in zip(experiments, jobs, rows, strict=False):
         found, name = job.parts(all_rows), experiment.name
@@ -164,7 +164,7 @@ def run_all(
         looked[name] = results[name]
         if found.looked is not found.fresh:
             looked[name] = job.point.totals(found.looked).results(threads)
-    return Ran(results, looked, rows[len(works) :])
+    return ExperimentRun(results, looked, rows[len(works) :])
 
 
 def with_trials(experiments: Iterable[Experiment], trials: int | None) -> list[Experiment]:
@@ -181,4 +181,4 @@ def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
         for row in rows
     ]
     text = pd.DataFrame(flat).to_csv(index=False)
-    write_aside(path, lambda aside: aside.write_text(text, "utf-8"))
+    write_atomic(path, lambda aside: aside.write_text(text, "utf-8"))

@@ -11,26 +11,24 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from heterobandits.arrays import Floats
 from heterobandits.experiments.catalogue import (
-    CASES,
-    PUBLISHED_PERCENT,
+    MISJUDGED,
+    PUBLISHED_PERCENT_CHANGES,
     PUBLISHED_REGRET,
     SYNTHETIC,
     Experiment,
 )
 from heterobandits.simulation.results import Results
 
-Floats = npt.NDArray[np.float64]
-
-LEVEL = 0.999  # of the confidence intervals behind every verdict
-DEVIATIONS = 3.3  # as many standard errors as belong to it
-ROUNDED = 0.05  # a published figure has one decimal
+TABLE_CONFIDENCE = 0.999  # of the confidence intervals behind every verdict
+TABLE_STANDARD_ERRORS = 3.3  # as many standard errors as belong to it
+PUBLISHED_ROUNDING = 0.05  # a published figure has one decimal
 
 
 @dataclass(frozen=True)
-class Cell:
+class RegretCell:
     """A published figure and ours, each with its standard error."""
 
     policy: str
@@ -43,43 +41,45 @@ class Cell:
     @property
     def agrees(self) -> bool:
         """Whether the two differ by no more than their errors and the published rounding allow."""
-        reach = DEVIATIONS * math.hypot(self.published_se, self.ours_se) + ROUNDED
+        reach = (
+            TABLE_STANDARD_ERRORS * math.hypot(self.published_se, self.ours_se) + PUBLISHED_ROUNDING
+        )
         return abs(self.ours - self.published) <= reach
 
 
 @dataclass(frozen=True)
-class Percent(Cell):
+class PercentCell(RegretCell):
     """A percent change: the paper's statistic in `ours`, the ratio of means beside it."""
 
     ratio: float
     ratio_se: float
 
 
-def robustness_regret(results: dict[str, Results]) -> list[Cell]:
+def robustness_regret_table(results: dict[str, Results]) -> list[RegretCell]:
     """Regret at the horizon with misjudged sensitivities."""
     return [
-        Cell(name, case, *published, *_last(results[case], name))
+        RegretCell(name, case, *published, *_regret_at_horizon(results[case], name))
         for name, row in PUBLISHED_REGRET.items()
-        for case, published in zip(CASES, row, strict=True)
+        for case, published in zip(MISJUDGED, row, strict=True)
     ]
 
 
-def _last(results: Results, policy: str) -> tuple[float, float]:
+def _regret_at_horizon(results: Results, policy: str) -> tuple[float, float]:
     return float(results.mean(policy)[-1]), float(results.se(policy)[-1])
 
 
-def robustness_percent(results: dict[str, Results]) -> list[Percent]:
+def robustness_percent_table(results: dict[str, Results]) -> list[PercentCell]:
     """Percent change of the regret against known sensitivities."""
     return [
-        Percent(
+        PercentCell(
             name,
             case,
             *published,
             *papers_percent(results[case].regrets(name), results["covid"].regrets(name)),
             *ratio_percent(results[case].regrets(name), results["covid"].regrets(name)),
         )
-        for name, row in PUBLISHED_PERCENT.items()
-        for case, published in zip(CASES, row, strict=True)
+        for name, row in PUBLISHED_PERCENT_CHANGES.items()
+        for case, published in zip(MISJUDGED, row, strict=True)
     ]
 
 
@@ -118,12 +118,12 @@ class PublishedRanking:
         }
 
 
-def ordered(results: Results) -> tuple[str, ...]:
+def order_by_regret(results: Results) -> tuple[str, ...]:
     """The policies by their mean regret at the horizon, best first."""
     return tuple(sorted(results.policies, key=lambda label: float(results.mean(label)[-1])))
 
 
-def rankings(results: dict[str, Results]) -> list[PublishedRanking]:
+def rankings_table(results: dict[str, Results]) -> list[PublishedRanking]:
     """All rankings of the synthetic table that were run.
 
     "mismatch" if a pair of policies is, with confidence, in another order than published;
@@ -134,11 +134,11 @@ def rankings(results: dict[str, Results]) -> list[PublishedRanking]:
         if experiment.name not in results:
             continue
         run = results[experiment.name]
-        ours = ordered(run)
+        ours = order_by_regret(run)
         means = tuple(float(run.mean(label)[-1]) for label in ours)
         order = experiment.ranking
         contradicted = any(
-            run.difference(better, worse, LEVEL).lower[-1] > 0
+            run.difference(better, worse, TABLE_CONFIDENCE).lower[-1] > 0
             for i, better in enumerate(order)
             for worse in order[i + 1 :]
         )

@@ -9,16 +9,16 @@ import numpy as np
 from heterobandits.inference.bounds import ln_G
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import policy
-from heterobandits.simulation.coverage import BANDS, Coverage, coverage
+from heterobandits.simulation.coverage import BAND_POLICIES, Coverage, coverage
 from heterobandits.simulation.engine import Learning, PolicyWorld
 
 COVERAGE_TRIALS = 10_000
-COVERAGE_HORIZON = 300
+COVERAGE_HORIZON_ROUNDS = 300
 
 
 @dataclass(frozen=True)
-class Theory:
-    """What was found for one domain."""
+class TheoryCheck:
+    """What was found in one domain."""
 
     coverage: Coverage
     error_of_ln_g: float  # the largest, against the sum of binomials
@@ -26,10 +26,10 @@ class Theory:
 
 
 @lru_cache(maxsize=8)
-def check_theory(problem: Problem, horizon: int, trials: int, seed: int) -> Theory:
+def check_theory(problem: Problem, horizon: int, trials: int, seed: int) -> TheoryCheck:
     """Coverage, closed form and lemma on one domain, over the first rounds of its figure."""
-    horizon = min(horizon, COVERAGE_HORIZON)
-    study = coverage(problem, horizon, trials, seed, watched=BANDS)
+    horizon = min(horizon, COVERAGE_HORIZON_ROUNDS)
+    study = coverage(problem, horizon, trials, seed, watched=BAND_POLICIES)
     counted = (
         (t, sum(math.comb(i + problem.agents - 1, problem.agents - 1) for i in range(1, t + 1)))
         for t in (1, 2, 3, 10, 100, horizon)
@@ -41,7 +41,7 @@ def check_theory(problem: Problem, horizon: int, trials: int, seed: int) -> Theo
     even = np.full((1, problem.arms), problem.agents * horizon / problem.arms)
     bound = 2 * math.sqrt(problem.agents * problem.arms * horizon)
     share = max(lemma_sum(pulls) / bound for pulls in (*simulated, *np.ceil(even)))
-    return Theory(study, error, share)
+    return TheoryCheck(study, error, share)
 
 
 def lemma_sum(pulls: np.ndarray) -> float:

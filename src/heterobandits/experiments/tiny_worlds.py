@@ -24,12 +24,12 @@ class TinyWorld(NamedTuple):
         return f"agents {agents}; {self.arms} arms, T = {self.horizon}"
 
 
-WORLDS = (TinyWorld((0.7,), 2, 25), TinyWorld((0.7,), 3, 12), TinyWorld((0.9, 0.4), 2, 8), TinyWorld((0.9, 0.3), 3, 4))  # fmt: skip
-QUICK_WORLDS = (TinyWorld((0.7,), 2, 10), TinyWorld((0.9, 0.4), 2, 5))
+TINY_WORLDS = (TinyWorld((0.7,), 2, 25), TinyWorld((0.7,), 3, 12), TinyWorld((0.9, 0.4), 2, 8), TinyWorld((0.9, 0.3), 3, 4))  # fmt: skip
+QUICK_TINY_WORLDS = (TinyWorld((0.7,), 2, 10), TinyWorld((0.9, 0.4), 2, 5))
 
 
 @dataclass(frozen=True)
-class Distance:
+class OptimumDistance:
     """The Bayes regret of a policy in a tiny world, over the least that is possible there."""
 
     world: str
@@ -45,17 +45,17 @@ class Distance:
 
 @cache
 def least_regret(world: TinyWorld) -> float:
-    """That of the Bayes-optimal policy."""
+    """The Bayes regret of the optimal policy."""
     return bayes_optimal(*world).regret
 
 
 @cache
 def exact_regret(policy: Policy, world: TinyWorld) -> float:
-    """That of a policy."""
+    """The Bayes regret of a policy."""
     return bayes_regret(policy, *world).regret
 
 
-def by_policy(found: Iterable[Distance]) -> dict[str, dict[str, float]]:
+def by_policy(found: Iterable[OptimumDistance]) -> dict[str, dict[str, float]]:
     """The ratios of each policy by world, the least on the average first."""
     ratios: dict[str, dict[str, float]] = {}
     for one in found:
@@ -63,11 +63,13 @@ def by_policy(found: Iterable[Distance]) -> dict[str, dict[str, float]]:
     return dict(sorted(ratios.items(), key=lambda item: sum(item[1].values())))
 
 
-def distances(policies: Iterable[Policy], worlds: Iterable[TinyWorld]) -> list[Distance]:
+def distances_to_optimum(
+    policies: Iterable[Policy], worlds: Iterable[TinyWorld]
+) -> list[OptimumDistance]:
     """Of all policies whose regret can be computed; the others draw means, or are not of the catalogue."""
     computable = [policy for policy in policies if is_computable(policy)]
     return [
-        Distance(world.title, policy.label, exact_regret(policy, world), least_regret(world))
+        OptimumDistance(world.title, policy.label, exact_regret(policy, world), least_regret(world))
         for world in worlds
         for policy in computable
     ]

@@ -1,4 +1,4 @@
-"""What the visits say of the agents: how sensitive each is, judged by what the others reported of the same arms.
+"""What the visits say about the agents: how sensitive each is, judged by what the others report from the same arms.
 
 Of agent a alone nothing follows: a sensitivity half as large and means twice as large give the same reports. Beside others whose
 sensitivities are known, or calibrated, its own is identified by the arms that both visited. All of it is about the sensitivity,
@@ -10,22 +10,21 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from heterobandits.arrays import Floats
 from heterobandits.core import seen
-from heterobandits.errors import checked_tables, delta_from
-from heterobandits.inference.intervals import Profiles, best
+from heterobandits.errors import parse_delta, parse_tables
+from heterobandits.inference.intervals import Profiles, profile_peak
 from heterobandits.limits import DEFAULT_DELTA
 from heterobandits.model.team import Team
 
-Floats = npt.NDArray[np.float64]
-Verdict = Literal["agrees", "worse", "better"]
-Finding = Literal["as believed", "less", "more"]
+CalibrationVerdict = Literal["agrees", "worse", "better"]
+SensitivityFinding = Literal["as believed", "less", "more"]
 
-STEPS = 100  # of the sensitivities that are tried
-MOST_SWEEPS = 500
-HALVINGS = 50
-SETTLED = 1e-12
+SENSITIVITY_GRID_STEPS = 100  # of the sensitivities that are tried
+LIKELIEST_MAX_SWEEPS = 500
+LIKELIEST_HALVINGS = 50
+LIKELIEST_TOLERANCE = 1e-12
 
 
 class AgentSensitivities(NamedTuple):
@@ -50,10 +49,10 @@ class AgentSensitivities(NamedTuple):
     estimate: Floats
     lower: Floats
     upper: Floats
-    verdict: tuple[Verdict, ...]
+    verdict: tuple[CalibrationVerdict, ...]
 
     @property
-    def finds(self) -> tuple[Finding, ...]:
+    def finds(self) -> tuple[SensitivityFinding, ...]:
         """Whether each finds less or more than is planned with, by the visits; calibration may leave room for that."""
         both = zip(self.sensitivity, self.lower, self.upper, strict=True)
         return tuple(
@@ -81,15 +80,17 @@ def agent_intervals(
     >>> agent_intervals([[200, 200], [200, 200]], [[90, 140], [29, 45]], calibrated).verdict
     ('agrees', 'worse')
     """
-    team, delta = Team.of(team), delta_from(delta)
-    c, y = checked_tables(pulls, successes, len(team))
+    team, delta = Team.of(team), parse_delta(delta)
+    c, y = parse_tables(pulls, successes, len(team))
     sets = team.box(0.5 * delta)
-    lower, upper = np.array([_allowed(team, c, y, a, delta) for a in range(len(team))]).T
+    lower, upper = np.array(
+        [_allowed_sensitivities(team, c, y, a, delta) for a in range(len(team))]
+    ).T
     below, above = upper < sets.s_low, lower > sets.s_high
     return AgentSensitivities(
         np.array(team.sensitivities),
         np.stack([sets.s_low, sets.s_high], axis=1),
-        likeliest(team, c, y),
+        likeliest_sensitivities(team, c, y),
         lower,
         upper,
         tuple(
@@ -98,44 +99,50 @@ def agent_intervals(
     )
 
 
-def _allowed(team: Team, c: Any, y: Any, agent: int, delta: float) -> tuple[float, float]:
-    """Between what an agent's sensitivity lies by the visits alone   docs/model.md (12)
+def _allowed_sensitivities(
+    team: Team, c: Any, y: Any, agent: int, delta: float
+) -> tuple[float, float]:
+    """The range of an agent's sensitivity by the visits alone   docs/model.md (12)
 
     The evidence is averaged over its sensitivities; against it stands the greatest likelihood with each of them.
     """
     least = team.false_positive_rates[agent]
-    tried = least + (1.0 - least) * (np.arange(STEPS) + 0.5) / STEPS
-    evidence, greatest = np.empty((2, STEPS))
+    tried = (
+        least + (1.0 - least) * (np.arange(SENSITIVITY_GRID_STEPS) + 0.5) / SENSITIVITY_GRID_STEPS
+    )
+    evidence, greatest = np.empty((2, SENSITIVITY_GRID_STEPS))
     for k, s in enumerate(tried.tolist()):
-        known = _with(team, agent, s)
+        known = _replace_sensitivity(team, agent, s)
         profiles = Profiles.of(known, c, y, delta)
-        seen = profiles.seen._replace(agents=_fixed(team.boxed(0.5 * delta), agent, s))
+        seen = profiles.seen._replace(agents=_fix_sensitivity(team.boxed(0.5 * delta), agent, s))
         evidence[k] = profiles.log_evidence.sum()
-        greatest[k] = best(seen)[1].sum()
+        greatest[k] = profile_peak(seen)[1].sum()
     top = evidence.max()
     average = top + math.log(np.exp(evidence - top).mean())
     inside = np.flatnonzero(greatest >= average - math.log(2 * len(team) / delta))
     if not len(inside):  # none that was tried: the likeliest of them, and its neighbours
         inside = np.array([greatest.argmax()])
     low, high = inside[0] - 1, inside[-1] + 1
-    return (0.0 if low < 0 else float(tried[low])), (1.0 if high >= STEPS else float(tried[high]))
+    return (0.0 if low < 0 else float(tried[low])), (
+        1.0 if high >= SENSITIVITY_GRID_STEPS else float(tried[high])
+    )
 
 
-def _with(team: Team, agent: int, s: float) -> Team:
-    """The team, with another sensitivity of one agent."""
+def _replace_sensitivity(team: Team, agent: int, s: float) -> Team:
+    """The team, with another sensitivity for one agent."""
     changed = list(team.sensitivities)
     changed[agent] = s
     return Team(**{**team.columns, "sensitivities": changed})
 
 
-def _fixed(arrays: seen.Agents, agent: int, s: float) -> seen.Agents:
-    """The arrays, with one agent's sensitivity known."""
+def _fix_sensitivity(arrays: seen.Agents, agent: int, s: float) -> seen.Agents:
+    """The arrays, with one agent's sensitivity taken as known."""
     low, high = arrays.s_low.copy(), arrays.s_high.copy()
     low[agent] = high[agent] = s
     return arrays._replace(s_low=low, s_high=high)
 
 
-def likeliest(team: Team, pulls: Any, successes: Any) -> Floats:
+def likeliest_sensitivities(team: Team, pulls: Any, successes: Any) -> Floats:
     """The sensitivities with the greatest likelihood of all reports and calibrations, means free   docs/model.md (13)
 
     By turns the means given the sensitivities, and the sensitivities given the means: each is a concave
@@ -145,33 +152,35 @@ def likeliest(team: Team, pulls: Any, successes: Any) -> Floats:
     s, phi = np.array(team.sensitivities), team.offset
     free = np.array([trial is not None for trial in team.calibration])
     tried = np.array([(0, 0) if trial is None else trial for trial in team.calibration], np.float64)
-    for _ in range(MOST_SWEEPS):
-        mu = _means(c, y, s[:, None], phi[:, None])
-        found = _sensitivities(c, y, mu, phi[:, None], *tried.T)
+    for _ in range(LIKELIEST_MAX_SWEEPS):
+        mu = _likeliest_means(c, y, s[:, None], phi[:, None])
+        found = _likeliest_given_means(c, y, mu, phi[:, None], *tried.T)
         before, s = s, np.where(free, np.maximum(found, phi), s)
-        if np.abs(s - before).max() < SETTLED:
+        if np.abs(s - before).max() < LIKELIEST_TOLERANCE:
             break
     return s
 
 
-def _means(c: Floats, y: Floats, s: Floats, phi: Floats) -> Floats:
+def _likeliest_means(c: Floats, y: Floats, s: Floats, phi: Floats) -> Floats:
     """The likeliest means, given the sensitivities."""
-    return _rising(lambda mu: _slopes(c, y, s, phi, mu, s - phi).sum(axis=0), c.shape[1])
+    return _peaks_of(
+        lambda mu: _likelihood_slopes(c, y, s, phi, mu, s - phi).sum(axis=0), c.shape[1]
+    )
 
 
-def _sensitivities(
+def _likeliest_given_means(
     c: Floats, y: Floats, mu: Floats, phi: Floats, found: Floats, planted: Floats
 ) -> Floats:
     """The likeliest sensitivities, given the means."""
 
     def slope(s: Floats) -> Floats:
-        visits = _slopes(c, y, s[:, None], phi, mu, mu).sum(axis=1)
-        return np.asarray(visits + _slopes(planted, found, s, 0.0, 1.0, 1.0))
+        visits = _likelihood_slopes(c, y, s[:, None], phi, mu, mu).sum(axis=1)
+        return np.asarray(visits + _likelihood_slopes(planted, found, s, 0.0, 1.0, 1.0))
 
-    return _rising(slope, len(c))
+    return _peaks_of(slope, len(c))
 
 
-def _slopes(c: Any, y: Any, s: Any, phi: Any, mu: Any, gain: Any) -> Floats:
+def _likelihood_slopes(c: Any, y: Any, s: Any, phi: Any, mu: Any, gain: Any) -> Floats:
     """The derivatives of y ln p + (c - y) ln(1 - p), with p = phi + (s - phi) mu changing at the rate `gain`."""
     p = phi + (s - phi) * mu
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -179,10 +188,10 @@ def _slopes(c: Any, y: Any, s: Any, phi: Any, mu: Any, gain: Any) -> Floats:
     return np.asarray(gain * (up - down))
 
 
-def _rising(slope: Callable[[Floats], Floats], count: int) -> Floats:
-    """Up to where so many concave functions of a number in [0, 1] rise, from their slopes."""
+def _peaks_of(slope: Callable[[Floats], Floats], count: int) -> Floats:
+    """The peaks of so many concave functions on [0, 1], from their slopes."""
     low, high = np.zeros(count), np.ones(count)
-    for _ in range(HALVINGS):
+    for _ in range(LIKELIEST_HALVINGS):
         middle = 0.5 * (low + high)
         up = slope(middle) > 0.0
         low, high = np.where(up, middle, low), np.where(up, high, middle)

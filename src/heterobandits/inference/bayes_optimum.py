@@ -12,21 +12,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from heterobandits.errors import InvalidInput, whole_number
+from heterobandits.arrays import Floats
+from heterobandits.errors import InvalidInput, parse_integer
 from heterobandits.inference.intervals import Posteriors
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import Policy
 from heterobandits.policies.policy import policy as catalogued
 
-Floats = npt.NDArray[np.float64]
 Column = tuple[tuple[int, int], ...]  # of an arm: pulls and successes of every agent
-State = tuple[Column, ...]  # the columns of all arms, in ascending order
+WorldTables = tuple[Column, ...]  # the columns of all arms, in ascending order
 Assignment = tuple[int, ...]
 
-MOST_STATES = 3_000_000  # of all rounds together: some 2 GB
-MOST_AGENTS, MOST_ARMS = 4, 8  # in more there is hardly a round to look at
+TINY_WORLD_MAX_STATES = 3_000_000  # of all rounds together: some 2 GB
+TINY_WORLD_MAX_AGENTS, TINY_WORLD_MAX_ARMS = 4, 8  # in more there is hardly a round to look at
 
 
 class Optimum(NamedTuple):
@@ -59,11 +58,11 @@ def bayes_optimal(sensitivities: Any, arms: int, horizon: int) -> Optimum:
     >>> bayes_optimal([0.5], 1, 4)[:2]
     (1.0, 0.0)
     """
-    return _solved(sensitivities, arms, horizon, None)
+    return _solve_world(sensitivities, arms, horizon, None)
 
 
 def bayes_regret(policy: str | Policy, sensitivities: Any, arms: int, horizon: int) -> Optimum:
-    """The same of a policy of the catalogue: exactly what its regret is on the average over all means.
+    """The Bayes regret of a policy of the catalogue: its exact regret on the average over all means.
 
     Ties and random turns count with their chances. Not for policies that draw means, rank whole assignments or forget.
     """
@@ -72,27 +71,29 @@ def bayes_regret(policy: str | Policy, sensitivities: Any, arms: int, horizon: i
         raise InvalidInput(
             f"{entry.name} is not a function of the two tables: its regret can be simulated, not computed"
         )
-    return _solved(sensitivities, arms, horizon, entry)
+    return _solve_world(sensitivities, arms, horizon, entry)
 
 
 def is_computable(policy: Policy) -> bool:
-    """Whether what a policy does is a function of the two tables, but for ties and turns."""
+    """Whether a policy depends on the two tables alone, apart from ties and turns."""
     draws = policy.rule is None or policy.rule.words > 0
     return not (draws or policy.simulated_only or policy.forgets)
 
 
-def _solved(sensitivities: Any, arms: Any, horizon: Any, entry: Policy | None) -> Optimum:
+def _solve_world(sensitivities: Any, arms: Any, horizon: Any, entry: Policy | None) -> Optimum:
     team = Team(sensitivities)
-    whole_number(len(team), "the number of agents", 1, MOST_AGENTS)
-    arms = whole_number(arms, "arms", len(team), MOST_ARMS)
-    horizon = whole_number(horizon, "horizon", 1, 1000)
+    parse_integer(len(team), "the number of agents", 1, TINY_WORLD_MAX_AGENTS)
+    arms = parse_integer(arms, "arms", len(team), TINY_WORLD_MAX_ARMS)
+    horizon = parse_integer(horizon, "horizon", 1, 1000)
     check_world_size(len(team), arms, horizon)
     entry = None if entry is None else entry.until(horizon)
-    layers = list(_layers(team, arms, horizon))
-    means = _means(team, {column for layer in layers for state in layer for column in state})
-    value: dict[State, float] = {}
+    layers = list(_tables_by_round(team, arms, horizon))
+    means = _posterior_means(
+        team, {column for layer in layers for state in layer for column in state}
+    )
+    value: dict[WorldTables, float] = {}
     for t in range(horizon - 1, -1, -1):
-        value = _before(team, layers[t], means, value, entry, t)
+        value = _rewards_from_round(team, layers[t], means, value, entry, t)
     (reward,) = value.values()
     known = sum(
         s * (arms - i) / (arms + 1) for i, s in enumerate(sorted(team.sensitivities, reverse=True))
@@ -102,45 +103,47 @@ def _solved(sensitivities: Any, arms: Any, horizon: Any, entry: Policy | None) -
 
 
 def check_world_size(agents: int, arms: int, horizon: int) -> None:
-    """Refuse a world with more tables than fit into memory: about those of each agent alone, multiplied, any order of arms once."""
+    """Refuse a world whose tables do not fit into memory, by multiplying rough counts for each agent."""
     most = math.comb(horizon - 1 + 2 * arms, 2 * arms) ** agents // math.factorial(arms)
-    if most > 8 * MOST_STATES:
+    if most > 8 * TINY_WORLD_MAX_STATES:
         amount = f"{most:,}" if most < 10**15 else f"10^{len(str(most)) - 1}"
         raise InvalidInput(
             f"{agents} agents, {arms} arms and {horizon} rounds have up to {amount} tables: "
-            f"at most about {MOST_STATES:,} can be looked at"
+            f"at most about {TINY_WORLD_MAX_STATES:,} can be looked at"
         )
 
 
-def _layers(team: Team, arms: int, horizon: int) -> Iterable[list[State]]:
-    """The tables that there can be before each round."""
-    layer: set[State] = {(((0, 0),) * len(team),) * arms}
+def _tables_by_round(team: Team, arms: int, horizon: int) -> Iterable[list[WorldTables]]:
+    """The tables that are possible before each round."""
+    layer: set[WorldTables] = {(((0, 0),) * len(team),) * arms}
     seen = 0
     for _ in range(horizon):
         seen += len(layer)
-        if seen > MOST_STATES:
+        if seen > TINY_WORLD_MAX_STATES:
             raise InvalidInput(
                 f"{len(team)} agents, {arms} arms and {horizon} rounds have over {seen:,} tables: "
-                f"at most {MOST_STATES:,} can be looked at"
+                f"at most {TINY_WORLD_MAX_STATES:,} can be looked at"
             )
         yield list(layer)
         layer = {
             tables_after(state, assignment, outcomes)
             for state in layer
-            for assignment in distinct(state, len(team))
+            for assignment in distinct_assignments(state, len(team))
             for outcomes in itertools.product((0, 1), repeat=len(team))
         }
 
 
-def distinct(state: State, agents: int) -> list[Assignment]:
-    """The assignments that lead to different tables: of arms that are alike the first are visited first."""
+def distinct_assignments(state: WorldTables, agents: int) -> list[Assignment]:
+    """The assignments that lead to different tables: of identical arms, the first is visited first."""
     found: dict[tuple[Column, ...], Assignment] = {}
     for assignment in itertools.permutations(range(len(state)), agents):
         found.setdefault(tuple(state[n] for n in assignment), assignment)
     return list(found.values())
 
 
-def tables_after(state: State, assignment: Assignment, outcomes: tuple[int, ...]) -> State:
+def tables_after(
+    state: WorldTables, assignment: Assignment, outcomes: tuple[int, ...]
+) -> WorldTables:
     """The tables after a round."""
     columns = list(state)
     for a, (n, success) in enumerate(zip(assignment, outcomes, strict=True)):
@@ -149,7 +152,7 @@ def tables_after(state: State, assignment: Assignment, outcomes: tuple[int, ...]
     return tuple(sorted(columns))
 
 
-def _means(team: Team, columns: set[Column]) -> dict[Column, float]:
+def _posterior_means(team: Team, columns: set[Column]) -> dict[Column, float]:
     """The posterior mean of an arm with each of these columns."""
     every = list(columns)
     table = np.array(every, np.int32)  # [column, agent, pulls or successes]
@@ -157,19 +160,19 @@ def _means(team: Team, columns: set[Column]) -> dict[Column, float]:
     return dict(zip(every, known.mean.tolist(), strict=True))
 
 
-def _before(
+def _rewards_from_round(
     team: Team,
-    layer: list[State],
+    layer: list[WorldTables],
     means: dict[Column, float],
-    later: dict[State, float],
+    later: dict[WorldTables, float],
     entry: Policy | None,
     t: int,
-) -> dict[State, float]:
-    """The rewards from a round on, from those of the next round on; the best, or those of a policy."""
+) -> dict[WorldTables, float]:
+    """The expected rewards from a round on, given those from the next round on; for the best policy or for this one."""
     s = team.sensitivities
     outcomes = list(itertools.product((0, 1), repeat=len(team)))
 
-    def reward(state: State, assignment: Assignment) -> float:
+    def reward(state: WorldTables, assignment: Assignment) -> float:
         chances = [s[a] * means[state[n]] for a, n in enumerate(assignment)]
         total = sum(chances)
         if later:
@@ -179,7 +182,10 @@ def _before(
         return total
 
     if entry is None:
-        return {state: max(reward(state, f) for f in distinct(state, len(team))) for state in layer}
+        return {
+            state: max(reward(state, f) for f in distinct_assignments(state, len(team)))
+            for state in layer
+        }
     plans = assignments_with_chances(team, entry, layer, t)
     return {
         state: sum(chance * reward(state, f) for chance, f in plan)
@@ -188,7 +194,7 @@ def _before(
 
 
 def assignments_with_chances(
-    team: Team, entry: Policy, layer: list[State], t: int
+    team: Team, entry: Policy, layer: list[WorldTables], t: int
 ) -> list[list[tuple[float, Assignment]]]:
     """What a policy does with each of these tables after t rounds: assignments with their chances."""
     tables = np.array(layer, np.int32)  # [state, arm, agent, pulls or successes]
@@ -203,25 +209,27 @@ def assignments_with_chances(
     for i in range(states):
         chances: dict[Assignment, float] = {}
         for order in turns:
-            for chance, assignment in _dealt(rows[:, :, i], order, entry):
+            for chance, assignment in _assignments_by_ties(rows[:, :, i], order, entry):
                 chances[assignment] = chances.get(assignment, 0.0) + chance / len(turns)
         found.append([(chance, f) for f, chance in chances.items()])
     return found
 
 
-def _dealt(rows: Floats, order: Sequence[int], entry: Policy) -> list[tuple[float, Assignment]]:
+def _assignments_by_ties(
+    rows: Floats, order: Sequence[int], entry: Policy
+) -> list[tuple[float, Assignment]]:
     """Who goes where by these index rows if the agents pick in this order, with the chance that ties fall so."""
     if entry.sorted_by == "estimate":  # the first row chooses the arms, the second deals them
         chosen: dict[frozenset[int], float] = {}
-        for chance, arms in _picked([rows[0]] * len(order)):
+        for chance, arms in _picks_by_ties([rows[0]] * len(order)):
             chosen[frozenset(arms)] = chosen.get(frozenset(arms), 0.0) + chance
         picks = []
         for some, share in chosen.items():
             row = np.where([n in some for n in range(rows.shape[1])], rows[1], -np.inf)
-            picks += [(share * chance, arms) for chance, arms in _picked([row] * len(order))]
+            picks += [(share * chance, arms) for chance, arms in _picks_by_ties([row] * len(order))]
     else:
         own = entry.index_per == "agent"
-        picks = _picked([rows[agent if own else 0] for agent in order])
+        picks = _picks_by_ties([rows[agent if own else 0] for agent in order])
     placed = []
     for chance, arms in picks:
         of = dict(zip(order, arms, strict=True))
@@ -229,7 +237,7 @@ def _dealt(rows: Floats, order: Sequence[int], entry: Policy) -> list[tuple[floa
     return placed
 
 
-def _picked(rows: Sequence[Floats]) -> list[tuple[float, tuple[int, ...]]]:
+def _picks_by_ties(rows: Sequence[Floats]) -> list[tuple[float, tuple[int, ...]]]:
     """The arms as they are picked one after the other, each time the highest left in a row, tied ones with equal chances."""
     ways: list[tuple[float, tuple[int, ...]]] = [(1.0, ())]
     for row in rows:

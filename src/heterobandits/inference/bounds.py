@@ -8,26 +8,24 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from heterobandits.arrays import Floats
 from heterobandits.core import indices
 from heterobandits.errors import (
     InvalidInput,
-    counts,
-    delta_from,
-    probabilities,
-    unknown,
-    whole_number,
+    parse_counts,
+    parse_delta,
+    parse_integer,
+    parse_probabilities,
+    unknown_name,
 )
 from heterobandits.inference.bayes_optimum import bayes_optimal, bayes_regret
-from heterobandits.limits import DEFAULT_DELTA, MOST, MOST_ROUNDS
-from heterobandits.model.problem import Problem, checked_problem
+from heterobandits.limits import COUNT_MAX, DEFAULT_DELTA, HORIZON_MAX_ROUNDS
+from heterobandits.model.problem import Problem, parse_problem
 from heterobandits.model.team import Team
 from heterobandits.policies.catalogue import PAPER
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.policies.policy import policy as catalogued
-
-Floats = npt.NDArray[np.float64]
 
 __all__ = [
     "bayes_optimal",
@@ -40,9 +38,9 @@ __all__ = [
     "widths",
 ]
 
-CLOSE = 0.05  # below, the first twelve terms of a series are as good as all
+LAG_SERIES_LIMIT = 0.05  # below, the first twelve terms of a series are as good as all
 LAG_SERIES = [*((-1) ** (k + 1) / (k + 1) for k in range(12, 0, -1)), 0.0]  # x/2 - x^2/3 + ...
-WITH_WIDTHS = tuple(name for name in PAPER if CATALOGUE[name].has_band)
+POLICIES_WITH_WIDTHS = tuple(name for name in PAPER if CATALOGUE[name].has_band)
 
 
 def ln_G(horizon: int, agents: int) -> float:
@@ -55,8 +53,8 @@ def ln_G(horizon: int, agents: int) -> float:
     >>> round(math.exp(ln_G(3, 2)), 12)
     9.0
     """
-    horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
-    agents = whole_number(agents, "agents", 1, MOST)
+    horizon = parse_integer(horizon, "horizon", 1, HORIZON_MAX_ROUNDS)
+    agents = parse_integer(agents, "agents", 1, COUNT_MAX)
     return float(indices.ln_G(np.array([float(horizon)]), agents)[0])
 
 
@@ -65,14 +63,14 @@ def log_term(
 ) -> float:
     """The logarithm under the root of this policy's width, such as ln(2 N G(T, A) / delta)."""
     if not isinstance(policy, str) or policy not in PAPER:
-        raise unknown("policy with a width", policy, PAPER)
-    horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
-    agents = whole_number(agents, "agents", 1, MOST)
-    arms = whole_number(arms, "arms", agents, MOST)
+        raise unknown_name("policy with a width", policy, PAPER)
+    horizon = parse_integer(horizon, "horizon", 1, HORIZON_MAX_ROUNDS)
+    agents = parse_integer(agents, "agents", 1, COUNT_MAX)
+    arms = parse_integer(arms, "arms", agents, COUNT_MAX)
     rule = CATALOGUE[policy].rule
     assert rule is not None
     size = indices.Size(agents, agents, arms)
-    (L,) = rule.log_terms(np.array([float(horizon)]), size, delta_from(delta))
+    (L,) = rule.log_terms(np.array([float(horizon)]), size, parse_delta(delta))
     return float(L)
 
 
@@ -91,12 +89,12 @@ def widths(
     sensitivities
         Of the agents, as believed; or a `Team`, which may give false alarms.
     """
-    if not isinstance(policy, str) or policy not in WITH_WIDTHS:
-        raise unknown("policy with a width", policy, WITH_WIDTHS)
+    if not isinstance(policy, str) or policy not in POLICIES_WITH_WIDTHS:
+        raise unknown_name("policy with a width", policy, POLICIES_WITH_WIDTHS)
     team = Team.of(sensitivities)
-    c = counts(pulls, "pulls", len(team))[:, :, None]
-    whole_number(c.shape[1], "the number of arms", len(team))
-    horizon = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
+    c = parse_counts(pulls, "pulls", len(team))[:, :, None]
+    parse_integer(c.shape[1], "the number of arms", len(team))
+    horizon = parse_integer(horizon, "horizon", 1, HORIZON_MAX_ROUNDS)
     _, width = catalogued(policy, delta, horizon).band(team, c, c)
     return width[:, :, 0] if policy == "no-sharing" else width[:, :, 0].min(axis=0)
 
@@ -110,8 +108,8 @@ def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -
     and a planner that knows the agents: infinite if what it believes of them is not true, or if the means change.
     `policies.NEEDS` says what else it needs.
     """
-    A, N = checked_problem(problem).agents, problem.arms
-    T = whole_number(horizon, "horizon", 1, MOST_ROUNDS)
+    A, N = parse_problem(problem).agents, problem.arms
+    T = parse_integer(horizon, "horizon", 1, HORIZON_MAX_ROUNDS)
     tests = problem.tests
     L = log_term("min-width", A, N, T * max(tests), delta)
     if not problem.is_believed or problem.drift is not None:
@@ -120,13 +118,13 @@ def regret_bound(problem: Problem, horizon: int, delta: float = DEFAULT_DELTA) -
     return max(tests) * (A * (N - 1) + 2.0 * math.sqrt(2 * A * N * T * L / min(tests)) * spread)
 
 
-def lag(p: Any, q: Any, d: Any) -> Floats:
+def logarithm_lag(p: Any, q: Any, d: Any) -> Floats:
     """1 - ln(q/p) / (d/p), with d = q - p: how far the logarithm lags behind its argument.
 
     It has the sign of d and vanishes with it; by its series where the two nearly cancel.
     """
     x = d / p
-    close = abs(x) < CLOSE
+    close = abs(x) < LAG_SERIES_LIMIT
     plain = np.where(np.isinf(x), 1.0, 1.0 - np.log(q / p) / x)
     return np.where(close, np.polyval(LAG_SERIES, np.where(close, x, 0.0)), plain)
 
@@ -137,10 +135,12 @@ def kl(p: float, q: float) -> float:
     p ln(p/q) + (1-p) ln((1-p)/(1-q)), put together from two parts of the same sign, so that it is
     right to the last digits for a close p and q too.
     """
-    (p, q) = (np.float64(x) for x in probabilities([p, q], "(p, q)", "chance", "[0, 1]"))
+    (p, q) = (np.float64(x) for x in parse_probabilities([p, q], "(p, q)", "chance", "[0, 1]"))
     d = q - p
     with np.errstate(all="ignore"):
-        return float(d * (lag(p, q, d) - lag(1.0 - p, 1.0 - q, -d))) if d else 0.0
+        return (
+            float(d * (logarithm_lag(p, q, d) - logarithm_lag(1.0 - p, 1.0 - q, -d))) if d else 0.0
+        )
 
 
 def lower_bound(problem: Problem) -> float:
@@ -161,7 +161,7 @@ def lower_bound(problem: Problem) -> float:
     >>> round(0.25 / kl(0.25, 0.5), 6)
     1.911139
     """
-    A = checked_problem(problem).agents
+    A = parse_problem(problem).agents
     if problem.drift is not None:
         raise InvalidInput(
             "the means of this problem change: the lower bound is of means that stand still"
@@ -183,6 +183,6 @@ def lower_bound(problem: Problem) -> float:
     with np.errstate(all="ignore"):
         # Cost and divergence of a visit, both over its tests, the slope and the gap.
         cost = worth / informative * (1.0 + detour / worth / gap)
-        found = lag(mu_n + root, least + root, gap)
-        missed = lag(1.0 - miss * mu_n, 1.0 - miss * least, -miss * gap)
+        found = logarithm_lag(mu_n + root, least + root, gap)
+        missed = logarithm_lag(1.0 - miss * mu_n, 1.0 - miss * least, -miss * gap)
         return float((cost / (found - missed)).min(axis=0).sum())

@@ -16,24 +16,19 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from heterobandits.inference.intervals import (
-    Counts,
-    Floats,
-    Posteriors,
-    Profiles,
-    best,
-    mean_threshold,
-)
+from heterobandits.arrays import Counts, Floats
+from heterobandits.inference.intervals import Posteriors, Profiles, mean_threshold, profile_peak
 from heterobandits.model.team import Team
 
-Known = TypeVar("Known")
+Remembered = TypeVar("Remembered")
 
-RAREST = 1e-4  # an arm that changes less often than once in so many visits is as good as one that does not
+# an arm that changes less often than once in so many visits is as good as one that does not
+CHANGE_RATE_MIN = 1e-4
 EVERY_VISITS = 1_000  # after each of so many it is looked back, and from there on whenever there are a thousandth more
 KEPT_STEPS = (
     10  # what was found after each of so many visits stays at hand, and after each tenth more
 )
-MOST_LANES = 2**15  # means that are worked out at a time
+ALARM_MAX_LANES = 2**15  # means that are worked out at a time
 
 
 class Change(NamedTuple):
@@ -57,29 +52,29 @@ class Change(NamedTuple):
 
 
 class Suspicion(NamedTuple):
-    """The evidence that an arm had changed, looked at after one of its visits, and after how many visits it most likely had."""
+    """The evidence for a change, seen from one of an arm's visits, and the most likely visit of the change."""
 
     evidence: float
     visits: int
 
 
-class AtHand(Generic[Known]):
-    """What was worked out, by all that it follows from; so much at most, and the oldest goes first. Threads share it."""
+class BoundedCache(Generic[Remembered]):
+    """A cache of bounded size, keyed by everything a value follows from; the oldest go first. Threads share it."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._known: dict[object, Known] = {}
+        self._known: dict[object, Remembered] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, key: object) -> Known | None:
+    def find(self, key: object) -> Remembered | None:
         """What is at hand under this key."""
         with self._lock:
             return self._known.get(key)
 
-    def keep(self, key: object, known: Known) -> None:
+    def keep(self, key: object, known: Remembered) -> None:
         """Keep it at hand."""
         with self._lock:
             self._known[key] = known
@@ -87,22 +82,23 @@ class AtHand(Generic[Known]):
                 del self._known[next(iter(self._known))]
 
 
-CHANGES: AtHand[Change] = AtHand(10_000)
-LOOKS: AtHand[Suspicion] = AtHand(100_000)  # some 30 of an arm that was visited 100 times
+CHANGE_CACHE: BoundedCache[Change] = BoundedCache(10_000)
+# some 30 of an arm that was visited 100 times
+SUSPICION_CACHE: BoundedCache[Suspicion] = BoundedCache(100_000)
 
 
-def change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
-    """What is known of a change of one arm, from tables of its visits: agents by visits, what is known already first.
+def change_of_arm(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
+    """Whether one arm has changed, from tables of its visits: agents by visits, with prior knowledge first.
 
     A visit whose outcome is not known yet has a column of zeros. delta is what the alarm may fail with: where agents are
     only calibrated, half of it is theirs.
     """
-    (now,), before, since = _looked(team, pulls, successes, [pulls.shape[1] - 1], delta)
+    (now,), before, since = _suspicions_at(team, pulls, successes, [pulls.shape[1] - 1], delta)
     return Change(*now, float(before[now.visits]), float(since[now.visits]))
 
 
 def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
-    """The change with the greatest evidence after any of the `visits_looked_back_at` or now, from what is known of them now.
+    """The change with the greatest evidence after any of the `look_visits` or now, from what is known of them now.
 
     What is seen later takes back no alarm that there was after one of these visits; an outcome that is corrected may. The
     means are of all that is known. The change stays at hand: an outcome changes one arm, and the evidence before it is not worked
@@ -111,17 +107,17 @@ def greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) 
     told = hashlib.blake2b(pulls.tobytes(), digest_size=16)
     told.update(successes.tobytes())
     key = (team, delta, told.digest())
-    found = CHANGES.find(key)
+    found = CHANGE_CACHE.find(key)
     if found is None:
         found = _greatest_change(team, pulls, successes, delta)
-        CHANGES.keep(key, found)
+        CHANGE_CACHE.keep(key, found)
     return found
 
 
-def visits_looked_back_at(visits: int) -> list[int]:
-    """After which of so many visits, but for the last, it is looked whether an arm has changed: always the same ones.
+def look_visits(visits: int) -> list[int]:
+    """The visits, apart from the last, after which we check for a change: always the same ones.
 
-    >>> visits_looked_back_at(5), visits_looked_back_at(2_006)[-3:]
+    >>> look_visits(5), look_visits(2_006)[-3:]
     ([1, 2, 3, 4], [1999, 2001, 2004])
     """
     return _steps(visits, EVERY_VISITS)
@@ -139,35 +135,35 @@ def _steps(visits: int, every: int) -> list[int]:
 def _greatest_change(team: Team, pulls: Counts, successes: Counts, delta: float) -> Change:
     """The same, worked out from the last visit after which what was found is at hand."""
     visits = pulls.shape[1] - 1
-    keys = _keys(team, pulls, successes, delta)
+    keys = _look_keys(team, pulls, successes, delta)
     done, greatest = 0, None
     for after, key in reversed(keys.items()):
-        if (greatest := LOOKS.find(key)) is not None:
+        if (greatest := SUSPICION_CACHE.find(key)) is not None:
             done = after
             break
-    ahead = [after for after in visits_looked_back_at(visits) if after > done]
-    (*earlier, now), before, since = _looked(team, pulls, successes, [*ahead, visits], delta)
+    ahead = [after for after in look_visits(visits) if after > done]
+    (*earlier, now), before, since = _suspicions_at(team, pulls, successes, [*ahead, visits], delta)
     for after, look in zip(ahead, earlier, strict=True):
-        greatest = _greater(greatest, look)
+        greatest = _greater_suspicion(greatest, look)
         if after in keys:
-            LOOKS.keep(keys[after], greatest)
-    greatest = _greater(greatest, now)
+            SUSPICION_CACHE.keep(keys[after], greatest)
+    greatest = _greater_suspicion(greatest, now)
     if visits in keys:
-        LOOKS.keep(keys[visits], greatest)
+        SUSPICION_CACHE.keep(keys[visits], greatest)
     return Change(*greatest, float(before[greatest.visits]), float(since[greatest.visits]))
 
 
-def _greater(one: Suspicion | None, later: Suspicion) -> Suspicion:
-    """The look with more evidence."""
+def _greater_suspicion(one: Suspicion | None, later: Suspicion) -> Suspicion:
+    """The suspicion with more evidence."""
     return later if one is None or later.evidence > one.evidence else one
 
 
-def _keys(team: Team, pulls: Counts, successes: Counts, delta: float) -> dict[int, object]:
+def _look_keys(team: Team, pulls: Counts, successes: Counts, delta: float) -> dict[int, object]:
     """By the visits after which what was found stays at hand, the last three among them: all that it follows from."""
     by_visit = np.ascontiguousarray(np.stack((pulls, successes)).T)
     visits = pulls.shape[1] - 1
     last = range(max(1, visits - 2), visits + 1)
-    looked = set(visits_looked_back_at(visits + 1))
+    looked = set(look_visits(visits + 1))
     told, done, keys = hashlib.blake2b(digest_size=16), 0, dict[int, object]()
     for after in sorted({*_steps(visits, KEPT_STEPS), *last} & looked):
         told.update(by_visit[done : after + 1].tobytes())
@@ -176,16 +172,16 @@ def _keys(team: Team, pulls: Counts, successes: Counts, delta: float) -> dict[in
     return keys
 
 
-def _looked(
+def _suspicions_at(
     team: Team, pulls: Counts, successes: Counts, after: Sequence[int], delta: float
 ) -> tuple[list[Suspicion], Floats, Floats]:
-    """What is seen after each of these visits, the last one last; the posterior means up to each visit, and since then until now."""
+    """The suspicions after each of these visits, the last one last, with posterior means before and after each visit."""
     c, y = (np.cumsum(table, axis=1, dtype=np.int64) for table in (pulls, successes))
-    up_to = Posteriors.of(team, *_narrow((c, y)))
+    up_to = Posteriors.of(team, *_narrow_tables((c, y)))
     if team.is_calibrated:
-        whole = Profiles.of(team, *_narrow((c[:, after], y[:, after])), delta)
+        whole = Profiles.of(team, *_narrow_tables((c[:, after], y[:, after])), delta)
         constant = whole.log_evidence - whole.posteriors.log_evidence
-        greatest = best(whole.seen)[1] - constant
+        greatest = profile_peak(whole.seen)[1] - constant
     else:
         greatest = up_to.log_likelihood(np.minimum(1.0, up_to.peak))[after]
     found: list[Suspicion] = []
@@ -193,11 +189,16 @@ def _looked(
         ends = np.repeat(some, np.array(some) + 1)
         begins = np.concatenate([np.arange(visits + 1) for visits in some])
         since = Posteriors.of(
-            team, *_narrow((c[:, ends] - c[:, begins], y[:, ends] - y[:, begins]))
+            team, *_narrow_tables((c[:, ends] - c[:, begins], y[:, ends] - y[:, begins]))
         )
         parts = np.split(since.log_evidence, np.cumsum(np.array(some[:-1], int) + 1))
         for visits, part in zip(some, parts, strict=True):
-            terms = shares(visits) + up_to.log_evidence[: visits + 1] + part - greatest[len(found)]
+            terms = (
+                change_log_shares(visits)
+                + up_to.log_evidence[: visits + 1]
+                + part
+                - greatest[len(found)]
+            )
             highest = float(terms.max())
             evidence = highest + math.log(float(np.exp(terms - highest).sum()))
             found.append(Suspicion(evidence, int(np.argmax(terms[:-1])) if visits else 0))
@@ -205,28 +206,28 @@ def _looked(
 
 
 def _batches(after: Sequence[int]) -> Iterator[list[int]]:
-    """Looks, so many at a time that what they compare fits into little room; at least one."""
+    """The looks in batches whose tables fit into memory; at least one look each."""
     some: list[int] = []
     for visits in after:
-        if some and sum(some) + len(some) + visits > MOST_LANES:
+        if some and sum(some) + len(some) + visits > ALARM_MAX_LANES:
             yield some
             some = []
         some.append(visits)
     yield some
 
 
-def shares(visits: int) -> Floats:
-    """ln of the share that a change after 0, 1, ... visits has of all; the last has those still to come as well.
+def change_log_shares(visits: int) -> Floats:
+    """The log of the prior share of a change after 0, 1, ... visits; the last includes all later ones.
 
     The logarithmic distribution, which falls hardly faster than any that has a sum must.
     """
     j = np.arange(1.0, visits + 1.0)
-    each = np.exp(j * math.log1p(-RAREST)) / (j * -math.log(RAREST))
+    each = np.exp(j * math.log1p(-CHANGE_RATE_MIN)) / (j * -math.log(CHANGE_RATE_MIN))
     rest = max(1.0 - float(each.sum()), np.finfo(float).tiny)
     return np.asarray(np.log(np.append(each, rest)))
 
 
-def _narrow(tables: Any) -> tuple[Counts, Counts]:
+def _narrow_tables(tables: Any) -> tuple[Counts, Counts]:
     pulls, successes = (np.ascontiguousarray(table, np.int32) for table in tables)
     return pulls, successes
 
@@ -237,5 +238,5 @@ def alarm_threshold(arms: int, delta: float) -> float:
 
 
 def team_threshold(team: Team, arms: int, delta: float) -> float:
-    """The same for a team: where agents are only calibrated, the other half of delta is the calibration's."""
+    """`alarm_threshold` for a team: calibrated agents use up the other half of delta."""
     return alarm_threshold(arms, 0.5 * delta if team.is_calibrated else delta)

@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import Flags, Floats, LearningTable
 from heterobandits.core import families, indices
 from heterobandits.core.calibrated import (
     LEAST_MEAN,
@@ -46,26 +47,22 @@ from heterobandits.core.seen import Seen, see
 from heterobandits.core.work import work
 from heterobandits.errors import (
     InvalidInput,
-    checked_tables,
-    choice,
-    delta_from,
-    shown,
-    whole_number,
+    parse_choice,
+    parse_delta,
+    parse_integer,
+    parse_tables,
+    repr_of,
 )
-from heterobandits.interrupts import end_if_unwanted
-from heterobandits.limits import DEFAULT_DELTA, MOST_ROUNDS
+from heterobandits.interrupts import end_abandoned_work
+from heterobandits.limits import DEFAULT_DELTA, HORIZON_MAX_ROUNDS
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int32]
-Table = npt.NDArray[Any]  # of counts, or of what is left of them
-Flags = npt.NDArray[np.bool_]
-Method = Literal["posterior-ratio", "mixture-width", "min-width"]
+IntervalMethod = Literal["posterior-ratio", "mixture-width", "min-width"]
 
-METHODS: tuple[Method, ...] = ("posterior-ratio", "mixture-width", "min-width")
+INTERVAL_METHODS: tuple[IntervalMethod, ...] = ("posterior-ratio", "mixture-width", "min-width")
 PAIRS_AT_ONCE = 20_000  # of arms
-MOST_RANKED = 2000  # arms in a table of every arm against every other
+RANKING_MAX_ARMS = 2000  # arms in a table of every arm against every other
 
 
 class Intervals(NamedTuple):
@@ -117,11 +114,11 @@ class Posteriors:
     mean: Floats
 
     @classmethod
-    def of(cls, team: Team, pulls: Table, successes: Table) -> "Posteriors":
+    def of(cls, team: Team, pulls: LearningTable, successes: LearningTable) -> "Posteriors":
         """From tables with a row for each agent and a column for each mean."""
         lanes = pulls.shape[1]
         seen = families.outcomes(team.arrays, pulls, successes)
-        peak, greatest = highest(seen)
+        peak, greatest = constrained_peak(seen)
         log_evidence, mean = np.empty((2, lanes))
         fill_posterior(peak, greatest, seen, work(0, lanes), log_evidence, mean)
         return cls(seen, peak, greatest, log_evidence, mean)
@@ -151,7 +148,7 @@ class Posteriors:
         """
         first, second = self._of(i), self._of(j)
         pooled = first._replace(h=first.h + second.h, f=first.f + second.f, Y=first.Y + second.Y)
-        _, alike = highest(pooled, 1.0)
+        _, alike = constrained_peak(pooled, 1.0)
         apart = np.zeros(len(alike))
         for k, seen in ((i, first), (j, second)):
             part = np.empty(len(apart))
@@ -169,7 +166,7 @@ class Posteriors:
 
 @dataclass(frozen=True)
 class Profiles:
-    """The same where the agents are only calibrated: what the reports can mean at most   docs/model.md (9), (10)
+    """`Posteriors` for agents that are only calibrated: the most that the reports can mean   docs/model.md (9), (10)
 
     Attributes
     ----------
@@ -189,8 +186,8 @@ class Profiles:
     def of(
         cls,
         team: Team,
-        pulls: Table,
-        successes: Table,
+        pulls: LearningTable,
+        successes: LearningTable,
         delta: float,
         posteriors: Posteriors | None = None,
     ) -> "Profiles":
@@ -212,7 +209,7 @@ class Profiles:
 
     def log_likelihood(self, means: Floats) -> Floats:
         """l* of each at these means."""
-        return profile(means, self.seen)[0]
+        return profile_and_slope(means, self.seen)[0]
 
     def ends(self, log_term: float) -> tuple[Floats, Floats]:
         """Where l* is `log_term` below the evidence, or 0 and 1: the interval   docs/model.md (10)"""
@@ -232,15 +229,15 @@ class Profiles:
         """
         ahead, behind = self._of(i), self._of(j)
         if self.seen.agents.phi_high.any():
-            alike, both = best(_beside(ahead, behind))
-            up, down = (profile(alike, seen)[1] for seen in (ahead, behind))
+            alike, both = profile_peak(_stack_teams(ahead, behind))
+            up, down = (profile_and_slope(alike, seen)[1] for seen in (ahead, behind))
         else:
-            alike, both = best(_pooled(ahead, behind))
-            chance = likeliest_reports(alike, _pooled(ahead, behind))
+            alike, both = profile_peak(_pool_arms(ahead, behind))
+            chance = likeliest_reports(alike, _pool_arms(ahead, behind))
             up, down = (slope_at(chance, seen) for seen in (ahead, behind))
         # the best pair in the other order has both alike if the first would rather be higher and the second lower
         ordered = (up >= 0.0) & (down <= 0.0)
-        greatest = np.where(ordered, both, best(ahead)[1] + best(behind)[1])
+        greatest = np.where(ordered, both, profile_peak(ahead)[1] + profile_peak(behind)[1])
         return np.asarray(self.log_evidence[i] + self.log_evidence[j] - greatest)
 
     def _of(self, chosen: Any) -> Seen:
@@ -249,7 +246,7 @@ class Profiles:
         return see(self.seen.agents, c, y)
 
 
-def profile(means: Floats, seen: Seen) -> tuple[Floats, Floats]:
+def profile_and_slope(means: Floats, seen: Seen) -> tuple[Floats, Floats]:
     """l* at these means, and its slope."""
     height, slope = np.empty((2, len(means)))
     lanes = np.arange(len(means))
@@ -257,11 +254,11 @@ def profile(means: Floats, seen: Seen) -> tuple[Floats, Floats]:
     return height, slope
 
 
-def best(seen: Seen) -> tuple[Floats, Floats]:
-    """The mean up to 1 with the greatest l*, and that l*."""
+def profile_peak(seen: Seen) -> tuple[Floats, Floats]:
+    """The mean up to 1 with the greatest l*, and that value."""
     means = np.empty(seen.c.shape[2])
     fill_profile_peaks(seen, np.arange(len(means)), work(0, len(means)), means)
-    return means, profile(means, seen)[0]
+    return means, profile_and_slope(means, seen)[0]
 
 
 def likeliest_reports(means: Floats, seen: Seen) -> Floats:
@@ -281,19 +278,19 @@ def slope_at(chance: Floats, seen: Seen) -> Floats:
     return np.asarray((y - fall).sum(axis=0))
 
 
-def _pooled(one: Seen, other: Seen) -> Seen:
-    """Two arms as if they were one."""
+def _pool_arms(one: Seen, other: Seen) -> Seen:
+    """Two arms treated as one."""
     return see(one.agents, one.c + other.c, one.y + other.y)
 
 
-def _beside(one: Seen, other: Seen) -> Seen:
-    """Two arms as if they were one that two teams visited, which need not report alike."""
+def _stack_teams(one: Seen, other: Seen) -> Seen:
+    """Two arms treated as one arm that two teams visited, which may report differently."""
     twice = type(one.agents)(*(np.concatenate([column, column]) for column in one.agents))
     tables = (np.concatenate(pair) for pair in ((one.c, other.c), (one.y, other.y)))
     return see(twice, *tables)
 
 
-def highest(seen: Outcomes, limit: float = math.inf) -> tuple[Floats, Floats]:
+def constrained_peak(seen: Outcomes, limit: float = math.inf) -> tuple[Floats, Floats]:
     """Where the log-likelihood is greatest up to `limit`, and its value there."""
     peak, greatest = np.empty((2, len(seen.Y)))
     room = work(0, len(seen.Y))
@@ -308,7 +305,7 @@ def mean_intervals(
     successes: Any,
     sensitivities: Any,
     *,
-    method: Method = "posterior-ratio",
+    method: IntervalMethod = "posterior-ratio",
     delta: float = DEFAULT_DELTA,
     horizon: int | None = None,
 ) -> Intervals:
@@ -345,15 +342,15 @@ def mean_intervals(
     >>> [round(float(ends[0]), 3) for ends in known]
     [0.357, 0.038, 0.812]
     """
-    choice(method, "method", METHODS)
-    delta = delta_from(delta)
+    parse_choice(method, "method", INTERVAL_METHODS)
+    delta = parse_delta(delta)
     team = Team.of(sensitivities)
-    c, y = checked_tables(pulls, successes, len(team))
+    c, y = parse_tables(pulls, successes, len(team))
     if (horizon is None) == (method == "min-width"):
         raise InvalidInput(
             "min-width's intervals need a horizon, fixed beforehand"
             if horizon is None
-            else f"horizon is {shown(horizon)}: {method}'s intervals hold at any time and take none"
+            else f"horizon is {repr_of(horizon)}: {method}'s intervals hold at any time and take none"
         )
     if method == "posterior-ratio":
         return posterior_intervals(team, c, y, delta)
@@ -362,15 +359,15 @@ def mean_intervals(
             f"{method}'s intervals need sensitivities that are known, and these are calibrated: "
             "use posterior-ratio's"
         )
-    rounds = 1 if horizon is None else whole_number(horizon, "horizon", 1, MOST_ROUNDS)
+    rounds = 1 if horizon is None else parse_integer(horizon, "horizon", 1, HORIZON_MAX_ROUNDS)
     middle, half = policy(method, delta, rounds).band(team, c[:, :, None], y[:, :, None])
     middle, half = middle[0, :, 0], half[0, :, 0]
     return Intervals(*(np.clip(x, 0.0, 1.0) for x in (middle, middle - half, middle + half)))
 
 
-def posterior_intervals(team: Team, c: Table, y: Table, delta: float) -> Intervals:
-    """Those of posterior-ratio, from tables that are right; they may have faded   docs/model.md (18)"""
-    return certain_intervals(*exactly_known(team, c, y, delta))
+def posterior_intervals(team: Team, c: LearningTable, y: LearningTable, delta: float) -> Intervals:
+    """The posterior-ratio intervals from valid tables, which may have faded   docs/model.md (18)"""
+    return certain_intervals(*exact_posteriors(team, c, y, delta))
 
 
 def certain_intervals(known: Posteriors | Profiles, share: float) -> Intervals:
@@ -378,8 +375,12 @@ def certain_intervals(known: Posteriors | Profiles, share: float) -> Intervals:
     return Intervals(known.mean, *known.ends(mean_threshold(len(known.mean), share)))
 
 
-def exactly_known(
-    team: Team, c: Table, y: Table, delta: float, posteriors: Posteriors | None = None
+def exact_posteriors(
+    team: Team,
+    c: LearningTable,
+    y: LearningTable,
+    delta: float,
+    posteriors: Posteriors | None = None,
 ) -> tuple[Posteriors | Profiles, float]:
     """What the exact likelihood says of many means, whose posteriors may be known already, and the share of delta for it.
 
@@ -406,19 +407,19 @@ def ranking(
     >>> known.best.tolist(), known.worst.tolist()
     ([2, 2, 1], [3, 3, 1])
     """
-    delta = delta_from(delta)
+    delta = parse_delta(delta)
     team = Team.of(sensitivities)
-    return order_of(team, *checked_tables(pulls, successes, len(team)), delta)
+    return ranking_of_tables(team, *parse_tables(pulls, successes, len(team)), delta)
 
 
-def order_of(team: Team, c: Table, y: Table, delta: float) -> Ranking:
-    """The same from tables that are right; they may have faded   docs/model.md (18)"""
+def ranking_of_tables(team: Team, c: LearningTable, y: LearningTable, delta: float) -> Ranking:
+    """The ranking from valid tables, which may have faded   docs/model.md (18)"""
     arms = c.shape[1]
-    if arms > MOST_RANKED:
+    if arms > RANKING_MAX_ARMS:
         raise InvalidInput(
-            f"there are {arms:,} arms: a table of every arm against every other has up to {MOST_RANKED:,}"
+            f"there are {arms:,} arms: a table of every arm against every other has up to {RANKING_MAX_ARMS:,}"
         )
-    return certain_order(*exactly_known(team, c, y, delta))
+    return certain_order(*exact_posteriors(team, c, y, delta))
 
 
 def certain_order(known: Posteriors | Profiles, share: float) -> Ranking:
@@ -427,7 +428,7 @@ def certain_order(known: Posteriors | Profiles, share: float) -> Ranking:
     i, j = (~np.eye(arms, dtype=bool)).nonzero()
     evidence = np.full((arms, arms), -np.inf)
     for begin in range(0, len(i), PAIRS_AT_ONCE):
-        end_if_unwanted()
+        end_abandoned_work()
         some = slice(begin, begin + PAIRS_AT_ONCE)
         evidence[i[some], j[some]] = known.evidence(i[some], j[some])
     above = evidence >= order_threshold(arms, share)

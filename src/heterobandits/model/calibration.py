@@ -1,4 +1,4 @@
-"""What calibration says of the agents: sets that hold their sensitivities and false positive rates.
+"""What calibration says about the agents: sets that contain their sensitivities and false positive rates.
 
 An agent was tried on `planted` things that were there and found `found` of them: its sensitivity lies in the set of those s that are
 not too unlikely beside the average over all s, by the ratio of prior and posterior as for the means   docs/model.md (8).
@@ -10,17 +10,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from heterobandits.errors import InvalidInput, each_agent, listed, shown, whole_number
-from heterobandits.limits import MOST
+from heterobandits.arrays import Floats
+from heterobandits.errors import (
+    InvalidInput,
+    check_one_per_agent,
+    parse_integer,
+    parse_list,
+    repr_of,
+)
+from heterobandits.limits import COUNT_MAX
 
-Floats = npt.NDArray[np.float64]
 Trial = tuple[int, int] | None  # how many of how many; None if the number is known exactly
 
 
-class Box(NamedTuple):
-    """Between what each agent's sensitivity and false positive rate lie."""
+class CalibrationBox(NamedTuple):
+    """The range of each agent's sensitivity and false positive rate."""
 
     s_low: Floats
     s_high: Floats
@@ -28,43 +33,43 @@ class Box(NamedTuple):
     phi_high: Floats
 
 
-def trials_from(values: Any, name: str, agents: Sequence[str]) -> tuple[Trial, ...]:
-    """`values` as what calibration found of each agent: a pair, or None (in files []) for one that is known exactly."""
+def parse_trials(values: Any, name: str, agents: Sequence[str]) -> tuple[Trial, ...]:
+    """`values` as each agent's calibration: a pair, or None (in files []) for an agent that is known exactly."""
     if values is None:
         return (None,) * len(agents)
-    items = listed(values, name, "pairs, one for each agent")
-    each_agent(items, name, len(agents))
+    items = parse_list(values, name, "pairs, one for each agent")
+    check_one_per_agent(items, name, len(agents))
     return tuple(
         None
         if item is None or (isinstance(item, (list, tuple)) and not item)
-        else trial_from(item, f"{name} of {agent!r}")
+        else parse_trial(item, f"{name} of {agent!r}")
         for agent, item in zip(agents, items, strict=True)
     )
 
 
-def trial_from(item: Any, name: str) -> tuple[int, int]:
-    """`item` as what one agent reported of how many tests."""
-    pair = listed(item, name, "two numbers") if not isinstance(item, str) else []
+def parse_trial(item: Any, name: str) -> tuple[int, int]:
+    """`item` as how many successes an agent reported in how many tests."""
+    pair = parse_list(item, name, "two numbers") if not isinstance(item, str) else []
     if len(pair) != 2:
-        raise InvalidInput(f"{name} is {shown(item)}: how many of how many, such as (17, 20)")
-    of = whole_number(pair[1], f"{name}: the number of tests", 0, MOST)
-    return whole_number(pair[0], f"{name}: what was reported", 0, of), of
+        raise InvalidInput(f"{name} is {repr_of(item)}: how many of how many, such as (17, 20)")
+    of = parse_integer(pair[1], f"{name}: the number of tests", 0, COUNT_MAX)
+    return parse_integer(pair[0], f"{name}: what was reported", 0, of), of
 
 
-def estimate(trial: tuple[int, int]) -> float:
-    """The mean of the posterior under a uniform prior: what is plugged in where one number is wanted."""
+def estimate_of_trial(trial: tuple[int, int]) -> float:
+    """The posterior mean under a uniform prior: the estimate where a single number is needed."""
     found, of = trial
     return (found + 1) / (of + 2)
 
 
-def posterior_means(trials: Sequence[Trial], known: Sequence[float]) -> tuple[float, ...]:
-    """The same of each agent; what is known where nothing was tried."""
+def estimates_of_trials(trials: Sequence[Trial], known: Sequence[float]) -> tuple[float, ...]:
+    """Each agent's estimate; the known number where there was no calibration."""
     both = zip(trials, known, strict=True)
-    return tuple(value if trial is None else estimate(trial) for trial, value in both)
+    return tuple(value if trial is None else estimate_of_trial(trial) for trial, value in both)
 
 
 @lru_cache(maxsize=1024)
-def chances(trial: tuple[int, int], log_term: float) -> tuple[float, float]:
+def chance_interval(trial: tuple[int, int], log_term: float) -> tuple[float, float]:
     """Between what the chance lies: where its log-likelihood is `log_term` below the evidence, or 0 and 1."""
     from scipy.optimize import (
         brentq,
@@ -89,21 +94,21 @@ def chances(trial: tuple[int, int], log_term: float) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=256)
-def box(
+def calibration_box(
     sensitivities: tuple[float, ...],
     false_positive_rates: tuple[float, ...],
     calibration: tuple[Trial, ...],
     false_positive_calibration: tuple[Trial, ...],
     delta: float,
-) -> Box:
+) -> CalibrationBox:
     """Sets that hold all numbers that were calibrated, with probability 1 - delta; the others are known."""
     both = (calibration, false_positive_calibration)
     count = sum(trial is not None for trials in both for trial in trials)
     ends = []
     for known, trials in zip((sensitivities, false_positive_rates), both, strict=True):
         sets = [
-            (value, value) if trial is None else chances(trial, math.log(count / delta))
+            (value, value) if trial is None else chance_interval(trial, math.log(count / delta))
             for value, trial in zip(known, trials, strict=True)
         ]
         ends += [np.array(side) for side in zip(*sets, strict=True)]
-    return Box(*ends)
+    return CalibrationBox(*ends)

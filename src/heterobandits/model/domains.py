@@ -6,7 +6,7 @@ park, and the three cases in which the sensitivities of the tests are not known 
 
 from dataclasses import dataclass
 
-from heterobandits.errors import unknown
+from heterobandits.errors import unknown_name
 from heterobandits.model.problem import Problem
 
 
@@ -38,7 +38,7 @@ def _poaching(sensitivities: list[float]) -> Problem:
     )
 
 
-HOTEL = Problem(
+HOTEL_PROBLEM = Problem(
     means=[0.72, 0.74, 0.93, 0.61],
     sensitivities=[0.3, 0.5, 0.7, 0.9],
     arm_names=[f"hotel {i}" for i in range(1, 5)],
@@ -58,7 +58,7 @@ DOMAINS = {
         _covid([0.75, 0.75, 0.75, 0.98, 0.98]),
         300,
     ),
-    "hotel": Domain("hotel recommendation", HOTEL, 5000),
+    "hotel": Domain("hotel recommendation", HOTEL_PROBLEM, 5000),
     "poaching-2": Domain("poaching prevention, 2 rangers", _poaching([0.2, 0.3]), 5000),
     "poaching-3": Domain("poaching prevention, 3 rangers", _poaching([0.1, 0.2, 0.3]), 5000),
     "poaching-5": Domain(
@@ -67,8 +67,8 @@ DOMAINS = {
 }
 
 
-def domain(name: str) -> Domain:
+def domain_of_name(name: str) -> Domain:
     """The domain of this name."""
     if name not in DOMAINS:
-        raise unknown("domain", name, list(DOMAINS))
+        raise unknown_name("domain", name, list(DOMAINS))
     return DOMAINS[name]

@@ -15,18 +15,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import Floats
 from heterobandits.core.walk import fill_walk, room
-from heterobandits.errors import InvalidInput, listed, means_from, real_number, shown, whole_number
-from heterobandits.limits import MOST, MOST_ADDRESS
+from heterobandits.errors import (
+    InvalidInput,
+    parse_integer,
+    parse_list,
+    parse_means,
+    parse_real,
+    repr_of,
+)
+from heterobandits.limits import ADDRESS_MAX, COUNT_MAX
 
-Floats = npt.NDArray[np.float64]
 Means = tuple[float, ...]
 
 __all__ = ["Changes", "Walk", "Wave"]
 
 
 class Stretches(NamedTuple):
-    """Stretches of rounds in which nothing changes: the first round of each, and its means, [stretch, arm]."""
+    """Stretches of rounds in which nothing changes: each one's first round, and its means, [stretch, arm]."""
 
     starts: npt.NDArray[np.int64]
     means: Floats
@@ -34,7 +41,7 @@ class Stretches(NamedTuple):
 
 @dataclass(frozen=True, init=False)
 class Changes:
-    """From some rounds on the means are others   docs/model.md (14)
+    """From certain rounds on, the means are different   docs/model.md (14)
 
     Examples
     --------
@@ -46,15 +53,19 @@ class Changes:
 
     def __init__(self, changes: Any) -> None:
         checked: list[tuple[int, Means]] = []
-        for i, item in enumerate(listed(changes, "drift.changes", "pairs (round, means)")):
-            pair = [] if isinstance(item, str) else listed(item, f"drift.changes[{i}]", "two parts")
+        for i, item in enumerate(parse_list(changes, "drift.changes", "pairs (round, means)")):
+            pair = (
+                []
+                if isinstance(item, str)
+                else parse_list(item, f"drift.changes[{i}]", "two parts")
+            )
             if len(pair) != 2:
                 raise InvalidInput(
-                    f"drift.changes[{i}] is {shown(item)}: a round and the means from it on"
+                    f"drift.changes[{i}] is {repr_of(item)}: a round and the means from it on"
                 )
             least = checked[-1][0] + 1 if checked else 2
-            first = whole_number(pair[0], f"the round of drift.changes[{i}]", least, MOST)
-            checked.append((first, means_from(pair[1], f"the means of drift.changes[{i}]")))
+            first = parse_integer(pair[0], f"the round of drift.changes[{i}]", least, COUNT_MAX)
+            checked.append((first, parse_means(pair[1], f"the means of drift.changes[{i}]")))
         if not checked:
             raise InvalidInput(
                 "drift.changes is empty: at least one round and the means from it on"
@@ -73,7 +84,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Wave:
-    """They go up and down, each arm a part of the period after the one before   docs/model.md (15)
+    """The means go up and down, each arm a part of the period after the one before   docs/model.md (15)
 
     Examples
     --------
@@ -85,9 +96,9 @@ class Wave:
     period: float
 
     def __post_init__(self) -> None:
-        amplitude = _share(self.amplitude, "drift.amplitude")
+        amplitude = _parse_share(self.amplitude, "drift.amplitude")
         allowed = "a number of rounds, at least 2"
-        period = real_number(self.period, "drift.period", allowed)
+        period = parse_real(self.period, "drift.period", allowed)
         if period < 2:
             raise InvalidInput(f"drift.period is {period:g}: {allowed}")
         object.__setattr__(self, "amplitude", amplitude)
@@ -107,21 +118,21 @@ class Wave:
 
 @dataclass(frozen=True)
 class Walk:
-    """They take a random step in every round, the same ones in every trial   docs/model.md (16)"""
+    """The means take a random step in every round, the same steps in every trial   docs/model.md (16)"""
 
     step: float
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step", _share(self.step, "drift.step"))
-        seed = whole_number(self.seed, "drift.seed", 0, MOST_ADDRESS)
+        object.__setattr__(self, "step", _parse_share(self.step, "drift.step"))
+        seed = parse_integer(self.seed, "drift.seed", 0, ADDRESS_MAX)
         object.__setattr__(self, "seed", seed)
 
     def stretches(self, means: Means, rounds: int) -> Stretches:
         """Of the rounds up to this one."""
         rows = np.empty((rounds, len(means)))
         rows[0] = means
-        nowhere = np.uint64(MOST_ADDRESS)  # a trial that no simulation has, whatever its seed
+        nowhere = np.uint64(ADDRESS_MAX)  # a trial that no simulation has, whatever its seed
         fill_walk(np.uint64(self.seed), nowhere, self.step, room(len(means)), rows)
         return Stretches(np.arange(1, rounds + 1), rows)
 
@@ -131,32 +142,34 @@ class Walk:
 
 
 Drift = Changes | Wave | Walk
-KINDS: tuple[type[Drift], ...] = (Changes, Wave, Walk)
+DRIFT_KINDS: tuple[type[Drift], ...] = (Changes, Wave, Walk)
 
 
-def _share(value: Any, name: str) -> float:
+def _parse_share(value: Any, name: str) -> float:
     """`value` as a number in (0, 1]."""
     allowed = "a number in (0, 1]"
-    number = real_number(value, name, allowed)
+    number = parse_real(value, name, allowed)
     if not 0.0 < number <= 1.0:
         raise InvalidInput(f"{name} is {number:g}: {allowed}")
     return number
 
 
-def drift_from(value: Any, arms: int) -> Drift | None:
+def parse_drift(value: Any, arms: int) -> Drift | None:
     """`value` as a drift of so many arms: one, or a table with the fields of one, or None."""
     drift = value
     if isinstance(value, dict):
-        for kind in KINDS:
+        for kind in DRIFT_KINDS:
             known = [field.name for field in fields(kind)]
             if known[0] in value and set(value) <= set(known):
                 try:
                     drift = kind(**value)
                 except TypeError:  # one is missing
                     continue
-    if drift is not None and not isinstance(drift, KINDS):
-        forms = " or ".join(f"{{{', '.join(f.name for f in fields(kind))}}}" for kind in KINDS)
-        raise InvalidInput(f"drift is {shown(value)}: a table with {forms}")
+    if drift is not None and not isinstance(drift, DRIFT_KINDS):
+        forms = " or ".join(
+            f"{{{', '.join(f.name for f in fields(kind))}}}" for kind in DRIFT_KINDS
+        )
+        raise InvalidInput(f"drift is {repr_of(value)}: a table with {forms}")
     for first, means in drift.changes if isinstance(drift, Changes) else ():
         if len(means) != arms:
             raise InvalidInput(
@@ -173,9 +186,9 @@ def drift_to_dict(drift: Drift) -> dict[str, Any]:
     return asdict(drift)
 
 
-def by_round(rows: Iterable[Any]) -> tuple[Any, Changes | None]:
-    """The means of the first round, and how they change, from a row of means for every round; the last one stays."""
-    table = [means_from(row, f"means[{i}]") for i, row in enumerate(rows)]
+def drift_of_rounds(rows: Iterable[Any]) -> tuple[Any, Changes | None]:
+    """The means of the first round, and how they change, from one row of means per round; the last row stays."""
+    table = [parse_means(row, f"means[{i}]") for i, row in enumerate(rows)]
     if not table:
         raise InvalidInput("means is empty: at least one row of means")
     for i, row in enumerate(table):

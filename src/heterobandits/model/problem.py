@@ -21,22 +21,22 @@ import numpy.typing as npt
 
 from heterobandits.errors import (
     InvalidInput,
-    each_agent,
-    json_from,
-    listed,
-    means_from,
-    names,
-    path_from,
-    rates_from,
-    sensitivities_from,
-    shown,
-    tests_from,
-    unknown,
-    whole_number,
+    check_one_per_agent,
+    parse_integer,
+    parse_json,
+    parse_list,
+    parse_means,
+    parse_names,
+    parse_path,
+    parse_rates,
+    parse_sensitivities,
+    parse_tests,
+    repr_of,
+    unknown_name,
 )
-from heterobandits.limits import MOST, MOST_CELLS
-from heterobandits.model.calibration import Trial, posterior_means, trials_from
-from heterobandits.model.drift import Drift, Stretches, by_round, drift_from, drift_to_dict
+from heterobandits.limits import COUNT_MAX, DRIFT_TABLE_MAX_CELLS
+from heterobandits.model.calibration import Trial, estimates_of_trials, parse_trials
+from heterobandits.model.drift import Drift, Stretches, drift_of_rounds, drift_to_dict, parse_drift
 from heterobandits.model.team import Team
 
 
@@ -110,25 +110,25 @@ class Problem:
                 raise InvalidInput(
                     "means has a row for each round, and drift says how they change: give one or the other"
                 )
-            means, drift = by_round(np.asarray(means) if hasattr(means, "ndim") else means)
-        means = means_from(means)
-        sensitivities = sensitivities_from(sensitivities)
+            means, drift = drift_of_rounds(np.asarray(means) if hasattr(means, "ndim") else means)
+        means = parse_means(means)
+        sensitivities = parse_sensitivities(sensitivities)
         if len(sensitivities) > len(means):
             raise InvalidInput(
                 f"sensitivities has {len(sensitivities)} agents and means has {len(means)} arms: "
                 "each agent needs an arm of its own, so at most as many agents as arms"
             )
-        agent_names = names(agent_names, "agent_names", len(sensitivities), "agent")
-        rates = rates_from(false_positive_rates, sensitivities, agent_names)
-        found = trials_from(calibration, "calibration", agent_names)
-        alarms = trials_from(false_positive_calibration, "false_positive_calibration", agent_names)
+        agent_names = parse_names(agent_names, "agent_names", len(sensitivities), "agent")
+        rates = parse_rates(false_positive_rates, sensitivities, agent_names)
+        found = parse_trials(calibration, "calibration", agent_names)
+        alarms = parse_trials(false_positive_calibration, "false_positive_calibration", agent_names)
         if believed is None:
-            believed = posterior_means(found, sensitivities)
+            believed = estimates_of_trials(found, sensitivities)
         else:
-            believed = sensitivities_from(believed, "believed")
-            each_agent(believed, "believed", len(sensitivities))
+            believed = parse_sensitivities(believed, "believed")
+            check_one_per_agent(believed, "believed", len(sensitivities))
         rates_believed = (
-            posterior_means(alarms, rates)
+            estimates_of_trials(alarms, rates)
             if believed_false_positive_rates is None
             else believed_false_positive_rates
         )
@@ -136,18 +136,18 @@ class Problem:
         set_(self, "means", means)
         set_(self, "sensitivities", sensitivities)
         set_(self, "believed", believed)
-        set_(self, "arm_names", names(arm_names, "arm_names", len(means), "arm"))
+        set_(self, "arm_names", parse_names(arm_names, "arm_names", len(means), "arm"))
         set_(self, "agent_names", agent_names)
         set_(self, "false_positive_rates", rates)
         set_(
             self,
             "believed_false_positive_rates",
-            rates_from(rates_believed, believed, agent_names, "believed_false_positive_rates"),
+            parse_rates(rates_believed, believed, agent_names, "believed_false_positive_rates"),
         )
-        set_(self, "tests", tests_from(tests, agent_names))
+        set_(self, "tests", parse_tests(tests, agent_names))
         set_(self, "calibration", found)
         set_(self, "false_positive_calibration", alarms)
-        set_(self, "drift", drift_from(drift, len(means)))
+        set_(self, "drift", parse_drift(drift, len(means)))
 
     @property
     def arms(self) -> int:
@@ -202,9 +202,9 @@ class Problem:
         """The means of all rounds up to this one, by stretches in which they stand still."""
         if self.drift is None:
             return Stretches(np.ones(1, np.int64), np.array([self.means]))
-        if self.drift.count(rounds) * self.arms > MOST_CELLS:
+        if self.drift.count(rounds) * self.arms > DRIFT_TABLE_MAX_CELLS:
             raise InvalidInput(
-                f"round {rounds:,} of a problem that changes in each of them: at most round {MOST_CELLS // self.arms:,} "
+                f"round {rounds:,} of a problem that changes in each of them: at most round {DRIFT_TABLE_MAX_CELLS // self.arms:,} "
                 "with so many arms, as the means of all rounds up to it are tabled"
             )
         return self.drift.stretches(self.means, rounds)
@@ -216,7 +216,7 @@ class Problem:
         >>> [problem.at(t).optimum for t in (1, 2, 3, 4)]
         [(1,), (1,), (0,), (0,)]
         """
-        round = whole_number(round, "round", 1, MOST)
+        round = parse_integer(round, "round", 1, COUNT_MAX)
         means = self.stretches(round).means[-1].tolist()
         return Problem(
             **{f.name: getattr(self, f.name) for f in fields(self)}
@@ -254,13 +254,13 @@ class Problem:
 
     def checked_assignment(self, assignment: Any) -> tuple[int, ...]:
         """`assignment` as a tuple of one arm per agent, no arm twice."""
-        arms = listed(assignment, "assignment", "arms, one per agent")
+        arms = parse_list(assignment, "assignment", "arms, one per agent")
         if len(arms) != self.agents:
             raise InvalidInput(
                 f"assignment has {len(arms)} arms: one for each of the {self.agents} agents"
             )
         checked = tuple(
-            whole_number(n, f"assignment[{a}]", 0, self.arms - 1) for a, n in enumerate(arms)
+            parse_integer(n, f"assignment[{a}]", 0, self.arms - 1) for a, n in enumerate(arms)
         )
         for a, n in enumerate(checked):
             if n in checked[:a]:
@@ -280,7 +280,7 @@ class Problem:
             else:
                 del values[name]
         # what reading it back makes of a field that is missing
-        usual = posterior_means(self.false_positive_calibration, self.false_positive_rates)
+        usual = estimates_of_trials(self.false_positive_calibration, self.false_positive_rates)
         if self.believed_false_positive_rates == usual:
             del values["believed_false_positive_rates"]
             if not any(self.false_positive_rates):
@@ -294,15 +294,15 @@ class Problem:
         """The problem from what `to_dict` gives; all but means and sensitivities may be missing."""
         if not isinstance(values, dict):
             raise InvalidInput(
-                f"a problem is a table with means and sensitivities, not {shown(values)}"
+                f"a problem is a table with means and sensitivities, not {repr_of(values)}"
             )
         known = [field.name for field in fields(cls)]
         for key in values:
             if key not in known:
-                raise unknown("field of a problem", key, known)
+                raise unknown_name("field of a problem", key, known)
         for key in ("means", "sensitivities"):
             if key not in values:
-                raise InvalidInput(f"a problem needs {key}: {shown(values)} has none")
+                raise InvalidInput(f"a problem needs {key}: {repr_of(values)} has none")
         return cls(**values)
 
     def to_json(self) -> str:
@@ -312,7 +312,7 @@ class Problem:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The problem from JSON text."""
-        return cls.from_dict(_parsed(text, json_from, "JSON"))
+        return cls.from_dict(_parse_text(text, parse_json, "JSON"))
 
     def to_toml(self) -> str:
         """The problem as TOML text."""
@@ -328,12 +328,12 @@ class Problem:
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """The problem from TOML text."""
-        return cls.from_dict(_parsed(text, tomllib.loads, "TOML"))
+        return cls.from_dict(_parse_text(text, tomllib.loads, "TOML"))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The problem from a .json or .toml file."""
-        path = path_from(path)
+        path = parse_path(path)
         readers = {".json": cls.from_json, ".toml": cls.from_toml}
         if path.suffix.lower() not in readers:
             raise InvalidInput(f"{path} is neither a .json nor a .toml file")
@@ -349,10 +349,10 @@ class Problem:
             raise InvalidInput(f"{path}: {error}") from None
 
 
-def checked_problem(problem: Any) -> Problem:
+def parse_problem(problem: Any) -> Problem:
     """`problem`, if it is one."""
     if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem is {shown(problem)}: a Problem")
+        raise InvalidInput(f"problem is {repr_of(problem)}: a Problem")
     return problem
 
 
@@ -367,9 +367,9 @@ def _has_rows(means: Any) -> bool:
     )
 
 
-def _parsed(text: Any, parse: Callable[[str], Any], language: str) -> Any:
+def _parse_text(text: Any, parse: Callable[[str], Any], language: str) -> Any:
     if not isinstance(text, str):
-        raise InvalidInput(f"not a problem in {language}: {shown(text)} is no text")
+        raise InvalidInput(f"not a problem in {language}: {repr_of(text)} is no text")
     try:
         return parse(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:

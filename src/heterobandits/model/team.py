@@ -13,23 +13,29 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import Floats, Integers
 from heterobandits.errors import (
     InvalidInput,
-    listed,
-    names,
-    rates_from,
-    sensitivities_from,
-    tests_from,
+    parse_list,
+    parse_names,
+    parse_rates,
+    parse_sensitivities,
+    parse_tests,
 )
-from heterobandits.model.calibration import Box, Trial, box, estimate, posterior_means, trials_from
+from heterobandits.model.calibration import (
+    CalibrationBox,
+    Trial,
+    calibration_box,
+    estimate_of_trial,
+    estimates_of_trials,
+    parse_trials,
+)
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
-Number = TypeVar("Number", bound=np.generic)
+ArrayScalar = TypeVar("ArrayScalar", bound=np.generic)
 
 
-def locked(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """The array, which a policy of one's own is shown, made read-only."""
+def lock_array(array: npt.NDArray[ArrayScalar]) -> npt.NDArray[ArrayScalar]:
+    """The array, made read-only before a user's own policy sees it."""
     array.flags.writeable = False
     return array
 
@@ -80,14 +86,14 @@ class Team:
         false_positive_calibration: Any = None,
     ) -> None:
         s, called, found = agents_from_calibration(sensitivities, agent_names, calibration)
-        alarms = trials_from(false_positive_calibration, "false_positive_calibration", called)
+        alarms = parse_trials(false_positive_calibration, "false_positive_calibration", called)
         if false_positive_rates is None:
-            false_positive_rates = posterior_means(alarms, [0.0] * len(s))
+            false_positive_rates = estimates_of_trials(alarms, [0.0] * len(s))
         set_ = object.__setattr__
         set_(self, "sensitivities", s)
         set_(self, "names", called)
-        set_(self, "false_positive_rates", rates_from(false_positive_rates, s, called))
-        set_(self, "tests", tests_from(tests, called))
+        set_(self, "false_positive_rates", parse_rates(false_positive_rates, s, called))
+        set_(self, "tests", parse_tests(tests, called))
         set_(self, "calibration", found)
         set_(self, "false_positive_calibration", alarms)
 
@@ -126,10 +132,10 @@ class Team:
             phi_high=np.maximum(sets.phi_high, arrays.phi_high),
         )
 
-    def box(self, delta: float) -> Box:
+    def box(self, delta: float) -> CalibrationBox:
         """Sets that hold what was calibrated, with probability 1 - delta; what is known where nothing was."""
         reports = (self.sensitivities, self.false_positive_rates)
-        return box(*reports, self.calibration, self.false_positive_calibration, delta)
+        return calibration_box(*reports, self.calibration, self.false_positive_calibration, delta)
 
     def __len__(self) -> int:
         return len(self.sensitivities)
@@ -137,23 +143,23 @@ class Team:
     @cached_property
     def slope(self) -> Floats:
         """How much more often each agent reports 1 where there is something to report."""
-        return locked(np.array(self.sensitivities) - self.offset)
+        return lock_array(np.array(self.sensitivities) - self.offset)
 
     @cached_property
     def offset(self) -> Floats:
         """How often each agent reports 1 where there is nothing."""
-        return locked(np.array(self.false_positive_rates))
+        return lock_array(np.array(self.false_positive_rates))
 
     @cached_property
     def worth(self) -> Floats:
         """What a visit by each agent finds where there is something: its tests times its sensitivity."""
-        return locked(np.array(self.tests) * np.array(self.sensitivities))
+        return lock_array(np.array(self.tests) * np.array(self.sensitivities))
 
     @cached_property
-    def order(self) -> Places:
+    def order(self) -> Integers:
         """The agents in the order in which they pick: whose visit finds most first, of equals the first listed."""
         falling = np.argsort(-self.worth, kind="stable")
-        return locked(falling.astype(np.int64))
+        return lock_array(falling.astype(np.int64))
 
     @cached_property
     def kinds(self) -> list[tuple[float, float]]:
@@ -162,10 +168,10 @@ class Team:
         return sorted(alike, key=lambda kind: (-kind[0] / (1.0 - kind[1]), kind[1]))
 
     @cached_property
-    def kind(self) -> Places:
+    def kind(self) -> Integers:
         """The kind of each agent."""
         pairs = zip(self.slope.tolist(), self.offset.tolist(), strict=True)
-        return locked(np.array([self.kinds.index(pair) for pair in pairs], np.int64))
+        return lock_array(np.array([self.kinds.index(pair) for pair in pairs], np.int64))
 
     @cached_property
     def arrays(self) -> Any:
@@ -197,15 +203,15 @@ def agents_from_calibration(
 ) -> tuple[tuple[float, ...], tuple[str, ...], tuple[Trial, ...]]:
     """Sensitivities, names and calibration of the agents; the first may follow from the last."""
     if sensitivities is not None:
-        s = sensitivities_from(sensitivities)
-        called = names(agent_names, "agent_names", len(s), "agent")
-        return s, called, trials_from(calibration, "calibration", called)
+        s = parse_sensitivities(sensitivities)
+        called = parse_names(agent_names, "agent_names", len(s), "agent")
+        return s, called, parse_trials(calibration, "calibration", called)
     if calibration is None:
         raise InvalidInput("sensitivities is None: a list of numbers, unless all are calibrated")
-    count = len(listed(calibration, "calibration", "pairs, one for each agent"))
-    called = names(agent_names, "agent_names", count, "agent")
-    found = trials_from(calibration, "calibration", called)
+    count = len(parse_list(calibration, "calibration", "pairs, one for each agent"))
+    called = parse_names(agent_names, "agent_names", count, "agent")
+    found = parse_trials(calibration, "calibration", called)
     for agent, trial in zip(called, found, strict=True):
         if trial is None:
             raise InvalidInput(f"{agent!r} has neither a sensitivity nor a calibration")
-    return tuple(estimate(trial) for trial in found if trial is not None), called, found
+    return tuple(estimate_of_trial(trial) for trial in found if trial is not None), called, found

@@ -15,44 +15,45 @@ import numpy as np
 from heterobandits.errors import (
     InvalidInput,
     UnsupportedVersion,
-    json_from,
-    path_from,
-    shown,
-    whole_number,
+    parse_integer,
+    parse_json,
+    parse_path,
+    repr_of,
 )
-from heterobandits.limits import MOST
+from heterobandits.limits import COUNT_MAX
 from heterobandits.model.problem import Problem
 from heterobandits.output.plots import draw_regret
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from heterobandits.simulation.results import Floats, Integers, Results
+    from heterobandits.arrays import BigIntegers, Floats
+    from heterobandits.simulation.results import Results
 
-FORMAT = 1
+RESULTS_FORMAT = 1
 FIGURE_FORMATS: dict[str, dict[str, None]] = {  # and what is not to be noted in them
     "svg": {"Date": None},
     "png": {},
     "pdf": {"CreationDate": None},
 }
-PRINTED: dict[Any, Any] = {
+PRINT_SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "heterobandits",  # the same figure gives the same bytes
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
 }
 
-Made = TypeVar("Made")
+Restored = TypeVar("Restored")
 
 
-def to_json(results: "Results") -> str:
+def render_results(results: "Results") -> str:
     """The results without loss. Large sums are written as text."""
     payload = {
-        "heterobandits_results": FORMAT,
+        "heterobandits_results": RESULTS_FORMAT,
         **results.provenance(),
         "labels": list(results.policies),
         "rounds": list(results.rounds),
         "mean": {label: results.mean(label).tolist() for label in results.policies},
-        "se": {label: without_nan(results.se(label)) for label in results.policies},
+        "se": {label: replace_nan(results.se(label)) for label in results.policies},
         "seconds": list(results.seconds),
         "sums": [[str(value) for value in row] for row in results.sums],
         "products": [[[str(v) for v in row] for row in block] for block in results.products],
@@ -62,30 +63,30 @@ def to_json(results: "Results") -> str:
     return json.dumps(payload, indent=1, ensure_ascii=False)
 
 
-def from_json(text: str, make: Callable[..., Made]) -> Made:
-    """What `make` makes of the fields that `to_json` wrote; what it refuses is damage of the text."""
+def parse_results(text: str, make: Callable[..., Restored]) -> Restored:
+    """What `make` builds from the fields that `render_results` wrote; anything it refuses counts as damage to the text."""
     try:
-        payload = json_from(text)
+        payload = parse_json(text)
         format_ = payload["heterobandits_results"]
     except InvalidInput as error:
         raise InvalidInput(f"results that are damaged: {error}") from None
     except (AttributeError, ValueError, TypeError, KeyError, RecursionError):
-        raise InvalidInput(f"not the results of heterobandits: {shown(text)}") from None
-    if type(format_) is not int or not 1 <= format_ <= FORMAT:
+        raise InvalidInput(f"not the results of heterobandits: {repr_of(text)}") from None
+    if type(format_) is not int or not 1 <= format_ <= RESULTS_FORMAT:
         raise UnsupportedVersion(
-            f"results of format {shown(format_)}: this version reads up to {FORMAT}"
+            f"results of format {repr_of(format_)}: this version reads up to {RESULTS_FORMAT}"
         )
     try:
         return make(
             problem=Problem.from_dict(payload["problem"]),
             policies=tuple(payload["labels"]),
             parameters=tuple(payload["policies"]),
-            horizon=whole_number(payload["horizon"], "horizon", 1, MOST),
-            seed=whole_number(payload["seed"], "seed", 0),
+            horizon=parse_integer(payload["horizon"], "horizon", 1, COUNT_MAX),
+            seed=parse_integer(payload["seed"], "seed", 0),
             rounds=tuple(payload["rounds"]),
             spans=tuple((start, stop) for start, stop in payload["trial_spans"]),
-            sums=_integers(payload["sums"]),
-            products=_integers(payload["products"]),
+            sums=_parse_integers(payload["sums"]),
+            products=_parse_integers(payload["products"]),
             seconds=tuple(payload["seconds"]),
             partial=payload["partial"],
             versions=dict(payload["versions"]),
@@ -99,7 +100,7 @@ def from_json(text: str, make: Callable[..., Made]) -> Made:
 def write_csv(results: "Results", path: str | Path) -> None:
     """The table as CSV, with the provenance in a first line that starts with '#'."""
     text = "# " + json.dumps(results.provenance()) + "\n" + results.to_frame().to_csv(index=False)
-    write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+    write_atomic(path, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
 def write_parquet(results: "Results", path: str | Path) -> None:
@@ -115,28 +116,28 @@ def write_parquet(results: "Results", path: str | Path) -> None:
         with aside.open("wb") as file:  # pyarrow takes no path that is not UTF-8
             pq.write_table(table, file)
 
-    write_aside(path, write)
+    write_atomic(path, write)
 
 
-def save(
+def save_results(
     results: "Results", folder: str | Path, title: str = "", limit: float | None = None
 ) -> list[Path]:
     """The paths of results.json, results.csv, results.parquet and regret.png, written into `folder`."""
     from matplotlib.figure import Figure
 
-    folder = path_from(folder, "folder")
+    folder = parse_path(folder, "folder")
     figure = Figure(figsize=(6, 4), layout="constrained")
     draw_regret(results, figure.subplots(), title, limit)
     written = [
         folder / name for name in ("results.json", "results.csv", "results.parquet", "regret.png")
     ]
-    text = to_json(results)
-    with writing_to(folder):
+    text = render_results(results)
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_aside(written[0], lambda aside: aside.write_text(text, encoding="utf-8"))
+        write_atomic(written[0], lambda aside: aside.write_text(text, encoding="utf-8"))
         write_csv(results, written[1])
         write_parquet(results, written[2])
-        write_aside(written[3], lambda aside: figure.savefig(aside, dpi=200, format="png"))
+        write_atomic(written[3], lambda aside: figure.savefig(aside, dpi=200, format="png"))
     return written
 
 
@@ -146,7 +147,7 @@ def save_figure(
     """Draw a figure with these fonts and write it in all formats; its SVG text is returned for a page."""
     import matplotlib as mpl
 
-    with mpl.rc_context({**PRINTED, **fonts}), warnings.catch_warnings():
+    with mpl.rc_context({**PRINT_SETTINGS, **fonts}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name may have any letters
         figure = draw()
         for kind, note in FIGURE_FORMATS.items():
@@ -154,23 +155,23 @@ def save_figure(
             def write(aside: Path, kind: str = kind, note: dict[str, None] = note) -> None:
                 figure.savefig(aside, format=kind, dpi=300, metadata=note)
 
-            write_aside(folder / f"{name}.{kind}", write)
+            write_atomic(folder / f"{name}.{kind}", write)
             figure.set_layout_engine("none")  # it is laid out once, and alike in all formats
     return (folder / f"{name}.svg").read_text(encoding="utf-8")
 
 
 @contextmanager
-def writing_to(folder: Path) -> Iterator[None]:
-    """What the system refuses within is said of the folder."""
+def explain_write_errors(folder: Path) -> Iterator[None]:
+    """Within this context, write errors of the system name the folder."""
     try:
         yield
     except OSError as error:
         raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from None
 
 
-def writable(folder: Path) -> None:
-    """Say before any work is done if a folder cannot be made or written to. Nothing is left of the try."""
-    with writing_to(folder):
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be created or written to, before any work is done; leaves nothing behind."""
+    with explain_write_errors(folder):
         made = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -180,12 +181,12 @@ def writable(folder: Path) -> None:
             place.rmdir()
 
 
-def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:
+def write_atomic(path: str | Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file beside `path`, then put it in place: never half a file under that name.
 
     It may be read by whom the process's umask allows.
     """
-    path = path_from(path)
+    path = parse_path(path)
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     aside.open("xb").close()
     try:
@@ -195,10 +196,10 @@ def write_aside(path: str | Path, write: Callable[[Path], object]) -> None:
         aside.unlink(missing_ok=True)
 
 
-def without_nan(values: "Floats") -> list[float | None]:
-    """The values as JSON can hold them: None for what is not a number."""
+def replace_nan(values: "Floats") -> list[float | None]:
+    """The values as JSON can hold them: None in place of NaN."""
     return [None if math.isnan(value) else float(value) for value in values]
 
 
-def _integers(nested: Any) -> "Integers":
+def _parse_integers(nested: Any) -> "BigIntegers":
     return np.asarray(np.vectorize(int, otypes=[object])(np.array(nested, dtype=object)))

@@ -8,16 +8,16 @@ import base64
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-ENVIRONMENT = Environment(
+TEMPLATES = Environment(
     loader=PackageLoader("heterobandits.output"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-ENVIRONMENT.filters["base64"] = lambda text: base64.b64encode(text.encode()).decode()
+TEMPLATES.filters["base64"] = lambda text: base64.b64encode(text.encode()).decode()
 
 
-def rendered(template: str, **data: object) -> str:
-    """The page of this template with these data."""
-    return ENVIRONMENT.get_template(template).render(data)
+def render_template(template: str, **data: object) -> str:
+    """Render this template with these data."""
+    return TEMPLATES.get_template(template).render(data)

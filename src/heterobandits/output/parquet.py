@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
-class Parquet:
+class ParquetReader:
     """A Parquet file, open as it was at this moment: its schema, and its rows as a table."""
 
     def __init__(self, path: Path) -> None:

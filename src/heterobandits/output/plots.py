@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from heterobandits.errors import real_number
+from heterobandits.errors import parse_real
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,7 @@ def draw_regret(
         ax.fill_between(rounds, mean - band, mean + band, color=style.colour, alpha=0.2, lw=0)
     top = ax.get_ylim()[1]
     if limit is not None:
-        lines += draw_limit(ax, real_number(limit, "limit", "regret per ln T"), results)
+        lines += draw_limit(ax, parse_real(limit, "limit", "regret per ln T"), results)
     ax.set(xlabel="round", ylabel="cumulative regret", xlim=(0, results.horizon))
     ax.set_title(title, parse_math=False)
     ax.set_ylim(0, top)
@@ -76,20 +76,20 @@ def add_legend(ax: "Axes", lines: "Iterable[Line2D]", **options: Any) -> None:
         text.set_parse_math(False)
 
 
-def limit_label(limit: float) -> str:
+def label_of_limit(limit: float) -> str:
     """What a legend says of the least regret possible in the long run, limit times ln t."""
     return "limit for t → ∞: " + (f"{limit:.3g} ln t" if limit > 0 else "bounded")
 
 
-def is_long(limit: float, results: "Results") -> bool:
-    """Whether limit times ln t is a law for this run: no policy ends below, or its curve would lie above those it is a limit of."""
+def is_above_limit(limit: float, results: "Results") -> bool:
+    """Whether the limit, limit times ln t, is a law for this run: no policy ends below it."""
     least = min(results.mean(label)[-1] for label in results.policies)
     return bool(limit * np.log(results.horizon) <= least)
 
 
 def draw_limit(ax: "Axes", limit: float, results: "Results") -> "list[Line2D]":
     """The least regret possible in the long run, limit times ln t, if the run is long enough for that law."""
-    if not is_long(limit, results):
+    if not is_above_limit(limit, results):
         return []
     rounds = np.unique(np.geomspace(1, max(2, results.horizon), 200))
-    return ax.plot(rounds, limit * np.log(rounds), label=limit_label(limit), **LIMIT_STYLE)
+    return ax.plot(rounds, limit * np.log(rounds), label=label_of_limit(limit), **LIMIT_STYLE)

@@ -3,18 +3,19 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from heterobandits.arrays import LearningTable
 from heterobandits.inference.intervals import (
-    MOST_RANKED,
+    RANKING_MAX_ARMS,
     Intervals,
     Posteriors,
     Profiles,
     Ranking,
     certain_intervals,
     certain_order,
-    exactly_known,
+    exact_posteriors,
 )
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Table, without_arms
+from heterobandits.planner.knowledge import clear_arms
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class Certainty:
     """
 
     team: Team
-    tables: tuple[Table, Table]
+    tables: tuple[LearningTable, LearningTable]
     delta: float
     left_out: tuple[int, ...] = ()
 
@@ -42,11 +43,11 @@ class Certainty:
     @cached_property
     def order(self) -> Ranking | None:
         """What is certain of the order of all arms; None if they are too many for a table of pairs."""
-        many = self.tables[0].shape[1] > MOST_RANKED
+        many = self.tables[0].shape[1] > RANKING_MAX_ARMS
         return None if many else certain_order(*self._compared)
 
     @cached_property
     def _compared(self) -> tuple[Posteriors | Profiles, float]:
         if self.left_out:
-            return exactly_known(self.team, *without_arms(self.tables, self.left_out), self.delta)
-        return exactly_known(self.team, *self.tables, self.delta, self.posteriors)
+            return exact_posteriors(self.team, *clear_arms(self.tables, self.left_out), self.delta)
+        return exact_posteriors(self.team, *self.tables, self.delta, self.posteriors)

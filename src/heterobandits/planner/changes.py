@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from heterobandits.arrays import Counts
 from heterobandits.inference.change_points import greatest_change, team_threshold
-from heterobandits.interrupts import end_if_unwanted
+from heterobandits.interrupts import end_abandoned_work
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Counts, Knowledge, Visit
+from heterobandits.planner.knowledge import Knowledge, Visit
 
 
 class ArmVisits(NamedTuple):
@@ -130,7 +131,7 @@ class ChangeDetector:
         """What the visits to each arm say of a change."""
         found = []
         for arm, its in visits.items():
-            end_if_unwanted()
+            end_abandoned_work()
             found.append(self.change_of(arm, its))
         return found
 

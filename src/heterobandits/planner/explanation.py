@@ -11,28 +11,34 @@ from itertools import pairwise
 
 import numpy as np
 
+from heterobandits.arrays import Floats
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
 from heterobandits.errors import InvalidInput
-from heterobandits.interrupts import end_if_unwanted
+from heterobandits.interrupts import end_abandoned_work
 from heterobandits.model.team import Team
 from heterobandits.planner.certainty import Certainty
 from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.matching import (
     Circumstances,
     Exact,
-    Floats,
+    IndexRow,
     Luck,
-    Row,
+    add_to_matching,
     agents_in_turn,
     allowed_pairs,
-    deal,
-    each_its_own,
-    match,
-    paired_match,
-    place_one,
-    weights,
+    deal_arms,
+    has_own_rows,
+    match_agents,
+    match_with_pairs,
+    turn_weights,
 )
-from heterobandits.planner.planning import Address, check_arguments, in_tuples, index_rows, luck_of
+from heterobandits.planner.planning import (
+    Address,
+    check_arguments,
+    index_rows,
+    index_tuples,
+    luck_of,
+)
 from heterobandits.planner.plans import Explanation, Plan
 from heterobandits.policies.policy import Policy
 
@@ -55,7 +61,7 @@ def explain_plan(
     check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
-    if plan.index != in_tuples(team, policy, rows):
+    if plan.index != index_tuples(team, policy, rows):
         raise InvalidInput(
             f"the plan for round {plan.round} was made with other outcomes than count now, or for another length of the "
             "season: explain a plan before outcomes of earlier rounds are told, corrected or forgotten"
@@ -65,13 +71,13 @@ def explain_plan(
     recalled, _ = knowledge.tables
     seen = recalled.sum(axis=0)
     turns = BY_CHANCE if policy.first == "random" else BY_INDEX
-    greedy = match(estimate[None], turns, team, luck, plan.circumstances)
+    greedy = match_agents(estimate[None], turns, team, luck, plan.circumstances)
     explanations = []
     for agent, arm in enumerate(plan.assignment):
         if arm is None:
             continue
-        end_if_unwanted()
-        other, flip = runner_up(team, policy, rows, luck, plan, agent, arm)
+        end_abandoned_work()
+        other, flip = runner_up_of(team, policy, rows, luck, plan, agent, arm)
         exploits = greedy.get(agent) == arm and seen[arm] > 0
         explanations.append(
             Explanation(
@@ -96,7 +102,7 @@ def explain_plan(
     return tuple(explanations)
 
 
-def runner_up(
+def runner_up_of(
     team: Team, policy: Policy, rows: Floats, luck: Luck, plan: Plan, agent: int, arm: int
 ) -> tuple[int | None, float | None]:
     """The arm that would get this agent next, and what the index of its arm would have to be."""
@@ -105,26 +111,26 @@ def runner_up(
     if (agent, arm) in circumstances.forced:
         return None, None
     if circumstances.paired:
-        return next_with_pairs(rows, policy.dealt, team, luck, circumstances, sent, agent)
+        return next_arm_with_pairs(rows, policy.dealt, team, luck, circumstances, sent, agent)
     if policy.sorted_by == "estimate":
-        return next_in_set(team, policy, rows, luck, plan, agent, arm)
+        return next_arm_in_set(team, policy, rows, luck, plan, agent, arm)
     table = np.array(plan.index)
-    other = next_in_turn(table, policy.dealt, team, circumstances, sent, agent)
+    other = next_arm_in_turn(table, policy.dealt, team, circumstances, sent, agent)
     return other, None if other is None else float(table[agent, other])
 
 
-def next_in_set(
+def next_arm_in_set(
     team: Team, policy: Policy, rows: Floats, luck: Luck, plan: Plan, agent: int, arm: int
 ) -> tuple[int | None, float | None]:
-    """The same where the index decides which arms are visited: an arm drops out below the next highest."""
+    """`runner_up_of` where the index decides which arms are visited: an arm drops out below the next highest."""
     circumstances, index = plan.circumstances, plan.index[agent]
     without = circumstances._replace(closed=circumstances.closed | {arm})
-    other = match(rows, policy.dealt, team, luck, without).get(agent)
+    other = match_agents(rows, policy.dealt, team, luck, without).get(agent)
     outside = set(range(len(index))) - circumstances.closed - set(plan.assignment)
     return other, max((index[n] for n in outside), default=None)
 
 
-def next_in_turn(
+def next_arm_in_turn(
     table: Floats,
     dealt: int,
     team: Team,
@@ -132,7 +138,7 @@ def next_in_turn(
     assignment: dict[int, int],
     agent: int,
 ) -> int | None:
-    """The best arm for this agent, of those still free at its turn, if its own were not to be had."""
+    """The best arm that is still free at this agent's turn, if its own were not available."""
     index, mine = table[agent], assignment[agent]
     if dealt == BY_CHANCE:  # turn by turn the arms go in the order of their index
         before = {n for n in assignment.values() if index[n] > index[mine]}
@@ -143,7 +149,7 @@ def next_in_turn(
     return max(sorted(free), key=lambda n: index[n], default=None)
 
 
-def next_with_pairs(
+def next_arm_with_pairs(
     rows: Floats,
     dealt: int,
     team: Team,
@@ -152,7 +158,7 @@ def next_with_pairs(
     assignment: dict[int, int],
     agent: int,
 ) -> tuple[int | None, float | None]:
-    """Where the agent would go next with these pairs, and the index of its arm that does it.
+    """Where the agent would go next given these pairs, and the index of its arm at which it would.
 
     The agent keeps its arm as long as the arm's index stays in an interval: below, the arm is not visited or
     goes to somebody with less weight or a later turn, above to somebody with more or an earlier one. Its ends
@@ -162,13 +168,13 @@ def next_with_pairs(
     """
     arm = assignment[agent]
     exact: list[list[Exact]] = [list(row) for row in rows.tolist()]
-    row = exact[agent if each_its_own(rows, dealt) else 0]
+    row = exact[agent if has_own_rows(rows, dealt) else 0]
     here = row[arm]
 
     def goes(x: Exact) -> int:
         row[arm] = x
         try:
-            return paired_match(exact, dealt, team, luck, circumstances)[agent]
+            return match_with_pairs(exact, dealt, team, luck, circumstances)[agent]
         finally:
             row[arm] = here
 
@@ -176,19 +182,19 @@ def next_with_pairs(
     below = sorted((x for x in ends if -math.inf < x <= here), reverse=True)
     above = sorted(x for x in ends if here <= x < math.inf)
     for some, last in ((below, -math.inf), (above, math.inf)):
-        beyond = [between(x, y) for x, y in pairwise([*some, last])]
+        beyond = [number_between(x, y) for x, y in pairwise([*some, last])]
         first = bisect_left(beyond, True, key=lambda x: goes(x) != arm)
         if first < len(some):
             return goes(beyond[first]), float(some[first])
     never = circumstances._replace(forbidden=circumstances.forbidden | {(agent, arm)})
     try:
-        return paired_match(rows, dealt, team, luck, never).get(agent), None
+        return match_with_pairs(rows, dealt, team, luck, never).get(agent), None
     except InvalidInput:  # nothing else is left
         return None, None
 
 
 def match_thresholds(
-    rows: Sequence[Row],
+    rows: Sequence[IndexRow],
     dealt: int,
     team: Team,
     luck: Luck,
@@ -203,12 +209,12 @@ def match_thresholds(
     with the weights of the agent and the heir for slopes.
     """
     arm = assignment[agent]
-    own = each_its_own(rows, dealt)
+    own = has_own_rows(rows, dealt)
     row = rows[agent if own else 0]
     found = {x for n, x in enumerate(row) if n != arm and n not in circumstances.closed}
     if dealt != BY_INDEX or own:
         return found
-    weight = weights(team, dealt)
+    weight = turn_weights(team, dealt)
     exact = [Fraction(0 if math.isinf(x) else x) for x in row]
 
     def constant(dealing: dict[int, int]) -> tuple[int, Fraction]:
@@ -230,16 +236,16 @@ def match_thresholds(
         arms = sorted(assignment.values())
         inside = np.zeros_like(left)
         inside[:, arms] = left[:, arms]
-        if not all(place_one(a, inside, partner) for a in going):
+        if not all(add_to_matching(a, inside, partner) for a in going):
             continue
-        other = constant(deal(going, arms, left, weight, row, luck.arms))
+        other = constant(deal_arms(going, arms, left, weight, row, luck.arms))
         if other[0] == infinite:
             found.add((other[1] - rest) / (weight[agent] - weight[heir]))
     return found
 
 
-def between(x: Exact, y: Exact) -> Exact:
-    """A number between two, of which either may be infinite."""
+def number_between(x: Exact, y: Exact) -> Exact:
+    """A number between two others, either of which may be infinite."""
     if math.isinf(x) and math.isinf(y):
         return Fraction(0)
     if math.isinf(x):

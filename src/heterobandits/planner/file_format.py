@@ -15,19 +15,19 @@ from typing import Any
 from heterobandits.errors import (
     InvalidInput,
     UnsupportedVersion,
-    json_from,
-    listed,
-    path_from,
-    shown,
+    parse_json,
+    parse_list,
+    parse_path,
+    repr_of,
 )
-from heterobandits.output.files import write_aside
-from heterobandits.planner.history import Round, assigned
+from heterobandits.output.files import write_atomic
+from heterobandits.planner.history import Round, parse_assignment
 from heterobandits.planner.matching import Circumstances
 from heterobandits.policies.policy import CATALOGUE, Policy
 from heterobandits.policies.policy import policy as catalogued
 
-FORMAT = 4
-LISTS = (
+PLANNER_FORMAT = 4
+PLANNER_LIST_FIELDS = (
     "sensitivities",
     "false_positive_rates",
     "tests",
@@ -43,25 +43,27 @@ LISTS = (
 )
 
 
-def text_of_state(state: dict[str, Any]) -> str:
+def render_state(state: dict[str, Any]) -> str:
     """The state of a planner as text."""
-    return json.dumps({"heterobandits_planner": FORMAT, **state}, indent=1, ensure_ascii=False)
+    return json.dumps(
+        {"heterobandits_planner": PLANNER_FORMAT, **state}, indent=1, ensure_ascii=False
+    )
 
 
-def read_state(text: str) -> dict[str, Any]:
-    """The state that was written, brought up to this format."""
+def parse_state(text: str) -> dict[str, Any]:
+    """The saved state, upgraded to this format."""
     try:
-        state = json_from(text)
+        state = parse_json(text)
         format_ = state["heterobandits_planner"]
     except InvalidInput as error:
         raise InvalidInput(f"a saved planner that is damaged: {error}") from None
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise InvalidInput(f"not a saved planner: {shown(text)}") from None
+        raise InvalidInput(f"not a saved planner: {repr_of(text)}") from None
     if not isinstance(format_, int) or isinstance(format_, bool) or format_ < 1:
-        raise InvalidInput(f"a saved planner of format {shown(format_)}: a whole number from 1")
-    if format_ > FORMAT:
+        raise InvalidInput(f"a saved planner of format {repr_of(format_)}: a whole number from 1")
+    if format_ > PLANNER_FORMAT:
         raise UnsupportedVersion(
-            f"a saved planner of format {format_}: this version reads up to {FORMAT}; "
+            f"a saved planner of format {format_}: this version reads up to {PLANNER_FORMAT}; "
             "use the newer heterobandits that wrote it"
         )
     if format_ == 1:
@@ -72,10 +74,10 @@ def read_state(text: str) -> dict[str, Any]:
         state |= {"calibration": [None] * agents, "false_positive_calibration": [None] * agents}
     if format_ < 4:
         state |= {"forgotten": [], "on_change": "nothing"}
-    for key in LISTS:
+    for key in PLANNER_LIST_FIELDS:
         if not isinstance(state.get(key), list):
             raise InvalidInput(
-                f"a saved planner that is damaged: {key} is {shown(state.get(key))}, not a list"
+                f"a saved planner that is damaged: {key} is {repr_of(state.get(key))}, not a list"
             )
     return dict(state)
 
@@ -89,23 +91,23 @@ def write_file(text: str, path: Any) -> None:
             file.flush()
             os.fsync(file.fileno())
 
-    place = path_from(path)
+    place = parse_path(path)
     try:
-        write_aside(place, write)
+        write_atomic(place, write)
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"cannot write {shown(str(place), 300)}: {reason_of_refusal(error)}"
+            f"cannot write {repr_of(str(place), 300)}: {reason_of_refusal(error)}"
         ) from None
 
 
 def read_file(path: Any) -> str:
     """The text of a file, with or without a mark of the byte order before it."""
-    place = path_from(path)
+    place = parse_path(path)
     try:
         return place.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else reason_of_refusal(error)
-        raise InvalidInput(f"cannot read {shown(str(place), 300)}: {why}") from None
+        raise InvalidInput(f"cannot read {repr_of(str(place), 300)}: {why}") from None
 
 
 def reason_of_refusal(error: Exception) -> str:
@@ -113,8 +115,8 @@ def reason_of_refusal(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def saved_policy(saved: Any, given: Policy | None) -> Policy:
-    """The policy of a saved planner; one of the user's own must be given again."""
+def restore_policy(saved: Any, given: Policy | None) -> Policy:
+    """The policy of a saved planner; a user's own policy must be passed again."""
     name = saved["name"]
     if given is None and isinstance(name, str) and name not in CATALOGUE:
         raise InvalidInput(
@@ -123,12 +125,12 @@ def saved_policy(saved: Any, given: Policy | None) -> Policy:
         )
     if given is not None and not isinstance(given, Policy):
         raise InvalidInput(
-            f"policy is {shown(given)}: the Policy that the planner was saved with, which is needed "
+            f"policy is {repr_of(given)}: the Policy that the planner was saved with, which is needed "
             "if it is one of your own"
         )
     if given is not None and given.name != name:
         raise InvalidInput(
-            f"policy is one named {given.name!r}: the planner was saved with {shown(name)}"
+            f"policy is one named {given.name!r}: the planner was saved with {repr_of(name)}"
         )
     if given is not None and "index" in saved and given.parameters.get("index") != saved["index"]:
         warnings.warn(
@@ -140,7 +142,7 @@ def saved_policy(saved: Any, given: Policy | None) -> Policy:
     return catalogued(given or name, *parameters)
 
 
-def round_state(record: Round) -> dict[str, Any]:
+def state_of_round(record: Round) -> dict[str, Any]:
     """A round as it stands in the file."""
     circumstances = record.circumstances._asdict().items()
     return {
@@ -151,15 +153,15 @@ def round_state(record: Round) -> dict[str, Any]:
     }
 
 
-def saved_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[str, ...]) -> Round:
-    """The round that a state tells of; its agents are the first of all, for the team only grows."""
+def restore_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[str, ...]) -> Round:
+    """The round in a saved state; its agents are the team's first ones, for a team only grows."""
     if not isinstance(state, dict):
-        raise InvalidInput(f"history has {shown(state)}: a round, with assignment and outcomes")
+        raise InvalidInput(f"history has {repr_of(state)}: a round, with assignment and outcomes")
     rest = dict(state)
     if rest.pop("round") != number:
         raise InvalidInput(f"a saved planner that is damaged: round {number} is not in its place")
-    assignment = assigned(rest.pop("assignment"), len(arms))
-    outcomes = listed(rest.pop("outcomes"), "outcomes", "outcomes, one per agent")
+    assignment = parse_assignment(rest.pop("assignment"), len(arms))
+    outcomes = parse_list(rest.pop("outcomes"), "outcomes", "outcomes, one per agent")
     if not 1 <= len(assignment) <= len(agents):
         raise InvalidInput(
             f"a saved planner that is damaged: round {number} sends {len(assignment)} agents, "
@@ -172,8 +174,10 @@ def saved_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[st
     return Round(number, assignment, nothing, circumstances, then, arms).told(outcomes)
 
 
-def saved_history(
+def restore_rounds(
     history: list[Any], first: int, agents: tuple[str, ...], arms: tuple[str, ...]
 ) -> list[Round]:
     """All the rounds, numbered from the first on."""
-    return [saved_round(state, number, agents, arms) for number, state in enumerate(history, first)]
+    return [
+        restore_round(state, number, agents, arms) for number, state in enumerate(history, first)
+    ]

@@ -1,4 +1,4 @@
-"""Rounds as they were held: who was sent where, and what is known so far of what came of it."""
+"""Rounds as they took place: who was sent where, and what is known so far about the outcomes."""
 
 import math
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ import numpy as np
 
 from heterobandits.errors import (
     InvalidInput,
-    listed,
-    located,
-    located_pair,
-    shown,
-    whole_number,
+    parse_integer,
+    parse_list,
+    position_of_member,
+    positions_of_pair,
+    repr_of,
 )
-from heterobandits.limits import MOST
+from heterobandits.limits import COUNT_MAX
 from heterobandits.planner.knowledge import Visit
 from heterobandits.planner.matching import Circumstances
 from heterobandits.planner.plans import Plan
 
 Outcome = tuple[int, int]  # successes, tests
 
-MADE_OF = {  # what is looked at of a plan, which somebody may have put together by hand
+PLAN_FIELD_TYPES = {  # what is looked at of a plan, which somebody may have put together by hand
     "assignment": tuple,
     "reasons": tuple,
     "agent_names": tuple,
@@ -33,7 +33,7 @@ MADE_OF = {  # what is looked at of a plan, which somebody may have put together
 
 @dataclass(frozen=True)
 class Round:
-    """A round that was fixed.
+    """A round that was accepted.
 
     Attributes
     ----------
@@ -57,18 +57,18 @@ class Round:
     @classmethod
     def of(cls, plan: Plan) -> "Round":
         """The round a plan makes, before any outcome."""
-        for field, kind in MADE_OF.items():
+        for field, kind in PLAN_FIELD_TYPES.items():
             if not isinstance(getattr(plan, field), kind):
                 raise InvalidInput(
-                    f"the plan's {field} is {shown(getattr(plan, field))}: as ask() gives it"
+                    f"the plan's {field} is {repr_of(getattr(plan, field))}: as ask() gives it"
                 )
-        number = whole_number(plan.round, "the plan's round", 1)
+        number = parse_integer(plan.round, "the plan's round", 1)
         agents, arms = plan.agent_names, plan.arm_names
         if len(plan.assignment) != len(agents):
             raise InvalidInput(
-                f"the plan's assignment is {shown(plan.assignment)}: one arm per agent"
+                f"the plan's assignment is {repr_of(plan.assignment)}: one arm per agent"
             )
-        assignment = assigned(plan.assignment, len(arms))
+        assignment = parse_assignment(plan.assignment, len(arms))
         plan.circumstances.check(assignment, agents, arms)
         nothing = (None,) * len(agents)
         return cls(number, assignment, nothing, plan.circumstances, agents, arms)
@@ -76,9 +76,7 @@ class Round:
     def __str__(self) -> str:
         lines = [f"round {self.number}"]
         for agent, outcome in zip(self.agent_names, self.outcomes, strict=True):
-            here = (
-                f"{self.sent[agent]}: {outcome_in_words(outcome)}" if agent in self.sent else None
-            )
+            here = f"{self.sent[agent]}: {render_outcome(outcome)}" if agent in self.sent else None
             lines.append(f"  {agent} -> {here or 'stays home'}")
         return "\n".join(lines)
 
@@ -111,7 +109,7 @@ class Round:
             if self.outcomes[agent] is not None:
                 raise InvalidInput(
                     f"round {self.number} has an outcome of {self.agent_names[agent]!r} already, "
-                    f"{outcome_in_words(self.outcomes[agent])}: use correct to change it"
+                    f"{render_outcome(self.outcomes[agent])}: use correct to change it"
                 )
         return self._with(new)
 
@@ -133,15 +131,15 @@ class Round:
             missing = is_missing(outcome)
             if not missing and self.assignment[agent] is None:
                 raise InvalidInput(
-                    f"outcomes has {shown(outcome)} for {name!r}: the plan sent it nowhere"
+                    f"outcomes has {repr_of(outcome)} for {name!r}: the plan sent it nowhere"
                 )
-            counted[agent] = None if missing else counted_outcome(outcome, name)
+            counted[agent] = None if missing else parse_visit_outcome(outcome, name)
         return counted
 
     def _by_agent(self, outcomes: Any) -> dict[int, Any]:
         # a mapping, or a column of a data frame, has pairs
         if isinstance(outcomes, type) or not hasattr(outcomes, "items"):
-            items = listed(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
+            items = parse_list(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
             if len(items) != len(self.agent_names):
                 raise InvalidInput(
                     f"outcomes has {len(items)} entries: one for each of the "
@@ -152,26 +150,26 @@ class Round:
         for key, outcome in outcomes.items():
             if not isinstance(outcomes, Mapping) and not isinstance(key, (str, tuple)):
                 raise InvalidInput(
-                    f"outcomes is a column whose index has {shown(key)}: an index of the agents' names, "
+                    f"outcomes is a column whose index has {repr_of(key)}: an index of the agents' names, "
                     "as set_index makes one of another column; row numbers do not say whose is whose"
                 )
             if isinstance(key, tuple):
-                agent, arm = located_pair(key, "outcomes", self.agent_names, self.arm_names)
+                agent, arm = positions_of_pair(key, "outcomes", self.agent_names, self.arm_names)
                 if self.assignment[agent] != arm:
                     raise InvalidInput(
                         f"outcomes has {self.agent_names[agent]!r} on {self.arm_names[arm]!r}: "
                         "the plan did not send it there"
                     )
             else:
-                agent = located(key, "agent", self.agent_names)
+                agent = position_of_member(key, "agent", self.agent_names)
             if agent in given:
                 raise InvalidInput(f"outcomes has {self.agent_names[agent]!r} twice")
             given[agent] = outcome
         return given
 
 
-def differences(fixed: Round, made: Round) -> str:
-    """Whom two plans of a round send elsewhere, three of them at most."""
+def describe_differences(fixed: Round, made: Round) -> str:
+    """The agents that two plans of a round send to different places, three at most."""
 
     def goes(record: Round, agent: str) -> str:
         return f"goes to {record.sent[agent]!r}" if agent in record.sent else "stays home"
@@ -182,52 +180,52 @@ def differences(fixed: Round, made: Round) -> str:
     return ", ".join(said) + (", ..." if differ[3:] else "")
 
 
-def assigned(assignment: Any, arms: int) -> tuple[int | None, ...]:
+def parse_assignment(assignment: Any, arms: int) -> tuple[int | None, ...]:
     """An assignment with the arms as numbers, no two agents on one."""
     places = tuple(
-        None if n is None else whole_number(n, "an arm of the assignment", 0, arms - 1)
-        for n in listed(assignment, "assignment", "arms")
+        None if n is None else parse_integer(n, "an arm of the assignment", 0, arms - 1)
+        for n in parse_list(assignment, "assignment", "arms")
     )
     sent = [n for n in places if n is not None]
     if len(set(sent)) < len(sent):
-        raise InvalidInput(f"the assignment is {shown(places)}: each agent an arm of its own")
+        raise InvalidInput(f"the assignment is {repr_of(places)}: each agent an arm of its own")
     return places
 
 
-def outcome_in_words(outcome: Outcome | None) -> str:
+def render_outcome(outcome: Outcome | None) -> str:
     """An outcome as people read it."""
     return "no outcome yet" if outcome is None else f"{outcome[0]} of {outcome[1]}"
 
 
 def is_missing(outcome: Any) -> bool:
-    """Whether this says that there is no outcome: None, or as a data frame has it, NaN or pandas.NA."""
+    """Whether a value means that there is no outcome: None, NaN or pandas.NA."""
     if isinstance(outcome, (float, np.floating)):
         return math.isnan(outcome)
     return outcome is None or type(outcome).__name__ == "NAType"
 
 
-def as_count(number: Any) -> Any:
-    """A whole number that a data frame holds as a float, as an int; anything else as it is."""
+def unwrap_float_count(number: Any) -> Any:
+    """A whole number that a data frame holds as a float, as an int; anything else unchanged."""
     whole = isinstance(number, (float, np.floating)) and float(number).is_integer()
     return int(number) if whole else number
 
 
-def counted_outcome(outcome: Any, agent: str) -> Outcome:
+def parse_visit_outcome(outcome: Any, agent: str) -> Outcome:
     """An outcome, 0 or 1 or (successes, tests), as (successes, tests)."""
     if isinstance(outcome, (bool, np.bool_)):
         return int(outcome), 1
     if isinstance(outcome, (tuple, list)) and len(outcome) == 2:
-        n = whole_number(as_count(outcome[1]), f"the tests of {agent!r}", 0, MOST)
-        k = whole_number(as_count(outcome[0]), f"the successes of {agent!r}", 0)
+        n = parse_integer(unwrap_float_count(outcome[1]), f"the tests of {agent!r}", 0, COUNT_MAX)
+        k = parse_integer(unwrap_float_count(outcome[0]), f"the successes of {agent!r}", 0)
         if k > n:
             raise InvalidInput(
-                f"the outcome of {agent!r} is {shown(k)} successes of {n} tests: at most all of them"
+                f"the outcome of {agent!r} is {repr_of(k)} successes of {n} tests: at most all of them"
             )
         return k, n
     try:
-        return whole_number(as_count(outcome), "outcome", 0, 1), 1
+        return parse_integer(unwrap_float_count(outcome), "outcome", 0, 1), 1
     except InvalidInput:
         raise InvalidInput(
-            f"the outcome of {agent!r} is {shown(outcome)}: "
+            f"the outcome of {agent!r} is {repr_of(outcome)}: "
             "0, 1, a pair (successes, tests), or None or NaN where it is missing"
         ) from None

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.errors import InvalidInput, checked_tables, whole_number
-from heterobandits.limits import MOST
+from heterobandits.arrays import Counts, LearningTable
+from heterobandits.errors import InvalidInput, parse_integer, parse_tables
+from heterobandits.limits import COUNT_MAX
 
-Counts = npt.NDArray[np.int32]
-Table = npt.NDArray[Any]
-Recalled = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+RecalledTables = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class Visit(NamedTuple):
@@ -29,7 +28,7 @@ class Visit(NamedTuple):
 class Knowledge:
     """The two tables, agents by arms, and the rounds behind them. Nobody can write into them.
 
-    `recalled` is what a policy that forgets looks at instead: tables of its own.
+    `recall_tables` is what a policy that forgets looks at instead: tables of its own.
 
     Examples
     --------
@@ -41,7 +40,7 @@ class Knowledge:
     pulls: Counts
     successes: Counts
     rounds: int
-    recalled: Recalled | None = None
+    recalled: RecalledTables | None = None
 
     def __post_init__(self) -> None:
         for field in ("pulls", "successes"):
@@ -50,7 +49,7 @@ class Knowledge:
             object.__setattr__(self, field, table.view())  # which nobody can make writeable
 
     @property
-    def tables(self) -> tuple[Table, Table]:
+    def tables(self) -> tuple[LearningTable, LearningTable]:
         """The two tables that a policy looks at: of everything, or of what it recalls if it forgets."""
         return (self.pulls, self.successes) if self.recalled is None else self.recalled
 
@@ -71,8 +70,8 @@ class Knowledge:
             raise InvalidInput(f"{given} without {missing}: give both tables or neither")
         if pulls is None:
             pulls = successes = np.zeros((agents, arms), np.int32)
-        tables = checked_tables(pulls, successes, agents, arms)
-        return cls(*tables, whole_number(rounds, "rounds", 0, MOST)).after(visits)
+        tables = parse_tables(pulls, successes, agents, arms)
+        return cls(*tables, parse_integer(rounds, "rounds", 0, COUNT_MAX)).after(visits)
 
     @property
     def elapsed(self) -> int:
@@ -92,13 +91,15 @@ class Knowledge:
             agent, arm, succeeded, tested = columns.T
             np.add.at(pulls, (agent, arm), sign * tested)
             np.add.at(successes, (agent, arm), sign * succeeded)
-        if int(pulls.sum(axis=0).max()) > MOST:
-            raise InvalidInput(f"an arm would have over {MOST:,} pulls: more than can be counted")
+        if int(pulls.sum(axis=0).max()) > COUNT_MAX:
+            raise InvalidInput(
+                f"an arm would have over {COUNT_MAX:,} pulls: more than can be counted"
+            )
         return Knowledge(pulls.astype(np.int32), successes.astype(np.int32), self.rounds + rounds)
 
     def without(self, arms: Iterable[int]) -> "Knowledge":
         """The same as if nothing had been seen of these arms."""
-        return Knowledge(*without_arms((self.pulls, self.successes), arms), self.rounds)
+        return Knowledge(*clear_arms((self.pulls, self.successes), arms), self.rounds)
 
     def widened(self, agents: int, arms: int) -> "Knowledge":
         """The same for more agents and arms, of whom nothing is known yet."""
@@ -106,7 +107,9 @@ class Knowledge:
         return Knowledge(np.pad(self.pulls, more), np.pad(self.successes, more), self.rounds)
 
 
-def without_arms(tables: tuple[Table, Table], arms: Iterable[int]) -> tuple[Table, Table]:
+def clear_arms(
+    tables: tuple[LearningTable, LearningTable], arms: Iterable[int]
+) -> tuple[LearningTable, LearningTable]:
     """Two tables as if nothing had been seen of these arms."""
     pulls, successes = (table.copy() for table in tables)
     some = list(arms)
@@ -114,10 +117,10 @@ def without_arms(tables: tuple[Table, Table], arms: Iterable[int]) -> tuple[Tabl
     return pulls, successes
 
 
-def recalled(
+def recall_tables(
     start: Knowledge, rounds: Sequence[Iterable[Visit]], *, window: int, fade: float
-) -> Recalled:
-    """What a policy that forgets looks at after these rounds: the last `window` of them, or all, faded   docs/model.md (17), (18)
+) -> RecalledTables:
+    """What a forgetting policy still sees of these rounds: the last `window`, or all of them faded   docs/model.md (17), (18)
 
     What was known at the start counts as if it had been seen in the round before the first.
     """

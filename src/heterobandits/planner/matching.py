@@ -22,18 +22,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import Flags, Floats
 from heterobandits.core.assignment import BY_CHANCE, BY_SECOND_ROW, assign, table
-from heterobandits.errors import InvalidInput, listed, located, located_pair
-from heterobandits.interrupts import end_if_unwanted
+from heterobandits.errors import InvalidInput, parse_list, position_of_member, positions_of_pair
+from heterobandits.interrupts import end_abandoned_work
 from heterobandits.model.team import Team
 
-Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]
-Flags = npt.NDArray[np.bool_]
-Pair = tuple[int, int]
-Pairlike = (tuple, list)
+AgentArm = tuple[int, int]
+PAIR_TYPES = (tuple, list)
 Exact = float | Fraction
-Row = Sequence[Exact]  # an index row, or what stands for one
+IndexRow = Sequence[Exact]  # an index row, or what stands for one
 
 
 class Circumstances(NamedTuple):
@@ -41,8 +40,8 @@ class Circumstances(NamedTuple):
 
     absent: frozenset[int] = frozenset()
     closed: frozenset[int] = frozenset()
-    forbidden: frozenset[Pair] = frozenset()
-    forced: frozenset[Pair] = frozenset()
+    forbidden: frozenset[AgentArm] = frozenset()
+    forced: frozenset[AgentArm] = frozenset()
     left: frozenset[int] = frozenset()
 
     @classmethod
@@ -58,17 +57,21 @@ class Circumstances(NamedTuple):
     ) -> "Circumstances":
         """The circumstances, given by names or numbers of these agents and arms; refuses contradictions."""
 
-        def pairs(given: Any, name: str) -> frozenset[Pair]:
+        def pairs(given: Any, name: str) -> frozenset[AgentArm]:
             one = (
-                isinstance(given, tuple) and len(given) == 2 and not isinstance(given[0], Pairlike)
+                isinstance(given, tuple)
+                and len(given) == 2
+                and not isinstance(given[0], PAIR_TYPES)
             )
-            items = [given] if one else listed(given, name, "pairs (agent, arm), or one of them")
-            return frozenset(located_pair(pair, name, agents, arms) for pair in items)
+            items = (
+                [given] if one else parse_list(given, name, "pairs (agent, arm), or one of them")
+            )
+            return frozenset(positions_of_pair(pair, name, agents, arms) for pair in items)
 
         def some(given: Any, name: str, kind: str, known: Sequence[str]) -> frozenset[int]:
             what = f"{kind}s, or one name"
-            items = [given] if isinstance(given, str) else listed(given, name, what)
-            return frozenset(located(key, kind, known) for key in items)
+            items = [given] if isinstance(given, str) else parse_list(given, name, what)
+            return frozenset(position_of_member(key, kind, known) for key in items)
 
         away, shut = some(absent, "absent", "agent", agents), some(closed, "closed", "arm", arms)
         never, must = pairs(forbidden, "forbidden"), pairs(forced, "forced")
@@ -136,7 +139,7 @@ class Luck(NamedTuple):
     turns: Words
 
 
-def match(
+def match_agents(
     rows: Floats, dealt: int, team: Team, luck: Luck, circumstances: Circumstances
 ) -> dict[int, int]:
     """The arm of each agent that is sent somewhere.
@@ -145,7 +148,7 @@ def match(
     row, (2, arms); `dealt` is how, as `core.assignment` numbers it.
     """
     if circumstances.paired:
-        return paired_match(rows, dealt, team, luck, circumstances)
+        return match_with_pairs(rows, dealt, team, luck, circumstances)
     turns = [a for a in team.order.tolist() if a not in circumstances.away]
     free = [n for n in range(rows.shape[1]) if n not in circumstances.closed]
     if len(turns) > len(free):  # the last ones stay home
@@ -153,7 +156,7 @@ def match(
         turns = [a for a in turns if a in by_turn[: len(free)]]
     if not turns:
         return {}
-    own = each_its_own(rows, dealt)
+    own = has_own_rows(rows, dealt)
     index = rows[turns] if own else rows
     ties = luck.own[turns] if own else luck.arms[None]
     out = np.empty((len(turns), 1), np.int32)
@@ -169,8 +172,8 @@ def match(
     return {a: free[int(n)] for a, n in zip(turns, out[:, 0], strict=True)}
 
 
-def favouring(dealt: int, team: Team, luck: Luck, assignment: dict[int, int]) -> Luck:
-    """Words that break every tie in favour of an assignment; the turns stay as they are drawn."""
+def luck_favouring(dealt: int, team: Team, luck: Luck, assignment: dict[int, int]) -> Luck:
+    """Random words that break every tie in favour of an assignment; the order of turns stays."""
     arms, own = np.zeros_like(luck.arms), np.zeros_like(luck.own)
     sent = [a for a in agents_in_turn(dealt, team, luck) if a in assignment]
     for later, agent in enumerate(reversed(sent)):
@@ -179,23 +182,27 @@ def favouring(dealt: int, team: Team, luck: Luck, assignment: dict[int, int]) ->
     return Luck(arms, own, luck.turns)
 
 
-def each_its_own(rows: Sequence[Row] | Floats, dealt: int) -> bool:
+def has_own_rows(rows: Sequence[IndexRow] | Floats, dealt: int) -> bool:
     """Whether every agent has an index row of its own."""
     return dealt != BY_SECOND_ROW and len(rows) > 1
 
 
-def paired_match(
-    rows: Sequence[Row] | Floats, dealt: int, team: Team, luck: Luck, circumstances: Circumstances
+def match_with_pairs(
+    rows: Sequence[IndexRow] | Floats,
+    dealt: int,
+    team: Team,
+    luck: Luck,
+    circumstances: Circumstances,
 ) -> dict[int, int]:
-    """The same where pairs are forbidden or forced."""
+    """`match_agents` for rounds with forbidden or forced pairs."""
     arms = len(rows[0])
     allowed = allowed_pairs(len(team), arms, circumstances)
-    going = who_goes(agents_in_turn(dealt, team, luck), allowed, circumstances)
-    if each_its_own(rows, dealt):
-        own = {a: best_first(rows[a], luck.own[a]) for a in going}
+    going = agents_going(agents_in_turn(dealt, team, luck), allowed, circumstances)
+    if has_own_rows(rows, dealt):
+        own = {a: sort_arms(rows[a], luck.own[a]) for a in going}
         return pick_for_all(going, allowed, own)
-    chosen = best_arms(best_first(rows[0], luck.arms), going, allowed)
-    return deal(going, chosen, allowed, weights(team, dealt), rows[-1], luck.arms)
+    chosen = best_matchable_arms(sort_arms(rows[0], luck.arms), going, allowed)
+    return deal_arms(going, chosen, allowed, turn_weights(team, dealt), rows[-1], luck.arms)
 
 
 def allowed_pairs(agents: int, arms: int, circumstances: Circumstances) -> Flags:
@@ -217,22 +224,22 @@ def agents_in_turn(dealt: int, team: Team, luck: Luck) -> list[int]:
     return sorted(order, key=lambda a: -int(luck.turns[a])) if dealt == BY_CHANCE else order
 
 
-def weights(team: Team, dealt: int) -> list[int]:
-    """What the value of an agent's arm counts: its worth or, in random turns, all the same; in whole numbers."""
-    return whole_numbers([Fraction(1 if dealt == BY_CHANCE else w) for w in team.worth.tolist()])
+def turn_weights(team: Team, dealt: int) -> list[int]:
+    """How much the value of each agent's arm counts, in whole numbers: its worth, or the same for all in random turns."""
+    return integer_weights([Fraction(1 if dealt == BY_CHANCE else w) for w in team.worth.tolist()])
 
 
-def best_first(row: Row | Floats, ties: Words) -> list[int]:
+def sort_arms(row: IndexRow | Floats, ties: Words) -> list[int]:
     """The arms by falling index, ties by the larger word."""
     return sorted(range(len(row)), key=lambda n: (-row[n], -int(ties[n]), n))
 
 
-def place_one(one: int, allowed: Flags, partner: dict[int, int]) -> bool:
-    """Give this one, a row of `allowed`, a partner, moving others along where that helps; whether it could.
+def add_to_matching(one: int, allowed: Flags, partner: dict[int, int]) -> bool:
+    """Find a partner for this row of `allowed`, moving others along if that helps; returns whether it could.
 
     `partner` maps columns to rows, and stays as it is if it could not.
     """
-    end_if_unwanted()
+    end_abandoned_work()
     reached: dict[int, tuple[int, int | None]] = {}
     queue: list[tuple[int, int | None]] = [(one, None)]
     for row, held in queue:
@@ -250,13 +257,13 @@ def place_one(one: int, allowed: Flags, partner: dict[int, int]) -> bool:
     return False
 
 
-def who_goes(turns: list[int], allowed: Flags, circumstances: Circumstances) -> list[int]:
-    """The agents that go, by turn: as many as there are arms for.
+def agents_going(turns: list[int], allowed: Flags, circumstances: Circumstances) -> list[int]:
+    """The agents that go, in turn: as many as there are arms.
 
     They are the first ones and all that are forced, whose arms are nobody else's.
     """
     partner: dict[int, int] = {}
-    going = [a for a in turns if place_one(a, allowed, partner)]
+    going = [a for a in turns if add_to_matching(a, allowed, partner)]
     here = allowed.shape[0] - len(circumstances.away)
     free = allowed.shape[1] - len(circumstances.closed)
     if len(going) < min(here, free):
@@ -270,18 +277,18 @@ def who_goes(turns: list[int], allowed: Flags, circumstances: Circumstances) -> 
     return going
 
 
-def best_arms(arms: list[int], going: list[int], allowed: Flags) -> list[int]:
+def best_matchable_arms(arms: list[int], going: list[int], allowed: Flags) -> list[int]:
     """The first of these arms that all who go can be matched to."""
     may_have = allowed[going].T
     partner: dict[int, int] = {}
-    return [n for n in arms if len(partner) < len(going) and place_one(n, may_have, partner)]
+    return [n for n in arms if len(partner) < len(going) and add_to_matching(n, may_have, partner)]
 
 
 def pick_for_all(turns: list[int], allowed: Flags, best: dict[int, list[int]]) -> dict[int, int]:
     """The agents in turn take the first of their best arms that leaves an arm for everybody else."""
     left, holder = allowed.copy(), dict[int, int]()
     for a in turns:
-        place_one(a, left, holder)
+        add_to_matching(a, left, holder)
     for a in turns:
         for n in best[a]:
             if not left[a, n]:
@@ -289,45 +296,45 @@ def pick_for_all(turns: list[int], allowed: Flags, best: dict[int, list[int]]) -
             others, trial = left.copy(), {m: b for m, b in holder.items() if b != a}
             others[:, n] = False
             driven_out, trial[n] = trial.get(n), a
-            if driven_out is None or place_one(driven_out, others, trial):
+            if driven_out is None or add_to_matching(driven_out, others, trial):
                 break
         left, holder = others, trial
     return {a: n for n, a in holder.items()}
 
 
-def deal(
+def deal_arms(
     going: list[int],
     chosen: list[int],
     allowed: Flags,
     weight: list[int],
-    values: Row | Floats,
+    values: IndexRow | Floats,
     ties: Words,
 ) -> dict[int, int]:
-    """The best dealing of the arms chosen to those who go; of equals, that which is best by turn."""
+    """The best way to deal the chosen arms to the agents that go; of equals, the best by turn."""
     best = np.zeros_like(allowed)
     arms = sorted(chosen, key=lambda n: -values[n])
     agents = sorted(going, key=lambda a: -weight[a])
-    best[np.ix_(agents, arms)] = without_loss(
+    best[np.ix_(agents, arms)] = lossless_pairs(
         [weight[a] for a in agents], [values[n] for n in arms], allowed[np.ix_(agents, arms)]
     )
-    return pick_for_all(going, best, dict.fromkeys(going, best_first(values, ties)))
+    return pick_for_all(going, best, dict.fromkeys(going, sort_arms(values, ties)))
 
 
-def whole_numbers(numbers: list[Fraction]) -> list[int]:
+def integer_weights(numbers: list[Fraction]) -> list[int]:
     """Whole numbers in the same proportions."""
     unit = math.lcm(1, *(x.denominator for x in numbers))
     return [int(x * unit) for x in numbers]
 
 
-def without_loss(s: list[int], values: Row, allowed: Flags) -> Flags:
-    """The pairs whose matchings are all those that have the greatest sum of weight s times value v.
+def lossless_pairs(s: list[int], values: IndexRow, allowed: Flags) -> Flags:
+    """The pairs that occur in matchings with the greatest sum of weight s times value v.
 
     Both lists fall, and are of one length. The Hungarian method in whole numbers: prices u of the agents
     and w of the arms have u[i] + w[j] >= s[i] v[j] for every pair allowed, and a matching is
     best if and only if its pairs have equality. The prices begin with those of the sorted matching, the best
     one if nothing were forbidden; an infinite value outweighs all that are not.
     """
-    finite = whole_numbers([Fraction(x) for x in values if not math.isinf(x)])
+    finite = integer_weights([Fraction(x) for x in values if not math.isinf(x)])
     beyond = 1 + 2 * sum(s) * max((abs(x) for x in finite), default=0)
     rest = iter(finite)
     v = [int(math.copysign(1, x)) * beyond if math.isinf(x) else next(rest) for x in values]

@@ -12,32 +12,33 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from heterobandits.arrays import Counts, LearningTable
 from heterobandits.errors import (
     InvalidInput,
-    choice,
-    listed,
-    located,
-    name_from,
-    names,
-    shown,
-    whole_number,
+    parse_choice,
+    parse_integer,
+    parse_list,
+    parse_name,
+    parse_names,
+    position_of_member,
+    repr_of,
 )
 from heterobandits.inference.agent_sensitivity import agent_intervals
 from heterobandits.inference.intervals import (
-    METHODS,
+    INTERVAL_METHODS,
+    IntervalMethod,
     Intervals,
-    Method,
     mean_intervals,
-    order_of,
     posterior_intervals,
+    ranking_of_tables,
 )
-from heterobandits.limits import MOST_ADDRESS, MOST_REPORTED
+from heterobandits.limits import ADDRESS_MAX, REPORT_MAX_TESTS
 from heterobandits.model.team import Team
 from heterobandits.planner import file_format, planning
 from heterobandits.planner.changes import ArmVisits, ChangeDetector, RoundVisits, visits_by_arm
 from heterobandits.planner.explanation import explain_plan
-from heterobandits.planner.history import Round, differences
-from heterobandits.planner.knowledge import Counts, Knowledge, Table, recalled, without_arms
+from heterobandits.planner.history import Round, describe_differences
+from heterobandits.planner.knowledge import Knowledge, clear_arms, recall_tables
 from heterobandits.planner.matching import Circumstances
 from heterobandits.planner.plans import (
     Explanation,
@@ -46,21 +47,21 @@ from heterobandits.planner.plans import (
     NamedIntervals,
     NamedRanking,
     Plan,
-    count_text,
-    text_table,
+    render_count,
+    render_table,
 )
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import Policy
 from heterobandits.policies.policy import policy as catalogued
 
-OTHER = (
+FOREIGN_PLAN_MESSAGE = (
     "the plan has other agents or arms: it was made by another planner, or before the team or the "
     "arms changed; ask again"
 )
 
-ON_CHANGE = ("nothing", "forget")
+ON_CHANGE_CHOICES = ("nothing", "forget")
 
-SINGULAR = {"sensitivities": "sensitivity", "false_positive_rates": "false positive rate"}
+SINGULAR_NAMES = {"sensitivities": "sensitivity", "false_positive_rates": "false positive rate"}
 
 
 class Planner:
@@ -147,7 +148,7 @@ class Planner:
         false_positive_calibration: Any = None,
         on_change: Literal["nothing", "forget"] = "nothing",
     ) -> None:
-        self._on_change = choice(on_change, "on_change", ON_CHANGE)
+        self._on_change = parse_choice(on_change, "on_change", ON_CHANGE_CHOICES)
         self._team = Team(
             sensitivities,
             agent_names,
@@ -157,17 +158,18 @@ class Planner:
             false_positive_calibration=false_positive_calibration,
         )
         if isinstance(arms, Iterable):
-            given = listed(arms, "arms", "names")
-            self._arms = names(given, "arms", len(given), "arm")
+            given = parse_list(arms, "arms", "names")
+            self._arms = parse_names(given, "arms", len(given), "arm")
         else:
-            self._arms = names(None, "arms", whole_number(arms, "arms", 1, 1_000_000), "arm")
+            self._arms = parse_names(None, "arms", parse_integer(arms, "arms", 1, 1_000_000), "arm")
         self._left = frozenset(
-            located(a, "agent", self._team.names) for a in listed(left, "left", "agents")
+            position_of_member(a, "agent", self._team.names)
+            for a in parse_list(left, "left", "agents")
         )
         check_size(len(self._team) - len(self._left), len(self._arms))
-        self._policy = planning.plannable(catalogued(policy))
-        self._seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
-        self._trial = whole_number(trial, "trial", 0, MOST_ADDRESS)
+        self._policy = planning.check_plannable(catalogued(policy))
+        self._seed = parse_integer(seed, "seed", 0, ADDRESS_MAX)
+        self._trial = parse_integer(trial, "trial", 0, ADDRESS_MAX)
         self._start = Knowledge.of(
             len(self._team), len(self._arms), pulls=pulls, successes=successes, rounds=rounds
         )
@@ -177,11 +179,11 @@ class Planner:
 
     def __repr__(self) -> str:
         parts = [
-            count_text(len(self.agent_names) - len(self._left), "agent"),
-            count_text(len(self.arm_names), "arm"),
+            render_count(len(self.agent_names) - len(self._left), "agent"),
+            render_count(len(self.arm_names), "arm"),
             self.policy.label,
             f"seed {self.seed}",
-            count_text(self.rounds, "round"),
+            render_count(self.rounds, "round"),
         ]
         waiting = [f"{len(self.waiting)} waiting"] if self.waiting else []
         return f"<Planner: {', '.join(parts + waiting)}>"
@@ -207,8 +209,8 @@ class Planner:
         return "\n".join(
             [
                 repr(self)[1:-1],
-                text_table(("agent", *how, "pulls", "successes"), by_agent),
-                text_table(("arm", "pulls", "successes"), by_arm),
+                render_table(("agent", *how, "pulls", "successes"), by_agent),
+                render_table(("arm", "pulls", "successes"), by_arm),
                 *waiting,
                 *(f"{arm} was forgotten after round {last}" for arm, last in self.forgotten),
                 *self.changes().warnings,
@@ -305,7 +307,7 @@ class Planner:
         """The rounds that still wait for outcomes; `round.missing` says of whom."""
         return tuple(record for record in self._history if record.missing)
 
-    def intervals(self, method: Method = "posterior-ratio") -> NamedIntervals:
+    def intervals(self, method: IntervalMethod = "posterior-ratio") -> NamedIntervals:
         """An estimate and an interval for the mean of every arm, however the agents were sent.
 
         All of them hold with the policy's probability 1 - delta: with "posterior-ratio" and
@@ -314,7 +316,7 @@ class Planner:
         round, if no mean changed meanwhile; if an arm was forgotten, since then. An arm that has changed, as `changes` has it, has
         no one mean: its interval is all from 0 to 1.
         """
-        choice(method, "method", METHODS)
+        parse_choice(method, "method", INTERVAL_METHODS)
         delta, horizon = self.policy.delta, None
         if self.policy.forgets and method != "posterior-ratio":
             raise InvalidInput(
@@ -324,7 +326,7 @@ class Planner:
             anytime = self.policy.horizon == "anytime"
             horizon = max(1, self.rounds) if anytime else int(self.policy.horizon)
 
-        def from_tables(pulls: Table, successes: Table) -> Intervals:
+        def from_tables(pulls: LearningTable, successes: LearningTable) -> Intervals:
             if method == "posterior-ratio":
                 return posterior_intervals(self._team, pulls, successes, delta)
             tables = (pulls, successes, self._team)
@@ -332,7 +334,7 @@ class Planner:
 
         known, mixed = from_tables(*self._tables()), self._mixed(self.rounds + 1)
         if mixed:
-            compared = from_tables(*without_arms(self._tables(), mixed))
+            compared = from_tables(*clear_arms(self._tables(), mixed))
             known = compared._replace(estimate=known.estimate)
         return NamedIntervals.of(known, self.arm_names)
 
@@ -341,8 +343,10 @@ class Planner:
 
         If the policy forgets, in any one round, as with `intervals`. Of an arm that has changed nothing is certain.
         """
-        compared = without_arms(self._tables(), self._mixed(self.rounds + 1))
-        return NamedRanking.of(order_of(self._team, *compared, self.policy.delta), self.arm_names)
+        compared = clear_arms(self._tables(), self._mixed(self.rounds + 1))
+        return NamedRanking.of(
+            ranking_of_tables(self._team, *compared, self.policy.delta), self.arm_names
+        )
 
     def changes(self) -> NamedAlarms:
         """Which arms have changed, and since when   docs/model.md (19), (20)
@@ -366,14 +370,14 @@ class Planner:
 
         Outcomes of those rounds may still be told and corrected; on this arm they do not count either.
         """
-        entry = (located(arm, "arm", self._arms), self.rounds)
+        entry = (position_of_member(arm, "arm", self._arms), self.rounds)
         if entry not in self._forgotten:
             self._forgotten.append(entry)
         self._knowledge = self._folded(self.rounds + 1)
 
     def remember(self, arm: Any) -> None:
         """Take back that an arm was forgotten, the last time that it was."""
-        place = located(arm, "arm", self._arms)
+        place = position_of_member(arm, "arm", self._arms)
         entries = [entry for entry in self._forgotten if entry[0] == place]
         if not entries:
             raise InvalidInput(f"{self._arms[place]!r} was not forgotten")
@@ -423,7 +427,7 @@ class Planner:
         Accepting the plan of a round once more changes nothing. A plan is known by its round and by the names of agents
         and arms: give these names of their own if you keep several planners.
         """
-        record = self._round_of(a_plan(plan))
+        record = self._round_of(parse_plan(plan))
         if record.number > self.rounds:
             self._keep(record)
         return record.number
@@ -463,7 +467,7 @@ class Planner:
 
         A plan is explained by what it was made with: not after outcomes of earlier rounds came in.
         """
-        number = self._round_of(a_plan(plan)).number
+        number = self._round_of(parse_plan(plan)).number
         self._check_team(plan)
         return explain_plan(*self._given(number), plan, self._mixed(number))
 
@@ -479,7 +483,7 @@ class Planner:
 
         Who returns reports as it did, and what it found counts so: with another sensitivity it needs another name.
         """
-        name = name_from(name, "name")
+        name = parse_name(name, "name")
         if name in self.agent_names and name not in self.left:
             raise InvalidInput(f"{name!r} is in the team already")
         columns = self._team.columns
@@ -502,7 +506,9 @@ class Planner:
             now = had | {key: value for key, value in given.items() if value is not None}
             if Team(**{key: [value] for key, value in now.items()}) != self._team.picked([agent]):
                 changed = [
-                    f"{SINGULAR.get(key, key)} {had[key]}" for key in now if now[key] != had[key]
+                    f"{SINGULAR_NAMES.get(key, key)} {had[key]}"
+                    for key in now
+                    if now[key] != had[key]
                 ]
                 raise InvalidInput(
                     f"{name!r} left with {', '.join(changed)}, with which all it found counts: "
@@ -515,22 +521,22 @@ class Planner:
 
     def leave(self, agent: Any) -> None:
         """An agent leaves the team: from the next round on it stays home. What it found counts."""
-        place = located(agent, "agent", self.agent_names)
+        place = position_of_member(agent, "agent", self.agent_names)
         if place in self._left:
             raise InvalidInput(f"{self.agent_names[place]!r} has left the team already")
         self._left |= {place}
 
     def add_arm(self, name: str) -> None:
         """A new arm from the next round on."""
-        name = name_from(name, "name")
+        name = parse_name(name, "name")
         if name in self._arms:
             raise InvalidInput(f"there is an arm {name!r} already")
-        self._arms = names((*self._arms, name), "arms", len(self._arms) + 1, "arm")
+        self._arms = parse_names((*self._arms, name), "arms", len(self._arms) + 1, "arm")
         self._widen()
 
     def to_json(self) -> str:
         """The planner as JSON text: what it was made with, and the rounds since."""
-        return file_format.text_of_state(
+        return file_format.render_state(
             {
                 "policy": self.policy.parameters,
                 "seed": self.seed,
@@ -546,7 +552,7 @@ class Planner:
                 "rounds": self._start.rounds,
                 "pulls": self._start.pulls.tolist(),
                 "successes": self._start.successes.tolist(),
-                "history": [file_format.round_state(record) for record in self._history],
+                "history": [file_format.state_of_round(record) for record in self._history],
                 "on_change": self.on_change,
                 "forgotten": self._forgotten,
             }
@@ -555,12 +561,12 @@ class Planner:
     @classmethod
     def from_json(cls, text: str, policy: Policy | None = None) -> Self:
         """The planner that `to_json` wrote; a policy of your own must be given again."""
-        state = file_format.read_state(text)
+        state = file_format.parse_state(text)
         try:
             planner = cls(
                 state["sensitivities"],
                 state["arm_names"],
-                file_format.saved_policy(state["policy"], policy),
+                file_format.restore_policy(state["policy"], policy),
                 state["seed"],
                 agent_names=state["agent_names"],
                 trial=state["trial"],
@@ -575,7 +581,7 @@ class Planner:
                 on_change=state["on_change"],
             )
             known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
-            for record in file_format.saved_history(state["history"], *known):
+            for record in file_format.restore_rounds(state["history"], *known):
                 planner._keep(record)
             planner._forget_all(state["forgotten"])
         except (KeyError, TypeError, AttributeError) as error:
@@ -600,7 +606,7 @@ class Planner:
         address = planning.Address(self.seed, self.trial, number)
         return self._team, self._arms, self.policy, self._known(number), address
 
-    def _tables(self) -> tuple[Table, Table]:
+    def _tables(self) -> tuple[LearningTable, LearningTable]:
         """What the policy looks at now."""
         return self._known(self.rounds + 1).tables
 
@@ -619,7 +625,7 @@ class Planner:
         if not self.policy.forgets:
             return known
         window, fade = self.policy.window, self.policy.fade
-        return replace(known, recalled=recalled(start, rounds, window=window, fade=fade))
+        return replace(known, recalled=recall_tables(start, rounds, window=window, fade=fade))
 
     def _visits(self, before: int, arms: Iterable[int] | None = None) -> dict[int, ArmVisits]:
         """The visits to these arms, or to all, since they were forgotten, before this round."""
@@ -655,11 +661,11 @@ class Planner:
         before = 0
         for item in forgotten:
             if not isinstance(item, list) or len(item) != 2:
-                raise InvalidInput(f"forgotten is {shown(item)}: an arm and a round")
+                raise InvalidInput(f"forgotten is {repr_of(item)}: an arm and a round")
             arm, last = item
-            before = whole_number(last, "a forgotten round", before, self.rounds)
+            before = parse_integer(last, "a forgotten round", before, self.rounds)
             self._forgotten.append(
-                (whole_number(arm, "a forgotten arm", 0, len(self._arms) - 1), before)
+                (parse_integer(arm, "a forgotten arm", 0, len(self._arms) - 1), before)
             )
         self._knowledge = self._folded(self.rounds + 1)
 
@@ -670,7 +676,7 @@ class Planner:
         made = Round.of(given) if isinstance(given, Plan) else given
         agents, arms = made.agent_names, made.arm_names
         if (agents, arms) != (self.agent_names[: len(agents)], self.arm_names[: len(arms)]):
-            raise InvalidInput(OTHER)
+            raise InvalidInput(FOREIGN_PLAN_MESSAGE)
         if made.number == self.rounds + 1 and isinstance(given, Plan):
             self._check_team(given)
             return made
@@ -678,7 +684,7 @@ class Planner:
         if made.sent != fixed.sent:
             raise InvalidInput(
                 f"the plan is for round {made.number}, which was fixed with another: "
-                f"{differences(fixed, made)}; round {self.rounds + 1} is next, ask for it"
+                f"{describe_differences(fixed, made)}; round {self.rounds + 1} is next, ask for it"
             )
         return fixed
 
@@ -686,21 +692,21 @@ class Planner:
         """Refuse a plan for other agents or arms than there are now."""
         made_for = (plan.agent_names, plan.arm_names, plan.circumstances.left)
         if made_for != (self.agent_names, self.arm_names, self._left):
-            raise InvalidInput(OTHER)
+            raise InvalidInput(FOREIGN_PLAN_MESSAGE)
 
     def _fixed(self, number: Any) -> Round:
         """The round of this number."""
         try:
-            n = whole_number(number, "round", 0)
+            n = parse_integer(number, "round", 0)
         except InvalidInput:
             raise InvalidInput(
-                f"plan is {shown(number)}: a Plan, as ask() gives, or the number of a round"
+                f"plan is {repr_of(number)}: a Plan, as ask() gives, or the number of a round"
             ) from None
         place = n - 1 - self._start.rounds
         if place not in range(len(self._history)):
             fixed = f"rounds {self._start.rounds + 1} to {self.rounds} are"
             raise InvalidInput(
-                f"round {shown(n)} is not fixed: {fixed if self._history else 'none is yet'}; "
+                f"round {repr_of(n)} is not fixed: {fixed if self._history else 'none is yet'}; "
                 f"round {self.rounds + 1} is next, ask for it"
             )
         return self._history[place]
@@ -725,19 +731,19 @@ class Planner:
         self._history = [replace(record, arm_names=self._arms) for record in self._history]
 
 
-def a_plan(given: Any) -> Plan:
-    """What was given, if it is a plan."""
+def parse_plan(given: Any) -> Plan:
+    """`given`, if it is a plan."""
     if not isinstance(given, Plan):
-        raise InvalidInput(f"plan is {shown(given)}: a Plan, as ask() gives")
+        raise InvalidInput(f"plan is {repr_of(given)}: a Plan, as ask() gives")
     return given
 
 
 def check_amounts(before: Round, record: Round) -> None:
     """Refuse new outcomes of more tests than one visit can have; a planner that was saved keeps what it has."""
     for visit in set(record.visits) - set(before.visits):
-        if visit.tests > MOST_REPORTED:
+        if visit.tests > REPORT_MAX_TESTS:
             raise InvalidInput(
-                f"the tests of {record.agent_names[visit.agent]!r} are {visit.tests:,}: at most {MOST_REPORTED:,} of one visit"
+                f"the tests of {record.agent_names[visit.agent]!r} are {visit.tests:,}: at most {REPORT_MAX_TESTS:,} of one visit"
             )
 
 

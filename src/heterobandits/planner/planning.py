@@ -11,18 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from heterobandits.arrays import Floats
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import Knowledge
-from heterobandits.planner.matching import (
-    Circumstances,
-    Floats,
-    Luck,
-    favouring,
-    match,
-)
-from heterobandits.planner.plans import Code, Plan, Reason
+from heterobandits.planner.matching import Circumstances, Luck, luck_favouring, match_agents
+from heterobandits.planner.plans import Plan, Reason, ReasonCode
 from heterobandits.policies.policy import Policy
 
 
@@ -56,15 +51,15 @@ def plan(
     check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
-    matched = match(rows, policy.dealt, team, luck, circumstances)
+    matched = match_agents(rows, policy.dealt, team, luck, circumstances)
     index = index_table(team, policy, rows)
     assignment = tuple(matched.get(a) for a in range(len(team)))
     return Plan(
         round=address.round,
         assignment=assignment,
-        index=in_tuples(team, policy, rows),
+        index=index_tuples(team, policy, rows),
         reasons=tuple(
-            reason_for(policy, knowledge, rows, index, circumstances, assignment, a)
+            reason_of_agent(policy, knowledge, rows, index, circumstances, assignment, a)
             for a in range(len(team))
         ),
         agent_names=team.names,
@@ -81,13 +76,13 @@ def assignments_under(
     address: Address,
     circumstances: Iterable[Circumstances],
 ) -> Iterator[dict[int, int] | None]:
-    """Who would go where under each of these circumstances, as `plan` has it; None where no assignment is left."""
+    """Each circumstance's assignment, as `plan` would make it; None where there is none."""
     check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
     for one in circumstances:
         try:
-            yield match(rows, policy.dealt, team, luck, one)
+            yield match_agents(rows, policy.dealt, team, luck, one)
         except InvalidInput:
             yield None
 
@@ -101,15 +96,18 @@ def might_tie(
     circumstances: Circumstances,
     assignment: dict[int, int],
 ) -> bool:
-    """Whether the plan might be this assignment, had ties been broken otherwise; never, where all is drawn at random."""
+    """Whether another way to break ties could have made this assignment; never if everything is random."""
     check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
     rows = index_rows(team, policy, knowledge, address)
-    favoured = favouring(policy.dealt, team, luck, assignment)
-    return policy.learns and match(rows, policy.dealt, team, favoured, circumstances) == assignment
+    favoured = luck_favouring(policy.dealt, team, luck, assignment)
+    return (
+        policy.learns
+        and match_agents(rows, policy.dealt, team, favoured, circumstances) == assignment
+    )
 
 
-def plannable(policy: Policy) -> Policy:
+def check_plannable(policy: Policy) -> Policy:
     """The policy, if it can be planned with."""
     if policy.simulated_only:
         raise InvalidInput(
@@ -122,7 +120,7 @@ def check_arguments(
     team: Team, arms: tuple[str, ...], policy: Policy, knowledge: Knowledge
 ) -> None:
     """Refuse a policy that cannot be planned with, and tables of other agents or arms."""
-    plannable(policy)
+    check_plannable(policy)
     if knowledge.pulls.shape != (len(team), len(arms)):
         raise InvalidInput(
             f"the tables have the shape {knowledge.pulls.shape}: "
@@ -144,7 +142,7 @@ def luck_of(team: Team, arms: int, policy: Policy, address: Address) -> Luck:
 
 
 def index_rows(team: Team, policy: Policy, knowledge: Knowledge, address: Address) -> Floats:
-    """The policy's index rows: (1 or agents, arms) or, where it sorts by a second row, (2, arms)."""
+    """The policy's index rows: (1 or agents, arms), or (2, arms) if it sorts by a second row."""
     pulls, successes = (t[:, :, None].copy() for t in knowledge.tables)
     words = partial(round_words, *address)
     elapsed = knowledge.rounds if policy.in_season else knowledge.elapsed
@@ -157,14 +155,14 @@ def index_table(team: Team, policy: Policy, rows: Floats) -> Floats:
     return np.broadcast_to(index, (len(team), rows.shape[1]))
 
 
-def in_tuples(team: Team, policy: Policy, rows: Floats) -> tuple[tuple[float, ...], ...]:
-    """The same for a plan; where all agents have one index, they share it."""
+def index_tuples(team: Team, policy: Policy, rows: Floats) -> tuple[tuple[float, ...], ...]:
+    """The index table as tuples for a plan; agents share one if they have the same index."""
     shared = policy.sorted_by == "estimate" or len(rows) == 1
     own = tuple(map(tuple, (rows[:1] if shared else rows).tolist()))
     return own * len(team) if shared else own
 
 
-def reason_for(
+def reason_of_agent(
     policy: Policy,
     knowledge: Knowledge,
     rows: Floats,
@@ -182,7 +180,7 @@ def reason_for(
     by_estimate = policy.sorted_by == "estimate"
     visited = sum(n is not None for n in assignment)
     own = policy.index_per == "agent"
-    code: Code
+    code: ReasonCode
     if (agent, arm) in circumstances.forced:
         code = "forced"
     elif math.isinf(here) and not knowledge.pulls[agent if own else slice(None), arm].any():

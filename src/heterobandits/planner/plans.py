@@ -9,17 +9,18 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import Flags, Floats
 from heterobandits.inference.agent_sensitivity import AgentSensitivities
 from heterobandits.inference.intervals import Intervals, Ranking
 from heterobandits.planner.changes import ArmAlarm
-from heterobandits.planner.matching import Circumstances, Flags, Floats
+from heterobandits.planner.matching import Circumstances
 
-MOST_LINES = 20  # of a table that is printed
+TABLE_MAX_LINES = 20  # of a table that is printed
 LONG_NUMBER = 1e9  # from which on people read the first figures and the power of ten
 
-MIXED = "but it has changed, and these are from before and since"
+CHANGED_ARM_NOTE = "but it has changed, and these are from before and since"
 
-Code = Literal[
+ReasonCode = Literal[
     "absent",
     "left",
     "no arm",
@@ -34,7 +35,7 @@ Code = Literal[
     "best allowed",
     "highest left",
 ]
-SENTENCES: dict[Code, str] = {
+REASON_SENTENCES: dict[ReasonCode, str] = {
     "absent": "absent",
     "left": "left the team",
     "no arm": "no open arm is left",
@@ -67,20 +68,20 @@ class Reason:
         How many arms are visited in the round.
     """
 
-    code: Code
+    code: ReasonCode
     index: float | None = None
     estimate: float | None = None
     visited: int | None = None
 
     def __str__(self) -> str:
-        numbers = {"index": in_figures(self.index), "estimate": in_figures(self.estimate)}
-        return SENTENCES[self.code].format(**numbers, visited=self.visited)
+        numbers = {"index": render_number(self.index), "estimate": render_number(self.estimate)}
+        return REASON_SENTENCES[self.code].format(**numbers, visited=self.visited)
 
 
-def in_figures(number: float | None) -> str:
+def render_number(number: float | None) -> str:
     """A number as people read it.
 
-    >>> in_figures(0.8671), in_figures(1e308), in_figures(None)
+    >>> render_number(0.8671), render_number(1e308), render_number(None)
     ('0.867', '1e+308', 'unknown')
     """
     if number is None:
@@ -179,7 +180,7 @@ class Explanation:
     def __str__(self) -> str:
         times = "1 pull" if self.pulls == 1 else f"{self.pulls} pulls"
         within = "" if self.changed else f" in [{self.lower:.3f}, {self.upper:.3f}]"
-        known = MIXED if self.changed else self._rank()
+        known = CHANGED_ARM_NOTE if self.changed else self._rank()
         seen = (
             f"estimated {self.estimate:.3f}{within} from {times}, {self.own_pulls} its own, {known}"
             if self.pulls
@@ -191,13 +192,13 @@ class Explanation:
         if self.runner_up is None or self.runner_up_index is None:
             return f"{text}; it could go nowhere else"
         if self.flip_index is None:
-            return f"{text}; after it {self.runner_up} ({in_figures(self.runner_up_index)})"
+            return f"{text}; after it {self.runner_up} ({render_number(self.runner_up_index)})"
         if self.flip_index == self.index or math.isclose(self.flip_index, self.index, rel_tol=1e-9):
             return f"{text}; tied with {self.runner_up}, chance decided"
         moves = "fell below" if self.flip_index < self.index else "rose above"
         return (
-            f"{text}; would go to {self.runner_up} ({in_figures(self.runner_up_index)}) "
-            f"if {self.arm} {moves} {in_figures(self.flip_index)}"
+            f"{text}; would go to {self.runner_up} ({render_number(self.runner_up_index)}) "
+            f"if {self.arm} {moves} {render_number(self.flip_index)}"
         )
 
 
@@ -218,7 +219,7 @@ class NamedIntervals(Intervals):
         return list(zip(self.arm_names, *numbers, strict=True))
 
     def __str__(self) -> str:
-        return text_table(("arm", "estimate", "lower", "upper"), self._rows())
+        return render_table(("arm", "estimate", "lower", "upper"), self._rows())
 
     def __repr__(self) -> str:
         each = (f"{arm}: {middle} in [{low}, {high}]" for arm, middle, low, high in self._rows())
@@ -264,7 +265,7 @@ class NamedAgents(AgentSensitivities):
             for (name, s, _, _, found, verdict), finds in zip(rows, self.finds, strict=True)
             if verdict == "agrees" and finds != "as believed"
         ]
-        return "\n".join([text_table(head, rows), *notes])
+        return "\n".join([render_table(head, rows), *notes])
 
 
 class NamedAlarms(NamedTuple):
@@ -305,7 +306,7 @@ class NamedAlarms(NamedTuple):
     def warnings(self) -> list[str]:
         """A sentence for each arm that has changed."""
         found = (ArmAlarm(*one) for one in zip(range(len(self.arm_names)), *self[:-1], strict=True))
-        return [change_text(self.arm_names[one.arm], one) for one in found if one.changed]
+        return [render_change(self.arm_names[one.arm], one) for one in found if one.changed]
 
     def __str__(self) -> str:
         """A table, and a line for each arm that has changed."""
@@ -321,7 +322,7 @@ class NamedAlarms(NamedTuple):
         verdicts = ["changed" if changed else "-" for changed in self.changed]
         head = ("arm", "evidence", "after round", "before", "since", "verdict")
         rows = zip(self.arm_names, *numbers, verdicts, strict=True)
-        return "\n".join([text_table(head, rows), *(f"  {line}" for line in self.warnings)])
+        return "\n".join([render_table(head, rows), *(f"  {line}" for line in self.warnings)])
 
 
 class NamedRanking(Ranking):
@@ -343,7 +344,7 @@ class NamedRanking(Ranking):
     def __str__(self) -> str:
         names = self.arm_names
         below = (", ".join(names[m] for m in row.nonzero()[0]) or "-" for row in self.above)
-        return text_table(
+        return render_table(
             ("arm", "rank", "certainly above"), zip(names, self._ranks(), below, strict=True)
         )
 
@@ -352,25 +353,25 @@ class NamedRanking(Ranking):
         return f"<Ranking: {', '.join(each)}>"
 
 
-def change_text(arm: str, one: ArmAlarm, sure: str = "") -> str:
+def render_change(arm: str, one: ArmAlarm, sure: str = "") -> str:
     """That an arm has changed, in words without a full stop; `sure` says how sure that is, and of nothing else."""
     when, since = (" and again since", "") if one.again else ("", f", {one.since:.3f} since")
     return f"{arm} has changed{sure}, most likely after round {one.after}{when}: on the average {one.before:.3f} before{since}"
 
 
-def count_text(number: int, what: str) -> str:
+def render_count(number: int, what: str) -> str:
     """So many of these, in words."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def text_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Rows of text under a head, the first column to the left and the others to the right; a long one is cut."""
     everything = list(rows)
-    shown = [head, *islice(everything, MOST_LINES)]
+    shown = [head, *islice(everything, TABLE_MAX_LINES)]
     widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
     lines = [
         "  ".join(["", row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
         for row in shown
     ]
-    more = len(everything) - MOST_LINES
+    more = len(everything) - TABLE_MAX_LINES
     return "\n".join([*lines, *([f"  ... and {more:,} more"] if more > 0 else [])])

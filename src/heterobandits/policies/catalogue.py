@@ -302,4 +302,4 @@ CATALOGUE |= {
 RECOMMENDED = "posterior-sorted"  # ahead of the paper's five wherever `heterobandits compare` looks
 RECOMMENDED_FOR_HORIZON = "season"  # ahead of that where the end is known
 PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "paper")
-BEYOND = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "beyond")
+BEYOND_PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "beyond")

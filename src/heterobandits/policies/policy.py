@@ -27,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import Floats, LearningTable
 from heterobandits.core import indices
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX, BY_SECOND_ROW
 from heterobandits.core.indices import Rule
@@ -35,26 +36,29 @@ from heterobandits.core.seen import see
 from heterobandits.core.work import desk
 from heterobandits.errors import (
     InvalidInput,
-    choice,
-    delta_from,
-    listed,
-    name_from,
-    shown,
-    unknown,
-    whole_number,
+    parse_choice,
+    parse_delta,
+    parse_integer,
+    parse_list,
+    parse_name,
+    repr_of,
+    unknown_name,
 )
-from heterobandits.limits import DEFAULT_DELTA, DEFAULT_MEMORY, MOST_MEMORY, MOST_ROUNDS
+from heterobandits.limits import (
+    DEFAULT_DELTA,
+    DEFAULT_MEMORY_ROUNDS,
+    HORIZON_MAX_ROUNDS,
+    MEMORY_MAX_ROUNDS,
+)
 from heterobandits.model.team import Team
 from heterobandits.provenance import fingerprint
 
-Table = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-Words = Callable[[int, int], npt.NDArray[np.uint32]]
+WordsFunction = Callable[[int, int], npt.NDArray[np.uint32]]
 
 Proven = Literal["nothing", "intervals", "regret"]
 
-MAX_ASSIGNMENTS = 200_000
-NEEDS = (  # what every guarantee assumes
+UCB_MAX_ASSIGNMENTS = 200_000
+ASSUMPTIONS = (  # what every guarantee assumes
     "means stand still, sensitivities and false positive rates are as believed, the tests of a visit are independent, "
     "agents who visit one arm in one round look independently of each other, and outcomes are missing for reasons that do not depend on them"
 )
@@ -64,7 +68,7 @@ CATALOGUE: "dict[str, Policy]" = {}  # filled by `catalogue`
 
 @dataclass(frozen=True)
 class Known:
-    """What a policy of one's own is told before a round, for many trials at once.
+    """What a user's own policy receives before a round, for many trials at once.
 
     Attributes
     ----------
@@ -79,13 +83,13 @@ class Known:
         The parameters of the policy.
     """
 
-    pulls: Table
-    successes: Table
+    pulls: LearningTable
+    successes: LearningTable
     team: Team
     rounds: int | npt.NDArray[np.int64]
     delta: float
     horizon: int | Literal["anytime"]
-    _words: Words
+    _words: WordsFunction
 
     def words(self, count: int) -> npt.NDArray[np.uint32]:
         """Random words of this round, shape (count, trials): the same whenever the round is played again."""
@@ -130,7 +134,7 @@ class Policy:
     proves, fixed_horizon
         What the guarantee is about: nothing, the intervals, or the regret as well; and whether it is for a
         horizon fixed beforehand, and up to it, alone. `proven` says what that comes to with the horizon set. All
-        guarantees need what `NEEDS` says.
+        guarantees need what `ASSUMPTIONS` says.
     needs_means
         The policy knows the true means and can only be simulated.
     learns
@@ -146,7 +150,7 @@ class Policy:
     """
 
     name: str
-    index: Callable[[Known], Table] | None = None
+    index: Callable[[Known], LearningTable] | None = None
     index_per: Literal["arm", "agent", "assignment"] = "arm"
     first: Literal["most sensitive", "random"] = "most sensitive"
     sorted_by: Literal["index", "estimate"] = "index"
@@ -169,30 +173,30 @@ class Policy:
     memory: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", name_from(self.name, "name"))
-        object.__setattr__(self, "delta", delta_from(self.delta))
+        object.__setattr__(self, "name", parse_name(self.name, "name"))
+        object.__setattr__(self, "delta", parse_delta(self.delta))
         if not isinstance(self.horizon, str) or self.horizon != "anytime":
-            rounds = whole_number(self.horizon, "a policy's horizon", 1, MOST_ROUNDS)
+            rounds = parse_integer(self.horizon, "a policy's horizon", 1, HORIZON_MAX_ROUNDS)
             object.__setattr__(self, "horizon", rounds)
         if self.index is None:
             self._take_rule()
         if self.forgets:
-            memory = DEFAULT_MEMORY if self.memory is None else self.memory
-            rounds = whole_number(memory, "a policy's memory", 2, MOST_MEMORY)
+            memory = DEFAULT_MEMORY_ROUNDS if self.memory is None else self.memory
+            rounds = parse_integer(memory, "a policy's memory", 2, MEMORY_MAX_ROUNDS)
             object.__setattr__(self, "memory", rounds)
         elif self.memory is not None:
             raise InvalidInput(
-                f"memory is {shown(self.memory)}: {self.name} forgets nothing, {' and '.join(forgetting())} do"
+                f"memory is {repr_of(self.memory)}: {self.name} forgets nothing, {' and '.join(forgetting_policies())} do"
             )
         if self.index is None:
             return
         if not callable(self.index):
-            raise InvalidInput(f"index is {shown(self.index)}: a function of what is known")
+            raise InvalidInput(f"index is {repr_of(self.index)}: a function of what is known")
         if self.name in CATALOGUE or self.rule is not None:
             raise InvalidInput(f"name is {self.name!r}: that policy is in the catalogue")
-        choice(self.index_per, "index_per", ("arm", "agent"))
-        choice(self.first, "first", ("most sensitive", "random"))
-        choice(self.sorted_by, "sorted_by", ("index",))
+        parse_choice(self.index_per, "index_per", ("arm", "agent"))
+        parse_choice(self.first, "first", ("most sensitive", "random"))
+        parse_choice(self.sorted_by, "sorted_by", ("index",))
         if self.index_per == "agent" and self.first == "random":
             raise InvalidInput("an index per agent needs first='most sensitive'")
 
@@ -200,7 +204,7 @@ class Policy:
         """The rule of a policy of the catalogue, and what follows from it."""
         if self.rule is None:
             if self.name not in CATALOGUE:
-                raise unknown("policy", self.name, list(CATALOGUE))
+                raise unknown_name("policy", self.name, list(CATALOGUE))
             known = CATALOGUE[self.name]
             for field in ("index_per", "first", "sorted_by", "needs_means"):
                 if getattr(self, field) != getattr(known, field):
@@ -229,7 +233,7 @@ class Policy:
         """How it is made: by its name in the catalogue, or with a function of one's own."""
         if self.rule is not None:
             return f"policy({', '.join([repr(self.name), *self._changed()])})"
-        index = f"index={getattr(self.index, '__qualname__', shown(self.index))}"
+        index = f"index={getattr(self.index, '__qualname__', repr_of(self.index))}"
         return f"Policy({', '.join([repr(self.name), index, *self._changed()])})"
 
     def _changed(self) -> list[str]:
@@ -239,7 +243,7 @@ class Policy:
             changed.append(f"delta={self.delta:g}")
         if self.horizon != "anytime":
             changed.append(f"horizon={self.horizon}")
-        if self.memory not in (None, DEFAULT_MEMORY):
+        if self.memory not in (None, DEFAULT_MEMORY_ROUNDS):
             changed.append(f"memory={self.memory}")
         return changed
 
@@ -301,11 +305,11 @@ class Policy:
     def check_size(self, agents: int, arms: int) -> None:
         """Refuse a policy that ranks whole assignments when there are too many of them."""
         count = math.perm(arms, agents)
-        if self.index_per == "assignment" and count > MAX_ASSIGNMENTS:
+        if self.index_per == "assignment" and count > UCB_MAX_ASSIGNMENTS:
             amount = f"{count:,}" if count < 10**15 else f"about 10^{math.log10(count):.0f}"
             raise InvalidInput(
                 f"{self.name} would have to rank {amount} assignments of {agents} agents to "
-                f"{arms} arms, over the limit of {MAX_ASSIGNMENTS:,}: use another policy, "
+                f"{arms} arms, over the limit of {UCB_MAX_ASSIGNMENTS:,}: use another policy, "
                 "such as min-width"
             )
 
@@ -357,10 +361,10 @@ class Policy:
     def own_rows(
         self,
         team: Team,
-        pulls: Table,
-        successes: Table,
+        pulls: LearningTable,
+        successes: LearningTable,
         elapsed: int | npt.NDArray[np.int64],
-        words: Words,
+        words: WordsFunction,
     ) -> Floats:
         """The index rows of a user's function, shape (rows, arms, trials)."""
         assert self.index is not None
@@ -376,7 +380,7 @@ class Policy:
             index = np.asarray(answer, np.float64)
         except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
-                f"policy {self.name!r} gave {shown(answer)}: an array of numbers, shape {wanted}"
+                f"policy {self.name!r} gave {repr_of(answer)}: an array of numbers, shape {wanted}"
             ) from None
         if index.shape != wanted:
             raise InvalidInput(
@@ -388,7 +392,12 @@ class Policy:
         return np.ascontiguousarray(index[None] if self.index_per == "arm" else index)
 
     def index_rows(
-        self, team: Team, pulls: Table, successes: Table, elapsed: int, words: Words
+        self,
+        team: Team,
+        pulls: LearningTable,
+        successes: LearningTable,
+        elapsed: int,
+        words: WordsFunction,
     ) -> Floats:
         """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents as listed.
 
@@ -412,7 +421,9 @@ class Policy:
         """Whether it has intervals of the form estimate ± width."""
         return self.rule is not None and self.rule.band is not None
 
-    def band(self, team: Team, pulls: Table, successes: Table) -> tuple[Floats, Floats]:
+    def band(
+        self, team: Team, pulls: LearningTable, successes: LearningTable
+    ) -> tuple[Floats, Floats]:
         """Estimates and half widths of the policy's intervals, with its horizon in the logarithm, as in `log_terms_at`, or,
         if an arm was pulled more often than that, the pulls.
 
@@ -442,12 +453,12 @@ class Policy:
 
 
 @cache
-def assignments(agents: int, arms: int) -> npt.NDArray[np.int32]:
+def all_assignments(agents: int, arms: int) -> npt.NDArray[np.int32]:
     """All ways to send the agents to different arms, shape (assignments, agents)."""
     return np.array(list(itertools.permutations(range(arms), agents)), np.int32)
 
 
-def forgetting() -> tuple[str, ...]:
+def forgetting_policies() -> tuple[str, ...]:
     """The policies that forget."""
     return tuple(name for name, entry in CATALOGUE.items() if entry.forgets)
 
@@ -470,7 +481,7 @@ def policy(
     elif isinstance(name, str) and name in CATALOGUE:
         entry = CATALOGUE[name]
     else:
-        raise unknown("policy", name, list(CATALOGUE))
+        raise unknown_name("policy", name, list(CATALOGUE))
     changes: dict[str, Any] = {}
     if delta is not None:
         changes["delta"] = delta
@@ -481,11 +492,11 @@ def policy(
     return replace(entry, **changes) if changes else entry
 
 
-def checked_policies(policies: str | Policy | Iterable[str | Policy]) -> tuple[Policy, ...]:
-    """The policies of a run: one or several, by name or as made; labels must differ."""
+def parse_policies(policies: str | Policy | Iterable[str | Policy]) -> tuple[Policy, ...]:
+    """The policies of a run, by name or as records; their labels must differ."""
     if isinstance(policies, (str, Policy)):
         policies = [policies]
-    entries = tuple(policy(p) for p in listed(policies, "policies", "policies"))
+    entries = tuple(policy(p) for p in parse_list(policies, "policies", "policies"))
     if not entries:
         raise InvalidInput("policies is empty: at least one policy")
     labels = [entry.label for entry in entries]

@@ -1,4 +1,4 @@
-"""Whether theory keeps its promises: intervals and statements watched in every round of a simulation."""
+"""Whether theory keeps its promises: intervals and statements checked in every round of a simulation."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,18 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.errors import (
-    choice,
-    delta_from,
-    listed,
-    whole_number,
+    parse_choice,
+    parse_delta,
+    parse_integer,
+    parse_list,
 )
 from heterobandits.inference import bounds
-from heterobandits.inference.intervals import exactly_known, mean_threshold, order_threshold
-from heterobandits.limits import DEFAULT_DELTA, MOST_ADDRESS
-from heterobandits.model.problem import Problem, checked_problem
-from heterobandits.policies.policy import CATALOGUE, Policy, checked_policies
+from heterobandits.inference.intervals import exact_posteriors, mean_threshold, order_threshold
+from heterobandits.limits import ADDRESS_MAX, DEFAULT_DELTA
+from heterobandits.model.problem import Problem, parse_problem
+from heterobandits.policies.policy import CATALOGUE, Policy, parse_policies
 from heterobandits.policies.policy import policy as catalogued
-from heterobandits.simulation.arguments import horizon_from, trial_range
+from heterobandits.simulation.arguments import parse_horizon, parse_trial_range
 from heterobandits.simulation.engine import Learning, PolicyWorld
 
 Strains = dict[str, npt.NDArray[np.float64]]  # by promise, for each trial: from 1 on it is broken
@@ -43,10 +43,11 @@ class Coverage(NamedTuple):
     over_regret_bound: float
 
 
-LANES = 4096  # trials watched at once: the promises are computed in NumPy, whose calls cost more than small arrays
-BANDS = tuple(name for name, entry in CATALOGUE.items() if entry.has_band)
-EXACT = ("posterior-ratio", "ranking")
-WATCHED = (*BANDS, *EXACT)
+# trials watched at once: the promises are computed in NumPy, whose calls cost more than small arrays
+COVERAGE_LANES = 4096
+BAND_POLICIES = tuple(name for name, entry in CATALOGUE.items() if entry.has_band)
+EXACT_PROMISES = ("posterior-ratio", "ranking")
+WATCHABLE_PROMISES = (*BAND_POLICIES, *EXACT_PROMISES)
 
 
 def coverage(
@@ -57,7 +58,7 @@ def coverage(
     *,
     policy: str | Policy = "min-width",
     delta: float = DEFAULT_DELTA,
-    watched: Sequence[str] = WATCHED,
+    watched: Sequence[str] = WATCHABLE_PROMISES,
 ) -> Coverage:
     """The share of trials in which any interval, of any arm, failed in any round.
 
@@ -71,23 +72,23 @@ def coverage(
     They are computed with the sensitivities the policy believes in, or with what calibration says of
     them; the oracle knows the true ones. `watched` names those to watch, all of them if not given.
     """
-    checked_problem(problem)
-    (entry,) = checked_policies([policy])
-    horizon = horizon_from(horizon, problem)
-    numbers = trial_range(whole_number(trials, "trials", 1))
-    seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
-    delta = delta_from(delta)
-    watched = tuple(listed(watched, "watched", "names"))
+    parse_problem(problem)
+    (entry,) = parse_policies([policy])
+    horizon = parse_horizon(horizon, problem)
+    numbers = parse_trial_range(parse_integer(trials, "trials", 1))
+    seed = parse_integer(seed, "seed", 0, ADDRESS_MAX)
+    delta = parse_delta(delta)
+    watched = tuple(parse_list(watched, "watched", "names"))
     for name in watched:
-        choice(name, "watched", WATCHED)
+        parse_choice(name, "watched", WATCHABLE_PROMISES)
     world = PolicyWorld(problem, entry, horizon)
-    lanes = min(LANES, len(numbers))
+    lanes = min(COVERAGE_LANES, len(numbers))
     bound = bounds.regret_bound(problem, horizon, delta)
     strains = {name: np.zeros(len(numbers)) for name in watched}
     worst, over = 0.0, 0
     for start in range(0, len(numbers), lanes):
         learning = Learning(world, seed, start, min(lanes, len(numbers) - start))
-        checks = promises(learning, horizon, delta, watched)
+        checks = strain_functions(learning, horizon, delta, watched)
         here = slice(start, start + learning.lanes)
         for _ in range(horizon):
             learning.advance(1)
@@ -110,10 +111,10 @@ def coverage(
     )
 
 
-def promises(
+def strain_functions(
     learning: Learning, horizon: int, delta: float, watched: Sequence[str]
 ) -> list[Callable[[], Strains]]:
-    """Functions that say how far a watched promise is strained in this round: broken from 1 on."""
+    """Functions that measure how strained each watched promise is in this round: from 1 on it is broken."""
     team = learning.world.team
     arms, width = learning.pulls.shape[1:]
 
@@ -136,7 +137,7 @@ def promises(
     def exact() -> Strains:
         means = means_now()
         c, y = (table.reshape(len(team), -1) for table in (learning.pulls, learning.successes))
-        known, share = exactly_known(team, c, y, delta)
+        known, share = exact_posteriors(team, c, y, delta)
         excess = known.log_evidence - known.log_likelihood(np.repeat(means, width))
         strain = (excess / mean_threshold(arms, share)).reshape(arms, -1)
         found: Strains = {"posterior-ratio": np.asarray(strain.max(axis=0))}
@@ -149,7 +150,9 @@ def promises(
             found["ranking"] = stated / order_threshold(arms, share)
         return {name: strain for name, strain in found.items() if name in watched}
 
-    checks: list[Callable[[], Strains]] = [partial(band, name) for name in BANDS if name in watched]
-    if set(watched) & set(EXACT):
+    checks: list[Callable[[], Strains]] = [
+        partial(band, name) for name in BAND_POLICIES if name in watched
+    ]
+    if set(watched) & set(EXACT_PROMISES):
         checks.append(exact)
     return checks

@@ -1,6 +1,6 @@
 """The engine: one shard, a range of trials of one problem, played to all its checkpoints.
 
-A shard is data and can be played anywhere: `play` gives exact sums of the regrets of all its policies on the
+A shard is data and can be played anywhere: `play_shard` gives exact sums of the regrets of all its policies on the
 same luck, and nothing in them depends on how trials are cut into shards, or shards into blocks. For every
 policy of the catalogue it is one call into compiled code, which does not hold the interpreter lock.
 """
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import BigIntegers, Counts, Floats, LearningTable
 from heterobandits.core import rounds as kernels
 from heterobandits.core.assignment import table
 from heterobandits.core.compiled import is_ready
@@ -27,36 +28,34 @@ from heterobandits.core.randomness import (
 )
 from heterobandits.core.seen import log_row, see
 from heterobandits.core.work import desk
-from heterobandits.interrupts import remembered
+from heterobandits.interrupts import remember_interrupts
 from heterobandits.model.problem import Problem
 from heterobandits.model.team import Team
-from heterobandits.policies.policy import Policy, Table, assignments
-from heterobandits.simulation.results import Integers, binary_places
+from heterobandits.policies.policy import Policy, all_assignments
+from heterobandits.simulation.results import binary_places
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int32]
 Control = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.int64]
 
 BLOCK_BYTES = 2**21  # a block's tables should stay in a core's own cache, or nearly
 WINDOW_BYTES = 2**26  # what a block may remember of the rounds of a window
-LEAST_LANES = 16
-MOST_LANES = 512
-MOST_ROUNDS_A_CALL = 2**17  # more log terms than this are not kept
+BLOCK_MIN_LANES = 16
+BLOCK_MAX_LANES = 512
+KERNEL_CALL_MAX_ROUNDS = 2**17  # more log terms than this are not kept
 
 
 def new_control() -> Control:
-    """What a thread that plays and one that watches share: a wish to stop, the trial-rounds played, and how many were in doubt."""
+    """An array shared by a thread that plays and one that watches: a wish to stop, rounds played, and doubts."""
     return np.zeros(3, np.int64)
 
 
-def doubts(control: Control) -> int:
-    """Of the trial-rounds of filtered rules, those in which exact numbers decided."""
+def count_doubts(control: Control) -> int:
+    """The number of trial-rounds of filtered rules that needed exact numbers."""
     return int(control[kernels.DOUBTS])
 
 
-def stop(control: Control) -> None:
-    """Ask whoever plays under this control to stop before its next round."""
+def request_stop(control: Control) -> None:
+    """Ask whoever plays under this control to stop before the next round."""
     control[kernels.STOP] = 1
 
 
@@ -65,7 +64,7 @@ def is_stopped(control: Control) -> bool:
     return bool(control[kernels.STOP])
 
 
-def done(control: Control) -> int:
+def count_played_rounds(control: Control) -> int:
     """The trial-rounds played under this control."""
     return int(control[kernels.DONE])
 
@@ -82,7 +81,7 @@ class Truth(NamedTuple):
 @lru_cache(
     maxsize=2
 )  # of several tests they take a while, and are the same for all policies of a run
-def truth(problem: Problem, rounds: int) -> Truth:
+def truth_of(problem: Problem, rounds: int) -> Truth:
     """What is true of a problem in all rounds up to this one."""
     team = problem.true_team
     stretches = problem.stretches(rounds)
@@ -100,7 +99,7 @@ def truth(problem: Problem, rounds: int) -> Truth:
 
 @dataclass(frozen=True)
 class PolicyWorld:
-    """A problem as one policy meets it, in the rounds up to one: where means stand still, in all rounds."""
+    """A problem as one policy meets it, up to some round."""
 
     problem: Problem
     policy: Policy
@@ -124,13 +123,13 @@ class PolicyWorld:
         A, N = self.problem.agents, self.problem.arms
         if self.policy.index_per != "assignment":
             return np.empty((0, A), np.int32)
-        return np.ascontiguousarray(assignments(A, N)[:, np.argsort(self.team.order)])
+        return np.ascontiguousarray(all_assignments(A, N)[:, np.argsort(self.team.order)])
 
     @cached_property
     def arrays(self) -> kernels.World:
         """The same for the kernels."""
         problem, policy = self.problem, self.policy
-        true = truth(problem, 1 if problem.drift is None else self.rounds)
+        true = truth_of(problem, 1 if problem.drift is None else self.rounds)
         where = slots(problem.agents, problem.arms)
         ranked = len(self.assignments) > 0
         return kernels.World(
@@ -155,7 +154,7 @@ class PolicyWorld:
             sorts=policy.sorted_by == "estimate",
         )
 
-    @remembered()
+    @remember_interrupts()
     def make_arrays(self) -> None:
         """Make them now: with means that change and several tests in a visit that takes a while."""
         assert self.arrays is not None
@@ -181,7 +180,7 @@ class PolicyWorld:
         """What the exact rule says of an arm that was pulled a few times."""
         if not self.filtered:
             return Few(np.empty((1, 1)), np.empty((1, 1), np.int64), True, 1.0, True)
-        return few_pulls(self.policy, self.team, self.problem.arms)
+        return few_pulls_table(self.policy, self.team, self.problem.arms)
 
     @property
     def cells(self) -> int:
@@ -197,7 +196,7 @@ class PolicyWorld:
             fitting = max(
                 1, min(fitting, WINDOW_BYTES // (8 * self.policy.window * self.problem.agents))
             )
-        return max(LEAST_LANES, min(MOST_LANES, 1 << (fitting.bit_length() - 1)))
+        return max(BLOCK_MIN_LANES, min(BLOCK_MAX_LANES, 1 << (fitting.bit_length() - 1)))
 
     def block(self, lanes: int) -> kernels.Block:
         """A block of trials that have not begun, with room for a round."""
@@ -207,8 +206,8 @@ class PolicyWorld:
         rows = self.policy.rows(A)
         index = np.empty((rows, choices, lanes))
         c, y = np.zeros((2, A, N, lanes), np.int32)
-        C: Table = c
-        Y: Table = y
+        C: LearningTable = c
+        Y: LearningTable = y
         if F:
             C, Y = np.zeros((2, 1, F, lanes), np.int32)
         elif self.policy.forgets:
@@ -247,7 +246,7 @@ def success_thresholds(chances: Floats, tests: Sequence[int]) -> npt.NDArray[np.
     return out
 
 
-def worlds(
+def worlds_of(
     problem: Problem, policies: Iterable[Policy], rounds: int = 1
 ) -> tuple[PolicyWorld, ...]:
     """A problem as each of these policies meets it, in the rounds up to one."""
@@ -287,7 +286,7 @@ class Learning:
         """Play this many more rounds."""
         self.play(self.elapsed + rounds, (), new_control(), np.empty((0, self.lanes)))
 
-    @remembered()
+    @remember_interrupts()
     def play(self, horizon: int, checkpoints: Sequence[int], control: Control, out: Floats) -> bool:
         """Play on to the horizon; out[k, i] = the regret of the i-th trial after checkpoints[k] rounds.
 
@@ -298,7 +297,7 @@ class Learning:
         marks = np.array(checkpoints, np.int64)
         assert self.world.problem.drift is None or horizon <= self.world.rounds
         while self.elapsed < horizon:
-            rounds = min(horizon - self.elapsed, MOST_ROUNDS_A_CALL)
+            rounds = min(horizon - self.elapsed, KERNEL_CALL_MAX_ROUNDS)
             if not play(rounds, marks, control, out):
                 return False
             self.elapsed += rounds
@@ -311,7 +310,7 @@ class Learning:
         # the most tests that one arm can have before the last round
         most = (self.elapsed + rounds - 1) * max(world.problem.tests)
         count = max(rounds, most + 1 - self.elapsed) if world.arrays.by_tests else rounds
-        L = log_terms(world.policy, world.team, world.problem.arms, self.elapsed, count)
+        L = log_terms_of_rounds(world.policy, world.team, world.problem.arms, self.elapsed, count)
         how = (world.policy.rule.fill, world.policy.rule.refresh or NOTHING, world.arrays)
         return bool(
             kernels.play_trials(*how, *where, rounds, L, checkpoints, control, self.block, out)
@@ -336,8 +335,8 @@ class Learning:
 
 
 @lru_cache(maxsize=64)
-def few_pulls(policy: Policy, team: Team, arms: int) -> Few:
-    """What the exact rule says of an arm after few pulls, whatever was seen."""
+def few_pulls_table(policy: Policy, team: Team, arms: int) -> Few:
+    """What the exact rule gives for an arm after few pulls, for every possible outcome."""
     agents = policy.agents(team)
     rule = policy.rule
     assert rule is not None
@@ -351,7 +350,7 @@ def few_pulls(policy: Policy, team: Team, arms: int) -> Few:
     for k in range(len(agents.s_k)):
         (a, *_) = np.flatnonzero(agents.kind == k)
         pulls[a, 0] += states[:, roots + k]
-    (L,) = log_terms(policy, team, arms, 0, 1)
+    (L,) = log_terms_of_rounds(policy, team, arms, 0, 1)
     keys = np.zeros((rule.words, len(states)), np.uint32)
     rows = np.empty((policy.rows(len(team)), 1, len(states)))
     seen = see(agents, pulls, successes, log_term=L, keys=keys)
@@ -361,7 +360,7 @@ def few_pulls(policy: Policy, team: Team, arms: int) -> Few:
 
 
 @lru_cache(maxsize=64)
-def log_terms(policy: Policy, team: Team, arms: int, elapsed: int, count: int) -> Floats:
+def log_terms_of_rounds(policy: Policy, team: Team, arms: int, elapsed: int, count: int) -> Floats:
     """The log terms of some rounds: the same for all the blocks of a run."""
     return policy.log_terms(team, arms, elapsed, count)
 
@@ -387,7 +386,7 @@ class Shard:
     seed: int
     trials: range
     kept: int = 0
-    lanes: int = MOST_LANES
+    lanes: int = BLOCK_MAX_LANES
 
     @property
     def trial_rounds(self) -> int:
@@ -396,16 +395,16 @@ class Shard:
 
 
 class ShardSums(NamedTuple):
-    """What came of a shard: exact sums over its trials, as `tally` has them."""
+    """A shard's results: exact sums over its trials, as `tally` makes them."""
 
     span: tuple[int, int]
-    sums: Integers
-    products: Integers
+    sums: BigIntegers
+    products: BigIntegers
     seconds: Floats  # for each policy
     kept: Floats  # [policy, kept checkpoint, trial]
 
 
-def play(shard: Shard, control: Control | None = None) -> ShardSums | None:
+def play_shard(shard: Shard, control: Control | None = None) -> ShardSums | None:
     """Play a shard to the end; None if `control` stopped it before."""
     control = new_control() if control is None else control
     regrets = np.empty((len(shard.worlds), len(shard.rounds), len(shard.trials)))
@@ -428,7 +427,7 @@ def _fill_regrets(world: PolicyWorld, shard: Shard, control: Control, out: Float
     trials, horizon = shard.trials, shard.rounds[-1]
     blocks = -(-len(trials) // min(world.lanes, shard.lanes))
     lanes = -(-len(trials) // blocks)
-    compiled = world.policy.rule is not None and horizon <= MOST_ROUNDS_A_CALL
+    compiled = world.policy.rule is not None and horizon <= KERNEL_CALL_MAX_ROUNDS
     together = len(trials) if compiled else lanes
     for start in range(0, len(trials), together):
         width = min(together, len(trials) - start)
@@ -440,26 +439,26 @@ def _fill_regrets(world: PolicyWorld, shard: Shard, control: Control, out: Float
     return True
 
 
-def tally_regrets(regrets: Floats, places: int) -> tuple[Integers, Integers]:
+def tally_regrets(regrets: Floats, places: int) -> tuple[BigIntegers, BigIntegers]:
     """Exact sums and sums of products over trials.
 
     From regrets[policy, checkpoint, trial] come sums[policy, checkpoint] in units of 2**-places
     and products[policy, policy, checkpoint] in units of 4**-places.
     """
     P, K, _ = regrets.shape
-    high, low = np.empty((2, P, MOST_LANES), np.int64)
+    high, low = np.empty((2, P, BLOCK_MAX_LANES), np.int64)
     sums = np.zeros((P, K, 2), np.int64)
     parts = np.zeros((3, P, P, K, 2), np.int64)
     kernels.tally(np.ascontiguousarray(regrets), 2.0**places, high, low, sums, parts)
-    both_high, mixed, both_low = _joined(parts)
+    both_high, mixed, both_low = _join_limbs(parts)
     half = kernels.HALF_BITS
     products = both_high * 4**half + mixed * 2**half + both_low
     for p in range(P):
         products[:p, p] = products[p, :p]
-    return _joined(sums), products
+    return _join_limbs(sums), products
 
 
-def _joined(limbs: npt.NDArray[np.int64]) -> Integers:
+def _join_limbs(limbs: npt.NDArray[np.int64]) -> BigIntegers:
     whole = limbs.astype(object)
     return np.asarray(whole[..., 0] * 2**kernels.LIMB_BITS + whole[..., 1])
 
@@ -471,12 +470,12 @@ def compile_kernels(policies: Iterable[Policy]) -> float:
     stand_in = Policy("own", index=lambda known: np.zeros(known.pulls.shape[1:]))
     for policy in policies:  # one of the user's own may be made for another problem
         entry = stand_in if policy.rule is None else policy
-        play(Shard(worlds(problem, [entry]), (1,), 0, range(1)))
+        play_shard(Shard(worlds_of(problem, [entry]), (1,), 0, range(1)))
     return time.perf_counter() - start
 
 
-def kernels_cached(policies: Iterable[Policy]) -> bool:
-    """Whether this machine has compiled kernels for these sources and policies, so that none will be compiled."""
+def has_compiled_kernels(policies: Iterable[Policy]) -> bool:
+    """Whether this machine has compiled all kernels for these sources and policies."""
     return all(
         is_ready(kernels.play_round)
         if policy.rule is None

@@ -11,11 +11,10 @@ All of these but R are whole numbers, or arrays of Python's whole numbers that g
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from heterobandits.arrays import Floats
 
-BETS = (0.95, 0.5, 0.25, 0.125, 0.0625, 0.03125)  # shares of what could be lost at once
+BET_SHARES = (0.95, 0.5, 0.25, 0.125, 0.0625, 0.03125)  # shares of what could be lost at once
 
 
 class Estimates(NamedTuple):
@@ -25,42 +24,44 @@ class Estimates(NamedTuple):
     error: Floats
 
 
-def quotient(dividend: Any, divisor: Any) -> Floats:
+def divide_rounding_once(dividend: Any, divisor: Any) -> Floats:
     """Whole numbers divided, each rounded once."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.asarray(dividend, object) / np.asarray(divisor, object), np.float64)
 
 
-def scaled(number: Any, places: Any) -> Any:
+def scale_by_power(number: Any, places: Any) -> Any:
     """Whole numbers times 2**places."""
     return np.left_shift(np.asarray(number, object), np.asarray(places, object))
 
 
-def freedom(n: Any) -> Any:
+def degrees_of_freedom(n: Any) -> Any:
     """The trials less one; one where there is one."""
     return np.maximum(np.asarray(n - 1, object), np.asarray(1, object))
 
 
-def if_several(n: Any, values: Floats) -> Floats:
-    """The values where there is more than one trial."""
+def nan_if_single(n: Any, values: Floats) -> Floats:
+    """The values if there is more than one trial, else NaN."""
     return np.asarray(np.where(np.asarray(n, np.float64) < 2, np.nan, values))
 
 
-def mean(n: Any, places: Any, x: Any) -> Floats:
+def mean_of_sums(n: Any, places: Any, x: Any) -> Floats:
     """The mean over the trials."""
-    return quotient(x, scaled(n, places))
+    return divide_rounding_once(x, scale_by_power(n, places))
 
 
-def standard_error(n: Any, places: Any, x: Any, xx: Any) -> Floats:
+def standard_error_of_sums(n: Any, places: Any, x: Any, xx: Any) -> Floats:
     """The standard error of the mean."""
-    unit = scaled(n * n * freedom(n), 2 * places)
-    return if_several(n, np.sqrt(quotient(n * xx - x * x, unit)))
+    unit = scale_by_power(n * n * degrees_of_freedom(n), 2 * places)
+    return nan_if_single(n, np.sqrt(divide_rounding_once(n * xx - x * x, unit)))
 
 
-def difference(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Estimates:
+def paired_difference(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Estimates:
     """The mean over the trials of the difference of two regrets on the same luck."""
     squares = xx - 2 * xy + yy
-    return Estimates(mean(n, places, x - y), standard_error(n, places, x - y, squares))
+    return Estimates(
+        mean_of_sums(n, places, x - y), standard_error_of_sums(n, places, x - y, squares)
+    )
 
 
 def log_ratio(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Estimates:
@@ -68,17 +69,17 @@ def log_ratio(n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) ->
 
     The variance is that of x / mean x - y / mean y over the pairs (x, y) of regrets.
     """
-    scale = scaled(n * freedom(n), 2 * places)
-    p, q = mean(n, places, x), mean(n, places, y)
+    scale = scale_by_power(n * degrees_of_freedom(n), 2 * places)
+    p, q = mean_of_sums(n, places, x), mean_of_sums(n, places, y)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(q > 0, p / q, np.nan)
         spread = (
-            quotient(n * xx - x * x, scale) / p**2
-            - 2 * quotient(n * xy - x * y, scale) / (p * q)
-            + quotient(n * yy - y * y, scale) / q**2
+            divide_rounding_once(n * xx - x * x, scale) / p**2
+            - 2 * divide_rounding_once(n * xy - x * y, scale) / (p * q)
+            + divide_rounding_once(n * yy - y * y, scale) / q**2
         )
         error = np.sqrt(np.maximum(spread, 0.0) / np.asarray(n, np.float64))
-    return Estimates(value, if_several(n, error))
+    return Estimates(value, nan_if_single(n, error))
 
 
 def log_evidence(R: Any, n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, yy: Any) -> Floats:
@@ -95,16 +96,19 @@ def log_evidence(R: Any, n: Any, places: Any, x: Any, y: Any, xx: Any, xy: Any, 
     """
     most = np.asarray(R, np.float64)
     unit = np.where(most > 0, most, 1.0)
-    total = quotient(x - y, scaled(np.ones_like(n), places)) / unit
-    squares = quotient(xx - 2 * xy + yy, scaled(np.ones_like(n), 2 * places)) / unit**2
-    grown = [-u * total + (np.log1p(-u) + u) * squares for u in BETS]
-    evidence = np.logaddexp.reduce(grown) - np.log(len(BETS))
+    total = divide_rounding_once(x - y, scale_by_power(np.ones_like(n), places)) / unit
+    squares = (
+        divide_rounding_once(xx - 2 * xy + yy, scale_by_power(np.ones_like(n), 2 * places))
+        / unit**2
+    )
+    grown = [-u * total + (np.log1p(-u) + u) * squares for u in BET_SHARES]
+    evidence = np.logaddexp.reduce(grown) - np.log(len(BET_SHARES))
     return np.asarray(np.where(most > 0, evidence, -np.inf))
 
 
-def reach(level: Any, n: Any) -> Floats:
-    """How many standard errors Student's interval of this confidence reaches to each side."""
+def student_quantile(level: Any, n: Any) -> Floats:
+    """How many standard errors Student's interval of this confidence extends to each side."""
     from scipy.special import stdtrit
 
-    degrees = np.asarray(freedom(n), np.float64)
+    degrees = np.asarray(degrees_of_freedom(n), np.float64)
     return np.asarray(stdtrit(degrees, 0.5 + np.asarray(level) / 2))

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import BigIntegers, Floats
 from heterobandits.errors import (
     InvalidInput,
-    fraction,
-    listed,
-    located_name,
-    names,
-    real_number,
-    shown,
-    whole_number,
+    parse_fraction,
+    parse_integer,
+    parse_list,
+    parse_names,
+    parse_real,
+    position_of_name,
+    repr_of,
 )
 from heterobandits.model.problem import Problem
 from heterobandits.output import files, plots
@@ -34,12 +35,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.object_]  # Python's whole numbers, of any size
 
-FAILED_TIMES = 10  # the median's regret: a trial with more has failed,
-FAILED_SHARE = 0.01  # if that is also more than this share of the most that it could lose,
-LEAST_REGRET = 1e-6  # and no rounding
+FAILED_MEDIAN_MULTIPLE = 10  # the median's regret: a trial with more has failed,
+FAILED_REGRET_SHARE = 0.01  # if that is also more than this share of the most that it could lose,
+FAILED_REGRET_MIN = 1e-6  # and no rounding
 REGRET_BITS = 52  # what a regret fills at most: the two halves that the engine sums by
 
 
@@ -48,7 +47,7 @@ def binary_places(horizon: int, tests: int) -> int:
     return REGRET_BITS - (horizon * tests).bit_length()
 
 
-def _total(units: Floats) -> Integers:
+def _sum_exactly(units: Floats) -> BigIntegers:
     """Exact sums over the last axis of whole numbers of up to REGRET_BITS bits, in halves that cannot overflow."""
     half = REGRET_BITS // 2
     whole = units.astype(np.int64)
@@ -62,7 +61,7 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
 
-def joined_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def join_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The same trials in as few spans as possible, in ascending order; no trial may be in two."""
     joined: list[tuple[int, int]] = []
     for start, stop in sorted(spans):
@@ -75,13 +74,16 @@ def joined_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...
     return tuple(joined)
 
 
-def failed_trials(regrets: Floats, most: Any) -> npt.NDArray[np.int64]:
-    """How many trials have failed: those with over FAILED_TIMES the median's regret that is over FAILED_SHARE of the most.
+def count_failed_trials(regrets: Floats, most: Any) -> npt.NDArray[np.int64]:
+    """The number of failed trials: regret over FAILED_TIMES the median and over FAILED_SHARE of the maximum.
 
     The last axis is that of the trials. `most` is what a trial can lose, one number or one for each along the axis before it.
     """
     median = np.median(regrets, axis=-1)
-    limit = np.maximum(FAILED_TIMES * median, FAILED_SHARE * np.asarray(most)) + LEAST_REGRET
+    limit = (
+        np.maximum(FAILED_MEDIAN_MULTIPLE * median, FAILED_REGRET_SHARE * np.asarray(most))
+        + FAILED_REGRET_MIN
+    )
     return np.asarray((regrets > limit[..., None]).sum(axis=-1))
 
 
@@ -132,8 +134,8 @@ class Results:
     seed: int
     rounds: tuple[int, ...]
     spans: tuple[tuple[int, int], ...]
-    sums: Integers
-    products: Integers
+    sums: BigIntegers
+    products: BigIntegers
     seconds: tuple[float, ...]
     partial: bool
     versions: dict[str, str]
@@ -165,16 +167,18 @@ class Results:
 
     def position(self, policy: str) -> int:
         """Where a policy stands in `policies`."""
-        return located_name(policy, "policy in these results", self.policies)
+        return position_of_name(policy, "policy in these results", self.policies)
 
     def mean(self, policy: str) -> Floats:
         """Mean regret at each checkpoint."""
-        return moments.mean(self.trials, self.places, self.sums[self.position(policy)])
+        return moments.mean_of_sums(self.trials, self.places, self.sums[self.position(policy)])
 
     def se(self, policy: str) -> Floats:
         """Standard error of the mean at each checkpoint; NaN for a single trial."""
         p = self.position(policy)
-        return moments.standard_error(self.trials, self.places, self.sums[p], self.products[p, p])
+        return moments.standard_error_of_sums(
+            self.trials, self.places, self.sums[p], self.products[p, p]
+        )
 
     def difference(self, policy: str, other: str, level: float = 0.95) -> Difference:
         """Mean of (regret of `policy` - regret of `other`), trial by trial on the same luck.
@@ -182,9 +186,9 @@ class Results:
         The interval is Student's, at this confidence level, for each checkpoint alone. It takes the mean for nearly normal: what
         fails in fewer than 3 of `trials` trials, and was not seen, is not in it.
         """
-        level = fraction(level, "level")
-        mean, se = moments.difference(*self._pair(policy, other))
-        reach = moments.reach(level, self.trials) * se
+        level = parse_fraction(level, "level")
+        mean, se = moments.paired_difference(*self._pair(policy, other))
+        reach = moments.student_quantile(level, self.trials) * se
         return Difference(np.array(self.rounds), mean, se, mean - reach, mean + reach)
 
     def ratio(self, policy: str, other: str, level: float = 0.95) -> Ratio:
@@ -193,9 +197,9 @@ class Results:
         The interval is Student's for the logarithm of the ratio, whose variance is that of
         x / mean x - y / mean y over the pairs (x, y) of regrets; what it takes for granted is what `difference` does.
         """
-        level = fraction(level, "level")
+        level = parse_fraction(level, "level")
         value, error = moments.log_ratio(*self._pair(policy, other))
-        factor = np.exp(moments.reach(level, self.trials) * error)
+        factor = np.exp(moments.student_quantile(level, self.trials) * error)
         return Ratio(np.array(self.rounds), value, value / factor, value * factor)
 
     def evidence(self, policy: str, other: str) -> Floats:
@@ -222,10 +226,10 @@ class Results:
 
     def quantiles(self, policy: str, probabilities: Sequence[float]) -> Floats:
         """Quantiles over the trials, shape (probabilities, kept rounds); needs keep="all" or "final"."""
-        given = listed(probabilities, "probabilities", "numbers in [0, 1]")
-        levels = [real_number(p, "a quantile's level", "a number in [0, 1]") for p in given]
+        given = parse_list(probabilities, "probabilities", "numbers in [0, 1]")
+        levels = [parse_real(p, "a quantile's level", "a number in [0, 1]") for p in given]
         if not levels or not all(0 <= p <= 1 for p in levels):
-            raise InvalidInput(f"probabilities is {shown(probabilities)}: numbers in [0, 1]")
+            raise InvalidInput(f"probabilities is {repr_of(probabilities)}: numbers in [0, 1]")
         return np.asarray(np.quantile(self._kept()[self.position(policy)], levels, axis=-1))
 
     def _kept(self) -> Floats:
@@ -236,19 +240,19 @@ class Results:
     def merge(self, other: "Results") -> "Results":
         """Both results as if they had been one run; they must differ in nothing but their trials."""
         if not isinstance(other, Results):
-            raise InvalidInput(f"other is {shown(other)}: Results, as simulate gives")
+            raise InvalidInput(f"other is {repr_of(other)}: Results, as simulate gives")
         for field in ("problem", "policies", "parameters", "horizon", "seed", "rounds", "versions"):
             mine, theirs = getattr(self, field), getattr(other, field)
             if mine != theirs:
                 raise InvalidInput(
                     f"results with different {field} cannot be merged: "
-                    f"{shown(mine, 120)} and {shown(theirs, 120)}"
+                    f"{repr_of(mine, 120)} and {repr_of(theirs, 120)}"
                 )
-        spans = joined_spans(self.spans + other.spans)
+        spans = join_spans(self.spans + other.spans)
         if self.kept_rounds != other.kept_rounds:
             raise InvalidInput(
                 "results that kept different rounds of their trials cannot be merged: "
-                f"{shown(self.kept_rounds, 120)} and {shown(other.kept_rounds, 120)}"
+                f"{repr_of(self.kept_rounds, 120)} and {repr_of(other.kept_rounds, 120)}"
             )
         kept = None
         if self.kept is not None and other.kept is not None:
@@ -309,33 +313,33 @@ class Results:
 
     def to_json(self) -> str:
         """The results without loss; `from_json` reads them back. Large sums are written as text."""
-        return files.to_json(self)
+        return files.render_results(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Results from what `to_json` wrote."""
-        return files.from_json(text, cls._checked)
+        return files.parse_results(text, cls._checked)
 
     @classmethod
     def _checked(cls, spans: Iterable[tuple[int, int]], **fields: Any) -> Self:
         """Results of these fields, which may come from anywhere."""
-        results = cls(spans=joined_spans(spans), **fields)
+        results = cls(spans=join_spans(spans), **fields)
         results._check()
         return results
 
     def _check(self) -> None:
         """Refuse what does not fit together; the message says what."""
         policies, checkpoints = len(self.policies), len(self.rounds)
-        labels = names(self.policies, "labels", len(self.parameters), "policy")
+        labels = parse_names(self.policies, "labels", len(self.parameters), "policy")
         if labels != self.policies or not all(isinstance(p["name"], str) for p in self.parameters):
-            raise InvalidInput(f"labels are {shown(self.policies)}: the names of the policies")
+            raise InvalidInput(f"labels are {repr_of(self.policies)}: the names of the policies")
         if not isinstance(self.partial, bool):
-            raise InvalidInput(f"partial is {shown(self.partial)}: true or false")
+            raise InvalidInput(f"partial is {repr_of(self.partial)}: true or false")
         for before, round_ in pairwise((0, *self.rounds)):
-            whole_number(round_, "a checkpoint", before + 1, self.horizon)
+            parse_integer(round_, "a checkpoint", before + 1, self.horizon)
         for start, stop in self.spans:
-            whole_number(
-                stop, "the end of a span of trials", whole_number(start, "its start", 0) + 1
+            parse_integer(
+                stop, "the end of a span of trials", parse_integer(start, "its start", 0) + 1
             )
         if not self.rounds or self.rounds[-1] != self.horizon or not self.spans:
             raise InvalidInput("the last checkpoint is not the horizon, or there are no trials")
@@ -357,9 +361,9 @@ class Results:
         if any((self.products[p, p] > self.trials * most**2).any() for p in range(policies)):
             raise InvalidInput("the sums of squares are of regrets that no trial can have")
         if len(self.seconds) != policies or not all(
-            real_number(s, "seconds", "") >= 0 for s in self.seconds
+            parse_real(s, "seconds", "") >= 0 for s in self.seconds
         ):
-            raise InvalidInput(f"seconds are {shown(self.seconds)}")
+            raise InvalidInput(f"seconds are {repr_of(self.seconds)}")
         kept = (policies, len(self.kept_rounds), self.trials)
         if self.kept is not None and (
             self.kept.shape != kept or self.kept_rounds not in (self.rounds[-1:], self.rounds)
@@ -368,10 +372,10 @@ class Results:
         if self.kept is not None:
             units = np.rint(self.kept * 2.0**self.places)
             inside = ((units >= -slack) & (units <= most)).all()
-            if not inside or (_total(units) != self.sums[:, -len(self.kept_rounds) :]).any():
+            if not inside or (_sum_exactly(units) != self.sums[:, -len(self.kept_rounds) :]).any():
                 raise InvalidInput("the kept trials do not add up to the sums")
 
-    def _squared_differences(self, p: int, q: int) -> Integers:
+    def _squared_differences(self, p: int, q: int) -> BigIntegers:
         """Sums over the trials of the squared difference of two policies' regrets."""
         return np.asarray(self.products[p, p] - 2 * self.products[p, q] + self.products[q, q])
 
@@ -396,4 +400,4 @@ class Results:
 
         `limit` as in `plot`.
         """
-        return files.save(self, folder, title, limit)
+        return files.save_results(self, folder, title, limit)

@@ -9,28 +9,28 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Literal
 
-from heterobandits.errors import InvalidInput, choice, shown, whole_number
-from heterobandits.limits import MOST_ADDRESS
-from heterobandits.machine import available_threads
-from heterobandits.model.problem import Problem, checked_problem
-from heterobandits.policies.policy import Policy, checked_policies
+from heterobandits.errors import InvalidInput, parse_choice, parse_integer, repr_of
+from heterobandits.limits import ADDRESS_MAX
+from heterobandits.machine import count_cores
+from heterobandits.model.problem import Problem, parse_problem
+from heterobandits.policies.policy import Policy, parse_policies
 from heterobandits.simulation import engine
 from heterobandits.simulation.arguments import (
     check_memory,
-    checkpoint_count,
-    checkpoint_rounds,
-    horizon_from,
-    trial_range,
+    estimate_checkpoint_count,
+    parse_checkpoints,
+    parse_horizon,
+    parse_trial_range,
 )
-from heterobandits.simulation.engine import MOST_LANES, Shard
+from heterobandits.simulation.engine import BLOCK_MAX_LANES, Shard
 from heterobandits.simulation.pool.pieces import (
     Point,
     RunTotals,
     ShardPiece,
     cut_shard,
-    most_trials,
+    shard_max_trials,
 )
-from heterobandits.simulation.pool.runner import Fixed, Progress, Runner
+from heterobandits.simulation.pool.runner import FixedJob, Progress, Runner
 from heterobandits.simulation.pool.threads import Threads
 from heterobandits.simulation.results import Results
 
@@ -94,28 +94,28 @@ def simulate(
     >>> bool(results.mean("min-width")[-1] > 0)
     True
     """
-    checked_problem(problem)
-    entries = checked_policies(policies)
-    horizon = horizon_from(horizon, problem)
-    numbers = trial_range(trials)
-    seed = whole_number(seed, "seed", 0, MOST_ADDRESS)
-    count = checkpoint_count(checkpoints, horizon)
-    choice(keep, "keep", ("moments", "final", "all"))
+    parse_problem(problem)
+    entries = parse_policies(policies)
+    horizon = parse_horizon(horizon, problem)
+    numbers = parse_trial_range(trials)
+    seed = parse_integer(seed, "seed", 0, ADDRESS_MAX)
+    count = estimate_checkpoint_count(checkpoints, horizon)
+    parse_choice(keep, "keep", ("moments", "final", "all"))
     if progress is not None and not callable(progress):
         raise InvalidInput(
-            f"progress is {shown(progress)}: a function of trial-rounds done and in all"
+            f"progress is {repr_of(progress)}: a function of trial-rounds done and in all"
         )
     if executor is not None and not isinstance(executor, Executor):
-        raise InvalidInput(f"executor is {shown(executor)}: a concurrent.futures.Executor")
-    threads = available_threads() if threads is None else whole_number(threads, "threads", 1, 1024)
-    worlds = engine.worlds(problem, [entry.until(horizon) for entry in entries], horizon)
+        raise InvalidInput(f"executor is {repr_of(executor)}: a concurrent.futures.Executor")
+    threads = count_cores() if threads is None else parse_integer(threads, "threads", 1, 1024)
+    worlds = engine.worlds_of(problem, [entry.until(horizon) for entry in entries], horizon)
     widest = max(world.lanes for world in worlds)
-    lanes = widest if block is None else whole_number(block, "block", 1, MOST_LANES)
-    most = most_trials(len(worlds), max(1, count), horizon, lanes)
+    lanes = widest if block is None else parse_integer(block, "block", 1, BLOCK_MAX_LANES)
+    most = shard_max_trials(len(worlds), max(1, count), horizon, lanes)
     kept_count = {"moments": 0, "final": 1, "all": count}[keep]
     playing = min(threads * most, len(numbers))
     check_memory(len(worlds), count, kept_count, len(numbers), playing)
-    rounds = checkpoint_rounds(checkpoints, horizon)
+    rounds = parse_checkpoints(checkpoints, horizon)
     engine.compile_kernels(entries)
     for world in worlds:
         world.make_arrays()  # here, where an interrupt strikes at once
@@ -123,7 +123,7 @@ def simulate(
     kept = {"moments": 0, "final": 1, "all": len(rounds)}[keep]
     whole = Shard(worlds, rounds, seed, numbers, kept, lanes)
     totals = RunTotals(Point(problem, entries, horizon, rounds, seed, kept), numbers)
-    jobs = (Fixed([ShardPiece(shard)]) for shard in cut_shard(whole, threads))
+    jobs = (FixedJob([ShardPiece(shard)]) for shard in cut_shard(whole, threads))
     pool = Threads(threads, executor, caught=())
 
     def tell(far: Progress) -> None:

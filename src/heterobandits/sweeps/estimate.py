@@ -8,23 +8,23 @@ from tempfile import TemporaryDirectory
 
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import compile_kernels
-from heterobandits.simulation.pool.doubling import least_and_most
-from heterobandits.simulation.pool.pieces import Trials
+from heterobandits.simulation.pool.doubling import trial_limits
+from heterobandits.simulation.pool.pieces import TrialsPiece
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.sweeps.spec import Spec, Stopping
-from heterobandits.sweeps.stopping import job_of_point, looks
-from heterobandits.sweeps.sweep import SHARDS, known_of, point_of
-from heterobandits.sweeps.tables import Tables
+from heterobandits.sweeps.stopping import job_of_point, look_trials
+from heterobandits.sweeps.sweep import SHARDS_FOLDER, finish_point, point_of_spec
+from heterobandits.sweeps.tables import SweepTables
 
-SAMPLED = 24  # points at most
-SAMPLE_SECONDS = 3.0
-MOST_SECONDS = 5.0  # for one of them
-SAMPLE_TRIALS = 64  # of each at most: they say how long the others take
+SAMPLE_MAX_POINTS = 24  # points at most
+SAMPLE_TARGET_S = 3.0
+SAMPLE_POINT_MAX_S = 5.0  # for one of them
+SAMPLE_POINT_MAX_TRIALS = 64  # of each at most: they say how long the others take
 
 
 @dataclass(frozen=True)
 class SweepSize:
-    """The least and the most there may be of a sweep: with the fewest trials, and with all that are allowed.
+    """The minimum and maximum size of a sweep: with the fewest trials, and with all that are allowed.
 
     Attributes
     ----------
@@ -47,37 +47,37 @@ class SweepSize:
     sampled: int
 
 
-def estimate_size(spec: Spec, seconds: float = SAMPLE_SECONDS) -> SweepSize:
-    """What a sweep comes to, from some of its points, evenly spread, that are played for a few seconds."""
+def estimate_size(spec: Spec, seconds: float = SAMPLE_TARGET_S) -> SweepSize:
+    """Estimate a sweep's size by playing some evenly spread points for a few seconds."""
     spec.check()
     compile_kernels(spec.policies)
-    count = min(SAMPLED, len(spec))
+    count = min(SAMPLE_MAX_POINTS, len(spec))
     numbers = [len(spec) * i // count for i in range(count)]
     # in an order in which any number of them are spread
     numbers.sort(key=lambda number: (number * 0x9E3779B1) % 2**32)
-    trials = min(SAMPLE_TRIALS, spec.stopping.trials)
+    trials = min(SAMPLE_POINT_MAX_TRIALS, spec.stopping.trials)
     once = Stopping(trials, trials, None, None, spec.stopping.confidence)
     begin = time.perf_counter()
     taken = serial = 0.0
     rounds = played = pieces = sampled = written = 0
     with TemporaryDirectory() as folder:
-        store, tables = ShardStore(Path(folder) / SHARDS), Tables(spec)
+        store, tables = ShardStore(Path(folder) / SHARDS_FOLDER), SweepTables(spec)
         for number in numbers:
-            point = point_of(spec, chosen := spec[number])
+            point = point_of_spec(spec, chosen := spec[number])
             control = engine.new_control()
-            limit = threading.Timer(MOST_SECONDS, engine.stop, [control])
+            limit = threading.Timer(SAMPLE_POINT_MAX_S, engine.request_stop, [control])
             start = time.perf_counter()
             limit.start()
-            row = Trials(point, range(trials)).play(control)
+            row = TrialsPiece(point, range(trials)).play(control)
             limit.cancel()
             taken += time.perf_counter() - start
-            played += engine.done(control)
+            played += engine.count_played_rounds(control)
             rounds += point.horizon * len(point.policies)
             pieces += point.piece_count(spec.stopping.trials)
             sampled += 1
             if row is not None:
                 store.add(row)
-                tables.add(known_of(number, chosen, job_of_point(point, once, 0), [row]))
+                tables.add(finish_point(number, chosen, job_of_point(point, once, 0), [row]))
             if time.perf_counter() - begin > seconds:
                 break
         start = time.perf_counter()
@@ -86,10 +86,10 @@ def estimate_size(spec: Spec, seconds: float = SAMPLE_SECONDS) -> SweepSize:
         serial = time.perf_counter() - start
         empty = Path(folder) / "empty"
         empty.mkdir()
-        Tables(spec).write(empty, 0)
+        SweepTables(spec).write(empty, 0)
         fixed = sum(path.stat().st_size for path in empty.iterdir())
         written = sum(path.stat().st_size for path in Path(folder).rglob("*.parquet")) - 2 * fixed
-    ends = least_and_most(looks(spec.stopping))
+    ends = trial_limits(look_trials(spec.stopping))
     scale = len(spec) / sampled
     pace = taken / max(1, played)  # seconds of a trial-round
     least, most = (round(scale * n * rounds) for n in ends)

@@ -1,4 +1,4 @@
-"""From the TOML of a sweep to its parts: every mistake is said with its place."""
+"""From a sweep's TOML to its parts; every mistake is reported with its place."""
 
 import importlib
 import itertools
@@ -15,34 +15,34 @@ import numpy as np
 
 from heterobandits.errors import (
     InvalidInput,
-    choice,
-    fraction,
-    listed,
-    name_from,
-    shown,
-    unknown,
-    whole_number,
+    parse_choice,
+    parse_fraction,
+    parse_integer,
+    parse_list,
+    parse_name,
+    repr_of,
+    unknown_name,
 )
-from heterobandits.limits import MOST, MOST_ADDRESS
-from heterobandits.policies.policy import CATALOGUE, Policy, checked_policies, policy
+from heterobandits.limits import ADDRESS_MAX, COUNT_MAX
+from heterobandits.policies.policy import CATALOGUE, Policy, parse_policies, policy
 from heterobandits.sweeps.laws import (
-    CHECKS,
-    DIGITS,
-    FORMS,
-    LISTS,
-    MOST_SIZE,
-    SCALARS,
-    TABLE,
-    TABLES,
-    VECTORS,
-    WHOLE,
+    EVEN_LAW_FORMS,
+    INTEGER_SETTINGS,
+    LAW_DIGITS,
+    LAW_MAX_SIZE,
+    LIST_SETTINGS,
+    SCALAR_CHECKS,
+    SETTING_CHECKS,
+    SETTINGS_BY_TABLE,
+    TABLE_CHECK,
+    VECTOR_OWNERS,
     Scalar,
-    forms_of,
+    describe_laws,
 )
 
-MOST_POINTS = 10**8
-MOST_TRIALS = 10**8  # of a point
-RANGE = ("from", "to", "steps", "scale")
+SWEEP_MAX_POINTS = 10**8
+POINT_MAX_TRIALS = 10**8  # of a point
+RANGE_KEYS = ("from", "to", "steps", "scale")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Stopping:
 
 
 @dataclass(frozen=True)
-class Interval:
+class AxisInterval:
     """A random axis: a number between two, uniform or uniform in the logarithm; whole ones, both ends included."""
 
     low: float
@@ -72,22 +72,22 @@ class Interval:
         value = self.low * (end / self.low) ** u if self.scale == "log" else self.low + span * u
         if self.whole:
             return min(int(self.high), max(int(self.low), math.floor(value)))
-        return min(self.high, max(self.low, law_number(value)))
+        return min(self.high, max(self.low, round_law_number(value)))
 
     def to_dict(self) -> dict[str, Any]:
         """The axis as it can stand in JSON."""
         return {"from": self.low, "to": self.high, "scale": self.scale, "whole": self.whole}
 
 
-Values = tuple[Scalar, ...]
+AxisValues = tuple[Scalar, ...]
 
 
-def law_number(value: float) -> float:
-    """A number with as many digits as laws have."""
-    return float(f"{value:.{DIGITS}g}")
+def round_law_number(value: float) -> float:
+    """A number rounded to the digits that laws use."""
+    return float(f"{value:.{LAW_DIGITS}g}")
 
 
-def spec_fields(values: dict[str, Any], own: Mapping[str, Policy]) -> dict[str, Any]:
+def parse_spec_fields(values: dict[str, Any], own: Mapping[str, Policy]) -> dict[str, Any]:
     """The fields of a Spec from what its TOML says."""
     known = ["title", "seed", "horizon", "checkpoints", "policies", "reference", "draws"]
     known += [*(field.name for field in fields(Stopping)), "problem", "grid", "random"]
@@ -95,44 +95,46 @@ def spec_fields(values: dict[str, Any], own: Mapping[str, Policy]) -> dict[str, 
     for key in ("policies", "trials"):
         if key not in values:
             raise InvalidInput(f"a sweep needs {key}")
-    entries = _policies(values["policies"], own)
+    entries = _parse_spec_policies(values["policies"], own)
     labels = [entry.label for entry in entries]
     reference = values.get("reference", labels[0])
     if reference not in labels:
-        raise unknown("reference", reference, labels)
+        raise unknown_name("reference", reference, labels)
     checkpoints = values.get("checkpoints", 1)
     if isinstance(checkpoints, list):
-        rounds = (whole_number(r, f"checkpoints[{i}]", 1, MOST) for i, r in enumerate(checkpoints))
+        rounds = (
+            parse_integer(r, f"checkpoints[{i}]", 1, COUNT_MAX) for i, r in enumerate(checkpoints)
+        )
         checkpoints = sorted(set(rounds))
     else:
-        checkpoints = whole_number(checkpoints, "checkpoints", 1)
+        checkpoints = parse_integer(checkpoints, "checkpoints", 1)
     horizon = values.get("horizon")
-    draws = whole_number(values.get("draws", 1), "draws", 1, MOST_POINTS)
-    shared = _shared("", TABLE(values.get("problem", {}), "problem"))
-    grid = {path: _grid_axis(path, law) for path, law in _axes(values, "grid")}
-    random = {path: _random_axis(path, law) for path, law in _axes(values, "random")}
+    draws = parse_integer(values.get("draws", 1), "draws", 1, SWEEP_MAX_POINTS)
+    shared = _parse_problem_table("", TABLE_CHECK(values.get("problem", {}), "problem"))
+    grid = {path: _parse_grid_axis(path, law) for path, law in _parse_axes(values, "grid")}
+    random = {path: _parse_random_axis(path, law) for path, law in _parse_axes(values, "random")}
     _check_axes(shared, grid, random)
     for one, other in (("arms", "arms_per_agent"), ("arms_per_agent", "arms")):
         if one in grid or one in random:
             shared.pop(other, None)
     if horizon is None and not {"horizon", "domain"} & {*shared, *grid, *random}:
         raise InvalidInput("a sweep needs horizon: the rounds in a trial, here or as an axis")
-    if draws > 1 and not random and not _is_drawn(shared, grid):
+    if draws > 1 and not random and not _is_random(shared, grid):
         raise InvalidInput(
             f"draws is {draws:,}: nothing is drawn, so all would be the same; "
             "[random] axes, drawn = true and believed.within are"
         )
     points = math.prod(map(len, grid.values())) * draws
-    if points > MOST_POINTS:
-        raise InvalidInput(f"grid and draws make {points:,} points: at most {MOST_POINTS:,}")
+    if points > SWEEP_MAX_POINTS:
+        raise InvalidInput(f"grid and draws make {points:,} points: at most {SWEEP_MAX_POINTS:,}")
     return {
-        "title": name_from(values["title"], "title") if "title" in values else "",
-        "seed": whole_number(values.get("seed", 0), "seed", 0, MOST_ADDRESS),
+        "title": parse_name(values["title"], "title") if "title" in values else "",
+        "seed": parse_integer(values.get("seed", 0), "seed", 0, ADDRESS_MAX),
         "policies": entries,
         "reference": reference,
-        "stopping": _stopping(values),
+        "stopping": _parse_stopping(values),
         "draws": draws,
-        "horizon": None if horizon is None else whole_number(horizon, "horizon", 1, MOST),
+        "horizon": None if horizon is None else parse_integer(horizon, "horizon", 1, COUNT_MAX),
         "checkpoints": checkpoints,
         "shared": shared,
         "grid": grid,
@@ -143,29 +145,29 @@ def spec_fields(values: dict[str, Any], own: Mapping[str, Policy]) -> dict[str, 
 def _check_keys(table: dict[str, Any], where: str, known: list[str]) -> None:
     for key in table:
         if key not in known:
-            raise unknown(f"key of {where}", key, known)
+            raise unknown_name(f"key of {where}", key, known)
 
 
-def _stopping(values: dict[str, Any]) -> Stopping:
-    trials = whole_number(values["trials"], "trials", 1, MOST_TRIALS)
+def _parse_stopping(values: dict[str, Any]) -> Stopping:
+    trials = parse_integer(values["trials"], "trials", 1, POINT_MAX_TRIALS)
     precision, separate = values.get("precision"), values.get("separate")
     if precision is not None:
-        precision = fraction(_percent(precision), "precision")
+        precision = parse_fraction(_parse_percent(precision), "precision")
     if separate is not None:
-        separate = fraction(separate, "separate")
+        separate = parse_fraction(separate, "separate")
     stops = precision is not None or separate is not None
-    most = min(64 * trials, MOST_TRIALS) if stops else trials
+    most = min(64 * trials, POINT_MAX_TRIALS) if stops else trials
     if "most_trials" in values:
         if not stops:
             raise InvalidInput("most_trials needs precision or separate: what more trials are for")
-        most = whole_number(values["most_trials"], "most_trials", trials, MOST_TRIALS)
+        most = parse_integer(values["most_trials"], "most_trials", trials, POINT_MAX_TRIALS)
     if stops and trials == 1:
         raise InvalidInput("trials is 1: at least 2 with precision or separate, to see them differ")
-    confidence = fraction(values.get("confidence", 0.95), "confidence")
+    confidence = parse_fraction(values.get("confidence", 0.95), "confidence")
     return Stopping(trials, most, precision, separate, confidence)
 
 
-def _percent(value: Any) -> Any:
+def _parse_percent(value: Any) -> Any:
     """A text such as "1 %" as a number."""
     if not isinstance(value, str):
         return value
@@ -177,82 +179,88 @@ def _percent(value: Any) -> Any:
         raise InvalidInput(f"precision is {value!r}: a number such as 0.01 or '1 %'") from None
 
 
-def _shared(path: str, table: dict[str, Any]) -> dict[str, Any]:
+def _parse_problem_table(path: str, table: dict[str, Any]) -> dict[str, Any]:
     """[problem], or a table in it, checked."""
-    _check_keys(table, f"problem.{path}".rstrip("."), TABLES[path])
-    return {key: _setting(f"{path}.{key}".lstrip("."), value) for key, value in table.items()}
+    _check_keys(table, f"problem.{path}".rstrip("."), SETTINGS_BY_TABLE[path])
+    return {key: _parse_setting(f"{path}.{key}".lstrip("."), value) for key, value in table.items()}
 
 
-def _setting(path: str, value: Any) -> Any:
+def _parse_setting(path: str, value: Any) -> Any:
     place = f"problem.{path}"
-    if isinstance(value, dict) and path in TABLES:
-        return _shared(path, value)
-    if isinstance(value, list) and path in LISTS:
+    if isinstance(value, dict) and path in SETTINGS_BY_TABLE:
+        return _parse_problem_table(path, value)
+    if isinstance(value, list) and path in LIST_SETTINGS:
         if not value:
             raise InvalidInput(f"{place} is empty: at least one number")
-        return [SCALARS[path](item, f"{place}[{i}]") for i, item in enumerate(value)]
-    if path in VECTORS and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return [SCALAR_CHECKS[path](item, f"{place}[{i}]") for i, item in enumerate(value)]
+    if path in VECTOR_OWNERS and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise InvalidInput(
-            f"{place} is {shown(value)}: a number, a list of them, or {forms_of(path)}"
+            f"{place} is {repr_of(value)}: a number, a list of them, or {describe_laws(path)}"
         )
-    return CHECKS[path](value, place)
+    return SETTING_CHECKS[path](value, place)
 
 
-def _axes(values: dict[str, Any], where: str) -> list[tuple[str, Any]]:
+def _parse_axes(values: dict[str, Any], where: str) -> list[tuple[str, Any]]:
     """The axes of the table [grid] or [random], by their paths."""
-    found = list(_flat(TABLE(values.get(where, {}), where), ""))
+    found = list(_flatten_table(TABLE_CHECK(values.get(where, {}), where), ""))
     for i, (path, law) in enumerate(found):
-        if path not in SCALARS:
-            raise unknown(f"axis of {where}", path, list(SCALARS))
+        if path not in SCALAR_CHECKS:
+            raise unknown_name(f"axis of {where}", path, list(SCALAR_CHECKS))
         if path in dict(found[:i]):
             raise InvalidInput(f"{where}.{path} is there twice")
         if not law or not isinstance(law, list | dict):
             steps = ", steps" if where == "grid" else ""
-            what = "is empty" if law in ([], {}) else f"is {shown(law)}"
+            what = "is empty" if law in ([], {}) else f"is {repr_of(law)}"
             raise InvalidInput(f"{where}.{path} {what}: a list of values or {{from, to{steps}}}")
     return found
 
 
-def _flat(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _flatten_table(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
-        inner = isinstance(value, dict) and key in TABLES and not value.keys() & {*RANGE}
+        inner = (
+            isinstance(value, dict)
+            and key in SETTINGS_BY_TABLE
+            and not value.keys() & {*RANGE_KEYS}
+        )
         if inner and value:
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from _flatten_table(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
 
 
-def _items(place: str, path: str, values: list[Any]) -> Values:
-    return tuple(SCALARS[path](value, f"{place}[{i}]") for i, value in enumerate(values))
+def _parse_axis_values(place: str, path: str, values: list[Any]) -> AxisValues:
+    return tuple(SCALAR_CHECKS[path](value, f"{place}[{i}]") for i, value in enumerate(values))
 
 
-def _ends(place: str, path: str, law: dict[str, Any], known: list[str]) -> tuple[Any, Any, str]:
+def _parse_interval(
+    place: str, path: str, law: dict[str, Any], known: list[str]
+) -> tuple[Any, Any, str]:
     """Between what an axis runs, and on which scale."""
     _check_keys(law, place, known)
     for key in known:
         if key not in law and key != "scale":
-            raise InvalidInput(f"{place} needs {key}: {shown(law)} has none")
-    low, high = (SCALARS[path](law[key], f"{place}.{key}") for key in ("from", "to"))
+            raise InvalidInput(f"{place} needs {key}: {repr_of(law)} has none")
+    low, high = (SCALAR_CHECKS[path](law[key], f"{place}.{key}") for key in ("from", "to"))
     if not isinstance(low, int | float):
-        raise InvalidInput(f"{place} is {shown(law)}: a list of texts")
+        raise InvalidInput(f"{place} is {repr_of(law)}: a list of texts")
     if not low < high:
         raise InvalidInput(f"{place}.to is {high:g}: above {place}.from, {low:g}")
-    scale = choice(law.get("scale", "even"), f"{place}.scale", ("even", "log"))
+    scale = parse_choice(law.get("scale", "even"), f"{place}.scale", ("even", "log"))
     if scale == "log" and low <= 0:
         raise InvalidInput(f"{place}.from is {low:g}: above 0 on a logarithmic scale")
     return low, high, scale
 
 
-def _grid_axis(path: str, law: Any) -> Values:
+def _parse_grid_axis(path: str, law: Any) -> AxisValues:
     place = f"grid.{path}"
     if isinstance(law, list):
-        values = _items(place, path, law)
+        values = _parse_axis_values(place, path, law)
     else:
-        low, high, scale = _ends(place, path, law, [*RANGE])
-        steps = whole_number(law["steps"], f"{place}.steps", 2, MOST_SIZE)
+        low, high, scale = _parse_interval(place, path, law, [*RANGE_KEYS])
+        steps = parse_integer(law["steps"], f"{place}.steps", 2, LAW_MAX_SIZE)
         parts = np.linspace(0.0, 1.0, steps)[1:-1]
         between = low * (high / low) ** parts if scale == "log" else low + (high - low) * parts
-        tidy = (lambda x: math.floor(x + 0.5)) if path in WHOLE else law_number
+        tidy = (lambda x: math.floor(x + 0.5)) if path in INTEGER_SETTINGS else round_law_number
         values = (low, *map(tidy, between.tolist()), high)
     seen: set[Scalar] = set()
     for i, value in enumerate(values):
@@ -262,26 +270,28 @@ def _grid_axis(path: str, law: Any) -> Values:
     return values
 
 
-def _random_axis(path: str, law: Any) -> Values | Interval:
+def _parse_random_axis(path: str, law: Any) -> AxisValues | AxisInterval:
     place = f"random.{path}"
     if isinstance(law, list):
-        return _items(place, path, law)
-    low, high, scale = _ends(place, path, law, ["from", "to", "scale"])
+        return _parse_axis_values(place, path, law)
+    low, high, scale = _parse_interval(place, path, law, ["from", "to", "scale"])
     whole = isinstance(law["from"], int) and isinstance(law["to"], int)
-    if whole and path not in WHOLE and high <= 1:
+    if whole and path not in INTEGER_SETTINGS and high <= 1:
         raise InvalidInput(
             f"{place} is from 0 to 1, whole numbers, with none between: "
             "write 0.0 and 1.0 for those that are not whole"
         )
     if whole and high - low >= 2**32:
         raise InvalidInput(f"{place}.to is {high}: at most {2**32 - 1:,} above {place}.from")
-    return Interval(low, high, scale, whole)
+    return AxisInterval(low, high, scale, whole)
 
 
 def _check_axes(
-    shared: dict[str, Any], grid: dict[str, Values], random: dict[str, Values | Interval]
+    shared: dict[str, Any],
+    grid: dict[str, AxisValues],
+    random: dict[str, AxisValues | AxisInterval],
 ) -> None:
-    """Refuse axes that cannot be together, or not with what [problem] says, and laws that are not complete."""
+    """Refuse axes that cannot be combined with each other or with [problem], and incomplete laws."""
     found = [("grid", path) for path in grid] + [("random", path) for path in random]
     for (table, path), (other_table, other) in itertools.combinations(found, 2):
         nested = f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
@@ -289,7 +299,7 @@ def _check_axes(
             raise InvalidInput(f"{table}.{path} and {other_table}.{other}: one or the other")
     if "arms" in shared and "arms_per_agent" in shared:
         raise InvalidInput("problem.arms and problem.arms_per_agent: one or the other")
-    tops, inner = {*shared}, {name: set[str]() for name in TABLES}
+    tops, inner = {*shared}, {name: set[str]() for name in SETTINGS_BY_TABLE}
     for table, path in found:
         name, _, key = path.partition(".")
         tops.add(name)
@@ -297,53 +307,55 @@ def _check_axes(
             inner[name].add(key)
             if not isinstance(shared.get(name, {}), dict):
                 raise InvalidInput(
-                    f"{table}.{path} goes into problem.{name}, which is {shown(shared[name])}"
+                    f"{table}.{path} goes into problem.{name}, which is {repr_of(shared[name])}"
                 )
     for name in ("sensitivities", "means"):
         if name not in tops and "domain" not in tops:
             raise InvalidInput(
-                f"problem needs {name}: a number, a list of them, or {forms_of(name)}"
+                f"problem needs {name}: a number, a list of them, or {describe_laws(name)}"
             )
-    for name in VECTORS:
+    for name in VECTOR_OWNERS:
         law = shared.get(name, {} if inner[name] else None)
         if isinstance(law, dict):
             keys = {*inner[name], *law}
-            if keys - {"drawn"} not in FORMS and keys not in ({"times"}, {"within"}):
+            if keys - {"drawn"} not in EVEN_LAW_FORMS and keys not in ({"times"}, {"within"}):
                 has = f"has {', '.join(sorted(keys))}" if keys else "is empty"
-                raise InvalidInput(f"problem.{name} {has}: {forms_of(name)}")
+                raise InvalidInput(f"problem.{name} {has}: {describe_laws(name)}")
 
 
-def _is_drawn(shared: dict[str, Any], grid: dict[str, Values]) -> bool:
-    laws = (shared.get(name) for name in VECTORS)
+def _is_random(shared: dict[str, Any], grid: dict[str, AxisValues]) -> bool:
+    laws = (shared.get(name) for name in VECTOR_OWNERS)
     inside = any(isinstance(law, dict) and (law.get("drawn") or "within" in law) for law in laws)
     return inside or any(path.endswith(".within") for path in grid)
 
 
-def _policies(given: Any, own: Mapping[str, Policy]) -> tuple[Policy, ...]:
+def _parse_spec_policies(given: Any, own: Mapping[str, Policy]) -> tuple[Policy, ...]:
     found: list[Policy] = []
-    items = [given] if isinstance(given, str) else listed(given, "policies", "policies")
+    items = [given] if isinstance(given, str) else parse_list(given, "policies", "policies")
     for i, item in enumerate(items):
         try:
-            found += _variants({"name": item} if isinstance(item, str) else item, own)
+            found += _policy_variants({"name": item} if isinstance(item, str) else item, own)
         except InvalidInput as error:
             raise InvalidInput(f"policies[{i}]: {error}") from error.__cause__
-    return checked_policies(found)
+    return parse_policies(found)
 
 
-def _variants(table: Any, own: Mapping[str, Policy]) -> list[Policy]:
+def _policy_variants(table: Any, own: Mapping[str, Policy]) -> list[Policy]:
     """A policy with every combination of the parameters that are listed for it."""
     parameters = ["delta", "horizon", "memory"]
-    TABLE(table, "a policy")
+    TABLE_CHECK(table, "a policy")
     _check_keys(table, "a policy", ["name", "python", *parameters])
     if ("name" in table) == ("python" in table):
-        raise InvalidInput(f"{shown(table)} has to have a name, or the place of a policy in python")
+        raise InvalidInput(
+            f"{repr_of(table)} has to have a name, or the place of a policy in python"
+        )
     if "python" in table:
-        entry = _imported(table["python"])
+        entry = _import_policy(table["python"])
     else:
         name = table["name"]
         known = {**CATALOGUE, **own}
         if not isinstance(name, str) or name not in known:
-            raise unknown("policy", name, list(known))
+            raise unknown_name("policy", name, list(known))
         entry = known[name]
     listed_: dict[str, list[Any]] = {}
     for key in parameters:
@@ -357,11 +369,13 @@ def _variants(table: Any, own: Mapping[str, Policy]) -> list[Policy]:
     ]
 
 
-def _imported(place: Any) -> Policy:
+def _import_policy(place: Any) -> Policy:
     """The policy of one's own that a module has under a name, as "module:name" says."""
     module, _, name = place.partition(":") if isinstance(place, str) else ("", "", "")
     if not module or not name or module.startswith("."):
-        raise InvalidInput(f"python is {shown(place)}: a module and a name, as 'mymodule:optimism'")
+        raise InvalidInput(
+            f"python is {repr_of(place)}: a module and a name, as 'mymodule:optimism'"
+        )
     _refuse_shadow(module, place)
     try:
         with redirect_stdout(sys.stderr):  # what it prints is no result
@@ -370,7 +384,7 @@ def _imported(place: Any) -> Policy:
         what = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InvalidInput(f"python is {place!r}, which cannot be imported: {what}") from error
     if not isinstance(found, Policy):
-        raise InvalidInput(f"python is {place!r}, which is {shown(found)}: a Policy")
+        raise InvalidInput(f"python is {place!r}, which is {repr_of(found)}: a Policy")
     return found
 
 
@@ -388,8 +402,8 @@ def _refuse_shadow(module: str, place: str) -> None:
 
 
 @contextmanager
-def searched_first(folder: Path) -> Iterator[None]:
-    """Look for modules in this folder before all others."""
+def search_folder_first(folder: Path) -> Iterator[None]:
+    """Within this context, modules are looked up in this folder first."""
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     try:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from heterobandits.errors import InvalidInput, choice, listed, path_from, unknown
-from heterobandits.output.parquet import Parquet
-from heterobandits.sweeps.tables import FORMAT, MARK
+from heterobandits.errors import InvalidInput, parse_choice, parse_list, parse_path, unknown_name
+from heterobandits.output.parquet import ParquetReader
+from heterobandits.sweeps.tables import SWEEP_FORMAT, SWEEP_METADATA_KEY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["read_sweep"]
 
 
-NAMES: tuple[Literal["results", "pairs"], ...] = ("results", "pairs")
+SWEEP_TABLE_NAMES: tuple[Literal["results", "pairs"], ...] = ("results", "pairs")
 
 
 def description_of(folder: str | Path, table: str = "results") -> dict[str, Any]:
-    """What a table of a sweep says of itself: title, axes, policies, the specification, versions."""
-    with _opened(path_from(folder, "folder"), table) as found:
-        return _said(found)
+    """What a sweep's table says about itself: title, axes, policies, specification, versions."""
+    with _open_table(parse_path(folder, "folder"), table) as found:
+        return _description_in(found)
 
 
 def read_sweep(
@@ -47,22 +47,22 @@ def read_sweep(
     where
         Only the rows that fit, as `pyarrow.parquet.read_table` takes its filters: `[("agents", "==", 5)]`.
     """
-    folder = path_from(folder, "folder")
-    choice(table, "table", NAMES)
-    with _opened(folder, table) as opened:
+    folder = parse_path(folder, "folder")
+    parse_choice(table, "table", SWEEP_TABLE_NAMES)
+    with _open_table(folder, table) as opened:
         known = opened.schema.names
-        wanted = known if columns is None else listed(columns, "columns", "names of columns")
+        wanted = known if columns is None else parse_list(columns, "columns", "names of columns")
         for name in wanted:
             if name not in known:
-                raise unknown("column", name, known)
+                raise unknown_name("column", name, known)
         found = opened.read(wanted, where)
     frame: pd.DataFrame = found.to_pandas(ignore_metadata=True, use_threads=False)
     return frame
 
 
 @contextmanager
-def _opened(folder: Path, table: str) -> Iterator[Parquet]:
-    """One of the files, if it is of a sweep; what cannot be read of it within is said of it."""
+def _open_table(folder: Path, table: str) -> Iterator[ParquetReader]:
+    """One of the files, if it belongs to a sweep; read errors name it."""
     path = folder / f"{table}.parquet"
     if not path.exists():
         unfinished = (folder / "shards").exists()
@@ -72,8 +72,8 @@ def _opened(folder: Path, table: str) -> Iterator[Parquet]:
             else f"{folder} has no sweep: `heterobandits sweep SPEC.toml --output {folder}` makes one"
         )
     try:
-        found = Parquet(path)
-        _said(found)
+        found = ParquetReader(path)
+        _description_in(found)
         yield found
     except InvalidInput:
         raise
@@ -82,13 +82,15 @@ def _opened(folder: Path, table: str) -> Iterator[Parquet]:
         raise InvalidInput(f"cannot read {path}: {reason}") from None
 
 
-def _said(file: Parquet) -> dict[str, Any]:
-    note = (file.schema.metadata or {}).get(MARK)
+def _description_in(file: ParquetReader) -> dict[str, Any]:
+    note = (file.schema.metadata or {}).get(SWEEP_METADATA_KEY)
     if note is None:
         raise InvalidInput("not a table of a sweep")
     said = json.loads(note)
     if not isinstance(said, dict):
         raise InvalidInput("not a table of a sweep")
-    if said.get("format") != FORMAT:
-        raise InvalidInput(f"a table of format {said.get('format')}: this version reads {FORMAT}")
+    if said.get("format") != SWEEP_FORMAT:
+        raise InvalidInput(
+            f"a table of format {said.get('format')}: this version reads {SWEEP_FORMAT}"
+        )
     return said

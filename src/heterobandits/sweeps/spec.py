@@ -24,27 +24,28 @@ import numpy as np
 from heterobandits.core.randomness import WORD_SIZE, round_words
 from heterobandits.errors import (
     InvalidInput,
-    path_from,
-    shown,
+    parse_path,
+    repr_of,
 )
-from heterobandits.limits import MOST_ADDRESS
-from heterobandits.model.domains import domain
+from heterobandits.limits import ADDRESS_MAX
+from heterobandits.model.domains import domain_of_name
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import Policy
-from heterobandits.simulation.arguments import checkpoint_rounds, horizon_from
+from heterobandits.simulation.arguments import parse_checkpoints, parse_horizon
 from heterobandits.sweeps.grammar import (
-    Interval,
+    AxisInterval,
+    AxisValues,
     Stopping,
-    Values,
-    searched_first,
-    spec_fields,
+    parse_spec_fields,
+    search_folder_first,
 )
-from heterobandits.sweeps.laws import Scalar, problem_of
+from heterobandits.sweeps.laws import Scalar, problem_of_settings
 
-MOST_MADE = 20_000  # points that are all tried before a run: a second or two
-MOST_CHECKED = 1000  # values of an axis that are tried before a run
-NONE: Mapping[str, Policy] = MappingProxyType({})
-SPREAD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: its multiples keep away from each other
+CHECK_MAX_POINTS = 20_000  # points that are all tried before a run: a second or two
+CHECK_MAX_VALUES = 1000  # values of an axis that are tried before a run
+NO_POLICIES: Mapping[str, Policy] = MappingProxyType({})
+# 2**64 over the golden ratio: its multiples keep away from each other
+DRAW_SEED_FACTOR = 0x9E3779B97F4A7C15
 
 __all__ = ["Chosen", "Scalar", "Spec", "Stopping", "example_specs"]
 
@@ -88,8 +89,8 @@ class Spec:
     horizon: int | None
     checkpoints: int | list[int]
     shared: dict[str, Any]
-    grid: dict[str, Values]
-    random: dict[str, Values | Interval]
+    grid: dict[str, AxisValues]
+    random: dict[str, AxisValues | AxisInterval]
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -120,13 +121,15 @@ class Spec:
         settings.pop("draw", None)
         horizon = settings.pop("horizon", self.horizon)
         if horizon is None:
-            horizon = domain(settings["domain"]).horizon
+            horizon = domain_of_name(settings["domain"]).horizon
         try:
-            problem = problem_of(settings, lambda name, count: self._luck(name, draw, count))
-            horizon = horizon_from(horizon, problem)
+            problem = problem_of_settings(
+                settings, lambda name, count: self._luck(name, draw, count)
+            )
+            horizon = parse_horizon(horizon, problem)
             for entry in self._ranking:
                 entry.check_size(problem.agents, problem.arms)
-            rounds = checkpoint_rounds(self.checkpoints, horizon)
+            rounds = parse_checkpoints(self.checkpoints, horizon)
         except InvalidInput as error:
             where = ", ".join(f"{path} = {value}" for path, value in axes.items())
             raise InvalidInput(f"point {i}{f' ({where})' if where else ''}: {error}") from None
@@ -146,7 +149,7 @@ class Spec:
             axes[path] = values[j]
         for path, law in self.random.items():
             u = self._luck(path, draw, 1)[0]
-            axes[path] = law.at(u) if isinstance(law, Interval) else law[int(u * len(law))]
+            axes[path] = law.at(u) if isinstance(law, AxisInterval) else law[int(u * len(law))]
         return axes, draw
 
     def axes_of(self, i: int) -> dict[str, Scalar]:
@@ -155,12 +158,12 @@ class Spec:
 
     def _luck(self, name: str, draw: int, count: int) -> list[float]:
         """The first numbers in [0, 1) that belong to a name in a draw."""
-        words = round_words(_key(self.seed, name), draw, 0, 0, count)
+        words = round_words(_seed_of_name(self.seed, name), draw, 0, 0, count)
         return [word * WORD_SIZE for word in words[:, 0].tolist()]
 
     def seed_of(self, chosen: Chosen) -> int:
         """The seed of a point's trials: cells of the grid share their luck, draws do not."""
-        return (self.seed + int(chosen.axes.get("draw", 0)) * SPREAD) % (MOST_ADDRESS + 1)
+        return (self.seed + int(chosen.axes.get("draw", 0)) * DRAW_SEED_FACTOR) % (ADDRESS_MAX + 1)
 
     def check(self) -> None:
         """Make every point, or, where these are very many, the first, the last, and one for each value of each axis.
@@ -168,20 +171,20 @@ class Spec:
         The others are at their first value then. Of an axis with very many values some are tried, of a random one the lowest and the highest that are
         drawn, or each that is in its list.
         """
-        if len(self) <= MOST_MADE:
+        if len(self) <= CHECK_MAX_POINTS:
             for i in range(len(self)):
                 self.point(i)
             return
         numbers = {0, len(self) - 1}
         stride = self.draws
         for values in reversed(self.grid.values()):
-            every = -(-len(values) // MOST_CHECKED)
+            every = -(-len(values) // CHECK_MAX_VALUES)
             numbers.update(j * stride for j in range(0, len(values), every))
             stride *= len(values)
         for path, law in self.random.items():
-            lanes = min(self.draws, MOST_CHECKED**2)
-            u = round_words(_key(self.seed, path), 0, 0, 0, 1, lanes)[0] * WORD_SIZE
-            if isinstance(law, Interval):
+            lanes = min(self.draws, CHECK_MAX_VALUES**2)
+            u = round_words(_seed_of_name(self.seed, path), 0, 0, 0, 1, lanes)[0] * WORD_SIZE
+            if isinstance(law, AxisInterval):
                 numbers |= {int(u.argmin()), int(u.argmax())}
             else:
                 firsts = np.unique((u * len(law)).astype(np.int64), return_index=True)[1]
@@ -195,7 +198,7 @@ class Spec:
         The grid is a list of pairs, as the order of its axes numbers the points.
         """
         random = {
-            path: law.to_dict() if isinstance(law, Interval) else list(law)
+            path: law.to_dict() if isinstance(law, AxisInterval) else list(law)
             for path, law in sorted(self.random.items())
         }
         stopping = {field.name: getattr(self.stopping, field.name) for field in fields(Stopping)}
@@ -208,36 +211,36 @@ class Spec:
             "reference": self.reference,
             **stopping,
             "draws": self.draws,
-            "problem": _sorted(self.shared),
+            "problem": _sort_keys(self.shared),
             "grid": [[path, list(values)] for path, values in self.grid.items()],
             "random": random,
         }
 
     @classmethod
-    def from_toml(cls, text: str, policies: Mapping[str, Policy] = NONE) -> Self:
+    def from_toml(cls, text: str, policies: Mapping[str, Policy] = NO_POLICIES) -> Self:
         """The specification from TOML text; `policies` of one's own may be listed in it by their names here."""
         if not isinstance(text, str):
-            raise InvalidInput(f"not a sweep in TOML: {shown(text)} is no text")
+            raise InvalidInput(f"not a sweep in TOML: {repr_of(text)} is no text")
         try:
             values = tomllib.loads(text.removeprefix("\ufeff"))
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"not a sweep in TOML: {error}") from None
         for name, entry in policies.items():
             if not isinstance(entry, Policy):
-                raise InvalidInput(f"policies[{name!r}] is {shown(entry)}: a Policy")
-        return cls(**spec_fields(values, policies))
+                raise InvalidInput(f"policies[{name!r}] is {repr_of(entry)}: a Policy")
+        return cls(**parse_spec_fields(values, policies))
 
     @classmethod
-    def load(cls, path: str | Path, policies: Mapping[str, Policy] = NONE) -> Self:
+    def load(cls, path: str | Path, policies: Mapping[str, Policy] = NO_POLICIES) -> Self:
         """The specification from a TOML file, in whose folder modules of one's own are looked for first."""
-        path = path_from(path)
+        path = parse_path(path)
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise InvalidInput(f"cannot read {path}: {why}") from None
         try:
-            with searched_first(path.parent.resolve()):
+            with search_folder_first(path.parent.resolve()):
                 return cls.from_toml(text, policies)
         except InvalidInput as error:
             raise InvalidInput(f"{path}: {error}") from error.__cause__
@@ -250,14 +253,14 @@ def example_specs() -> dict[str, Path]:
 
 
 @cache
-def _key(seed: int, name: str) -> int:
-    """The seed of what is drawn under this name: another one than that of the trials."""
+def _seed_of_name(seed: int, name: str) -> int:
+    """The seed for values drawn under this name, different from the seed of the trials."""
     digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
     return int.from_bytes(digest[:8], "little")
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     """The same with the keys of all tables in order."""
     if isinstance(value, dict):
-        return {key: _sorted(part) for key, part in sorted(value.items())}
+        return {key: _sort_keys(part) for key, part in sorted(value.items())}
     return value

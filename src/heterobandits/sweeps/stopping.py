@@ -1,4 +1,4 @@
-"""How many trials a point gets, and what they say: who has the least regret there, and how surely.
+"""How many trials a point gets, and what they show: who has the least regret, and how certain that is.
 
 A point that is to be known precisely, or whose policies are to be told apart, is looked at again and again, as `Doubling` has it.
 The error that is allowed is shared evenly by all the looks there may be, so that every verdict holds in spite of them. Intervals are Student's, on pairs of regrets on the same luck. They take means
@@ -12,34 +12,33 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import BigIntegers, Flags, Floats
 from heterobandits.simulation import moments
-from heterobandits.simulation.pool.doubling import Doubling, doubled, trial_count
+from heterobandits.simulation.pool.doubling import Doubling, doubling_numbers, trial_count
 from heterobandits.simulation.pool.pieces import PieceResult, Point
-from heterobandits.simulation.results import Integers, binary_places
+from heterobandits.simulation.results import binary_places
 from heterobandits.sweeps.spec import Stopping
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Stopped = Literal["fixed", "told apart", "narrow", "same", "limit"]
+StopReason = Literal["fixed", "told apart", "narrow", "same", "limit"]
 
-VERDICTS = ("ahead", "unclear", "same", "behind")
-SAME_TRIALS = (
+POINT_VERDICTS = ("ahead", "unclear", "same", "behind")
+SAME_MIN_TRIALS = (
     300  # in which policies that differ in 1 % of the trials are alike with probability 0.05
 )
 
 
-def looks(stopping: Stopping) -> list[int]:
-    """The numbers of trials after which a point is looked at: doubled, and the most in the end.
+def look_trials(stopping: Stopping) -> list[int]:
+    """The numbers of trials after which a point is checked: doubling, up to the maximum.
 
-    >>> looks(Stopping(64, 200, 0.01, None, 0.95))
+    >>> look_trials(Stopping(64, 200, 0.01, None, 0.95))
     [64, 128, 200]
     """
-    return doubled(stopping.trials, stopping.most_trials)
+    return doubling_numbers(stopping.trials, stopping.most_trials)
 
 
 @dataclass(frozen=True)
-class Levels:
-    """The confidence of single statements, such that all of a point hold together at any one checkpoint.
+class StatementLevels:
+    """Confidence levels for single statements that make all statements at one checkpoint hold together.
 
     Attributes
     ----------
@@ -57,12 +56,12 @@ class Levels:
     evidence: float
 
 
-def levels(stopping: Stopping, policies: int) -> Levels:
-    """Those of a point with so many policies."""
-    shared = len(looks(stopping))
+def levels_of_point(stopping: Stopping, policies: int) -> StatementLevels:
+    """The levels for a point with so many policies."""
+    shared = len(look_trials(stopping))
     pairs = max(1, policies * (policies - 1) // 2)
     error = 1.0 - (stopping.confidence if stopping.separate is None else stopping.separate)
-    return Levels(
+    return StatementLevels(
         interval=1.0 - (1.0 - stopping.confidence) / shared,
         verdict=1.0 - error / (shared * pairs),
         evidence=math.log(2 * pairs / error),  # equals can be put in the wrong order in two ways
@@ -70,7 +69,7 @@ def levels(stopping: Stopping, policies: int) -> Levels:
 
 
 class PointTotals(NamedTuple):
-    """Exact sums of some points with as many policies and checkpoints, as `moments` takes them.
+    """Exact sums for points with the same numbers of policies and checkpoints, as `moments` takes them.
 
     Attributes
     ----------
@@ -82,10 +81,10 @@ class PointTotals(NamedTuple):
         The most regret that a trial can have, [point, checkpoint].
     """
 
-    trials: Integers
-    places: Integers
-    sums: Integers
-    products: Integers
+    trials: BigIntegers
+    places: BigIntegers
+    sums: BigIntegers
+    products: BigIntegers
     most: Floats
 
     def pair(self, p: Any, q: Any) -> tuple[Any, ...]:
@@ -100,7 +99,7 @@ class PointTotals(NamedTuple):
     def best(self) -> npt.NDArray[np.intp]:
         """The policy with the least mean regret, [point, checkpoint]."""
         n, places = (part[:, None, None] for part in (self.trials, self.places))
-        return np.asarray(moments.mean(n, places, self.sums).argmin(axis=1))
+        return np.asarray(moments.mean_of_sums(n, places, self.sums).argmin(axis=1))
 
     def beside(self, best: npt.NDArray[np.intp]) -> tuple[Any, ...]:
         """These policies, and every other one beside them, as `moments` takes them: [point, policy, checkpoint]."""
@@ -113,8 +112,8 @@ class PointTotals(NamedTuple):
         return n, places, least, self.sums, own, mixed, self.products[:, every, every]
 
 
-def totals(point: Point, rows: list[PieceResult]) -> PointTotals:
-    """Those of one point, from all its pieces."""
+def totals_of_point(point: Point, rows: list[PieceResult]) -> PointTotals:
+    """The totals of one point, from all its pieces."""
     run = point.totals(rows)
     trials = np.full(1, trial_count(rows), object)
     places = np.full(1, binary_places(point.horizon, sum(point.problem.tests)), object)
@@ -136,15 +135,15 @@ class Standings(NamedTuple):
     """
 
     best: npt.NDArray[np.intp]
-    apart: Bools
-    same: Bools
+    apart: Flags
+    same: Flags
 
 
 def standings_of_points(of: PointTotals, level: float) -> Standings:
     """Every policy beside the best at its point and checkpoint."""
     best = of.best()
-    mean, error = moments.difference(*of.beside(best))
-    reach = moments.reach(level, of.trials)[:, None, None]
+    mean, error = moments.paired_difference(*of.beside(best))
+    reach = moments.student_quantile(level, of.trials)[:, None, None]
     return Standings(best, -mean - reach * error > 0, (mean == 0) & ~(error > 0))
 
 
@@ -161,11 +160,11 @@ class Verdicts(NamedTuple):
     """
 
     said: npt.NDArray[np.object_]
-    sure: Bools
+    sure: Flags
 
 
-def verdicts(of: PointTotals, at: Levels) -> Verdicts:
-    """What can be said of every policy at these levels."""
+def verdicts_of_points(of: PointTotals, at: StatementLevels) -> Verdicts:
+    """What these levels allow us to say about every policy."""
     best, apart, same = standings_of_points(of, at.verdict)
     evidence = moments.log_evidence(of.most[:, None], *of.beside(best))
     P = apart.shape[1]
@@ -183,18 +182,18 @@ def log_widths(of: PointTotals, other: int, level: float) -> Floats:
     """By which factor, as a logarithm, the intervals of all ratios to one policy's regret reach to each side, [point, policy, checkpoint]."""
     P = of.sums.shape[1]
     _, error = moments.log_ratio(*of.pair(np.arange(P), np.full(P, other)))
-    return np.asarray(moments.reach(level, of.trials)[:, None, None] * error)
+    return np.asarray(moments.student_quantile(level, of.trials)[:, None, None] * error)
 
 
-def equal_to(of: PointTotals, other: int) -> Bools:
+def equals_policy(of: PointTotals, other: int) -> Flags:
     """Whether a policy has as much regret as another one in every trial, [point, policy, checkpoint]."""
     P = of.sums.shape[1]
-    mean, error = moments.difference(*of.pair(np.arange(P), np.full(P, other)))
+    mean, error = moments.paired_difference(*of.pair(np.arange(P), np.full(P, other)))
     return np.asarray((mean == 0) & ~(error > 0))
 
 
-def stopped(of: PointTotals, stopping: Stopping, reference: int) -> Stopped | None:
-    """Why no more trials of a single point are needed, at its last checkpoint; None if they are.
+def stop_reason_of(of: PointTotals, stopping: Stopping, reference: int) -> StopReason | None:
+    """Why a point needs no more trials, judged at its last checkpoint; None if it does.
 
     With `precision` alone every policy's ratio to the reference is to be narrow enough; with `separate` every policy is to be
     told apart from the best; with both one or the other is enough, the ratio being that to the best.
@@ -204,20 +203,20 @@ def stopped(of: PointTotals, stopping: Stopping, reference: int) -> Stopped | No
     last = of._replace(
         sums=of.sums[..., -1:], products=of.products[..., -1:], most=of.most[..., -1:]
     )
-    level = levels(stopping, of.sums.shape[1])
+    level = levels_of_point(stopping, of.sums.shape[1])
     best, apart, same = standings_of_points(last, level.verdict)
     n = int(of.trials[0])
     # that several were alike in a few trials says little
-    alike, told = same[0, :, 0] & (n >= SAME_TRIALS), apart[0, :, 0]
+    alike, told = same[0, :, 0] & (n >= SAME_MIN_TRIALS), apart[0, :, 0]
     alike[int(best[0, 0])] = True
     if stopping.separate is not None and (told | alike).all():
         return "told apart" if alike.sum() == 1 else "same"
     if stopping.precision is not None:
         other = reference if stopping.separate is None else int(best[0, 0])
-        equal = equal_to(last, other)[0, :, 0]
+        equal = equals_policy(last, other)[0, :, 0]
         settled = log_widths(last, other, level.interval)[0, :, 0] <= np.log1p(stopping.precision)
         settled &= ~equal  # an interval without width is none
-        settled |= equal & (n >= SAME_TRIALS)
+        settled |= equal & (n >= SAME_MIN_TRIALS)
         settled[other] = True
         if stopping.separate is not None:
             settled |= told
@@ -229,7 +228,7 @@ def stopped(of: PointTotals, stopping: Stopping, reference: int) -> Stopped | No
 def job_of_point(point: Point, stopping: Stopping, reference: int) -> Doubling:
     """A point as a job of the runner: trials until it is known well enough."""
 
-    def enough(rows: list[PieceResult]) -> Stopped | None:
-        return stopped(totals(point, rows), stopping, reference)
+    def enough(rows: list[PieceResult]) -> StopReason | None:
+        return stop_reason_of(totals_of_point(point, rows), stopping, reference)
 
-    return Doubling(point, looks(stopping), enough)
+    return Doubling(point, look_trials(stopping), enough)

@@ -12,31 +12,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from heterobandits.output.files import write_aside
-from heterobandits.output.parquet import Parquet
+from heterobandits.output.files import write_atomic
+from heterobandits.output.parquet import ParquetReader
 from heterobandits.simulation import moments
 from heterobandits.simulation.pool.pieces import (
-    canonical_definition,
-    made_with_versions,
+    render_definition,
     short_digest,
+    versions_of_results,
 )
-from heterobandits.sweeps.grammar import Interval
+from heterobandits.sweeps.grammar import AxisInterval
 from heterobandits.sweeps.spec import Chosen, Spec
 from heterobandits.sweeps.stopping import (
-    VERDICTS,
+    POINT_VERDICTS,
     PointTotals,
-    Stopped,
-    levels,
+    StopReason,
+    levels_of_point,
     log_widths,
-    verdicts,
+    verdicts_of_points,
 )
 
-FORMAT = 2
-MARK = b"heterobandits_sweep"
-RESULTS, PAIRS = "results.parquet", "pairs.parquet"
-ALWAYS = ("agents", "arms", "horizon")
-REASONS = ("fixed", "told apart", "narrow", "same", "limit")
-TOGETHER = 2**15  # products of pairs from which numbers are made at once
+SWEEP_FORMAT = 2
+SWEEP_METADATA_KEY = b"heterobandits_sweep"
+RESULTS_FILE, PAIRS_FILE = "results.parquet", "pairs.parquet"
+SIZE_COLUMNS = ("agents", "arms", "horizon")
+STOP_REASONS = ("fixed", "told apart", "narrow", "same", "limit")
+BATCH_MAX_PRODUCTS = 2**15  # products of pairs from which numbers are made at once
 
 
 class FinishedPoint(NamedTuple):
@@ -57,14 +57,14 @@ class FinishedPoint(NamedTuple):
     played: int
     largest: Any
     failed: Any
-    stopped: Stopped
+    stopped: StopReason
 
 
 def sweep_digest(spec: Spec) -> str:
-    """What tells sweeps apart: the specification, and what can change a number."""
+    """A digest that identifies a sweep: its specification, and everything that can change a number."""
     return short_digest(
-        canonical_definition(
-            {"format": FORMAT, "spec": spec.to_dict(), "made_with": made_with_versions()}
+        render_definition(
+            {"format": SWEEP_FORMAT, "spec": spec.to_dict(), "made_with": versions_of_results()}
         )
     )
 
@@ -73,7 +73,7 @@ def description_of_sweep(spec: Spec, failed: int) -> dict[str, Any]:
     """What the tables say of themselves."""
     stopping = spec.stopping
     return {
-        "format": FORMAT,
+        "format": SWEEP_FORMAT,
         "digest": sweep_digest(spec),
         "title": spec.title,
         "axes": list(spec.axes),
@@ -84,19 +84,19 @@ def description_of_sweep(spec: Spec, failed: int) -> dict[str, Any]:
         "confidence": stopping.confidence,
         "separate": stopping.separate,
         "precision": stopping.precision,
-        "made_with": made_with_versions(),
+        "made_with": versions_of_results(),
         "spec": spec.to_dict(),
     }
 
 
-class Tables:
-    """The two tables as points come in, in any order."""
+class SweepTables:
+    """The two tables, filled as points come in, in any order."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self._labels = [entry.label for entry in spec.policies]
         self._reference = self._labels.index(spec.reference)
-        self._levels = levels(spec.stopping, len(self._labels))
+        self._levels = levels_of_point(spec.stopping, len(self._labels))
         self._confidence = spec.stopping.confidence
         self._new: list[FinishedPoint] = []
         self._parts: tuple[list[Any], list[Any]] = ([], [])
@@ -104,22 +104,29 @@ class Tables:
     def add(self, known: FinishedPoint) -> None:
         """One point more."""
         self._new.append(known)
-        if len(self._new) * known.totals.products.size >= TOGETHER:
+        if len(self._new) * known.totals.products.size >= BATCH_MAX_PRODUCTS:
             self._make()
 
     def write(self, folder: Path, failed: int) -> None:
         """Put both in place, sorted."""
         self._make()
-        note = {MARK: json.dumps(description_of_sweep(self.spec, failed), sort_keys=True).encode()}
-        if not _says(folder / RESULTS, note):  # or the two would be of different sweeps for a while
-            (folder / RESULTS).unlink(missing_ok=True)
+        note = {
+            SWEEP_METADATA_KEY: json.dumps(
+                description_of_sweep(self.spec, failed), sort_keys=True
+            ).encode()
+        }
+        # or the two would be of different sweeps for a while
+        if not _has_description(folder / RESULTS_FILE, note):
+            (folder / RESULTS_FILE).unlink(missing_ok=True)
         empty = self._tables([], 1)
-        for name, parts, none in zip((PAIRS, RESULTS), self._parts[::-1], empty[::-1], strict=True):
+        for name, parts, none in zip(
+            (PAIRS_FILE, RESULTS_FILE), self._parts[::-1], empty[::-1], strict=True
+        ):
             table = pa.concat_tables([none, *parts])
             # pieces come in any order; within a point the rows are in theirs
             order = np.argsort(table["point"].to_numpy(), kind="stable")
             table = table.take(pa.array(order)).combine_chunks().replace_schema_metadata(note)
-            write_aside(folder / name, partial(_write, table))
+            write_atomic(folder / name, partial(_write_table, table))
 
     def _make(self) -> None:
         """Turn the points that came in into rows."""
@@ -134,8 +141,8 @@ class Tables:
         P = len(self._labels)
         none, numbers = np.zeros(0, object), np.zeros((0, P, K), object)
         empty = PointTotals(none, none, numbers, np.zeros((0, P, P, K), object), np.zeros((0, K)))
-        of = _together(empty, [k.totals for k in points])
-        seen = _together(empty, [k.looked for k in points])
+        of = _join_totals(empty, [k.totals for k in points])
+        seen = _join_totals(empty, [k.looked for k in points])
         return self._results(points, of, seen), self._pairs(points, of)
 
     def _results(self, points: list[FinishedPoint], of: PointTotals, seen: PointTotals) -> Any:
@@ -146,42 +153,44 @@ class Tables:
         all_, reference = np.arange(P), np.full(P, self._reference)
         ratio, _ = moments.log_ratio(*of.pair(all_, reference))
         factor = np.exp(log_widths(of, self._reference, self._confidence))
-        said, sure = verdicts(seen, self._levels)
-        why = [REASONS.index(known.stopped) for known in points]
+        said, sure = verdicts_of_points(seen, self._levels)
+        why = [STOP_REASONS.index(known.stopped) for known in points]
         columns = {
             **self._where(points, P, K),
-            "policy": _named(policies, self._labels),
+            "policy": _names_of_numbers(policies, self._labels),
             "round": self._rounds(points, P),
-            "trials": _repeated(of.trials, P * K),
-            "mean": moments.mean(n, places, of.sums),
-            "se": moments.standard_error(n, places, of.sums, squares),
+            "trials": _repeat_values(of.trials, P * K),
+            "mean": moments.mean_of_sums(n, places, of.sums),
+            "se": moments.standard_error_of_sums(n, places, of.sums, squares),
             "ratio": ratio,
             "ratio_lower": ratio / factor,
             "ratio_upper": ratio * factor,
-            "verdict": _named(np.vectorize(VERDICTS.index, otypes=[int])(said), VERDICTS),
+            "verdict": _names_of_numbers(
+                np.vectorize(POINT_VERDICTS.index, otypes=[int])(said), POINT_VERDICTS
+            ),
             "sure": sure,
-            "played": _repeated([known.played for known in points], P * K),
-            "largest": _stacked([known.largest for known in points], np.float64),
-            "failed": _stacked([known.failed for known in points], np.int64),
-            "stopped": _named(np.repeat(np.array(why, int), P * K), REASONS),
+            "played": _repeat_values([known.played for known in points], P * K),
+            "largest": _stack_tables([known.largest for known in points], np.float64),
+            "failed": _stack_tables([known.failed for known in points], np.int64),
+            "stopped": _names_of_numbers(np.repeat(np.array(why, int), P * K), STOP_REASONS),
         }
-        return _table(columns)
+        return _arrow_table(columns)
 
     def _pairs(self, points: list[FinishedPoint], of: PointTotals) -> Any:
         P, K = of.sums.shape[1:]
         p, q = np.triu_indices(P, 1)
         pairs = of.pair(p, q)
-        reach = moments.reach(self._confidence, of.trials)[:, None, None]
-        difference, error = moments.difference(*pairs)
+        reach = moments.student_quantile(self._confidence, of.trials)[:, None, None]
+        difference, error = moments.paired_difference(*pairs)
         ratio, log_error = moments.log_ratio(*pairs)
         factor = np.exp(reach * log_error)
         shape = difference.shape
         columns = {
             **self._where(points, len(p), K),
-            "policy": _named(np.broadcast_to(p[None, :, None], shape), self._labels),
-            "other": _named(np.broadcast_to(q[None, :, None], shape), self._labels),
+            "policy": _names_of_numbers(np.broadcast_to(p[None, :, None], shape), self._labels),
+            "other": _names_of_numbers(np.broadcast_to(q[None, :, None], shape), self._labels),
             "round": self._rounds(points, len(p)),
-            "trials": _repeated(of.trials, len(p) * K),
+            "trials": _repeat_values(of.trials, len(p) * K),
             "difference": difference,
             "difference_se": error,
             "difference_lower": difference - reach * error,
@@ -190,19 +199,19 @@ class Tables:
             "ratio_lower": ratio / factor,
             "ratio_upper": ratio * factor,
         }
-        return _table(columns)
+        return _arrow_table(columns)
 
     def _where(self, points: list[FinishedPoint], rows: int, K: int) -> dict[str, Any]:
         """The columns that say which point it is."""
         each = rows * K
-        columns: dict[str, Any] = {"point": _repeated([k.number for k in points], each)}
+        columns: dict[str, Any] = {"point": _repeat_values([k.number for k in points], each)}
         for path in self.spec.axes:
-            if path not in ALWAYS:
+            if path not in SIZE_COLUMNS:
                 values = pa.array([k.chosen.axes[path] for k in points], axis_type(self.spec, path))
                 columns[path] = values.take(pa.array(np.repeat(np.arange(len(points)), each)))
         sizes = [(k.chosen.problem.agents, k.chosen.problem.arms, k.chosen.horizon) for k in points]
         table = np.array(sizes, np.int64).reshape(-1, 3)
-        columns |= {name: _repeated(table[:, i], each) for i, name in enumerate(ALWAYS)}
+        columns |= {name: _repeat_values(table[:, i], each) for i, name in enumerate(SIZE_COLUMNS)}
         return columns
 
     def _rounds(self, points: list[FinishedPoint], rows: int) -> Any:
@@ -210,39 +219,39 @@ class Tables:
 
 
 def axis_type(spec: Spec, path: str) -> Any:
-    """Whether an axis has whole numbers, others, or texts."""
+    """The type of an axis: whole numbers, other numbers, or texts."""
     if path == "draw":
         return pa.int64()
     law = spec.grid[path] if path in spec.grid else spec.random[path]
-    if isinstance(law, Interval):
+    if isinstance(law, AxisInterval):
         return pa.int64() if law.whole else pa.float64()
     if any(isinstance(value, str) for value in law):
         return pa.string()
     return pa.int64() if all(isinstance(value, int) for value in law) else pa.float64()
 
 
-def _together(empty: PointTotals, points: list[PointTotals]) -> PointTotals:
-    """The totals of several points as one."""
+def _join_totals(empty: PointTotals, points: list[PointTotals]) -> PointTotals:
+    """The totals of several points, joined."""
     return PointTotals(*(np.concatenate(part) for part in zip(empty, *points, strict=True)))
 
 
-def _stacked(tables: list[Any], dtype: Any) -> Any:
+def _stack_tables(tables: list[Any], dtype: Any) -> Any:
     return np.concatenate([np.zeros(0, dtype), *(np.ravel(table) for table in tables)]).astype(
         dtype
     )
 
 
-def _repeated(values: Any, times: int) -> Any:
+def _repeat_values(values: Any, times: int) -> Any:
     return np.repeat(np.asarray(values, np.int64), times)
 
 
-def _named(numbers: Any, names: Any) -> Any:
+def _names_of_numbers(numbers: Any, names: Any) -> Any:
     """Numbers as the names they stand for."""
     indices = pa.array(np.ravel(numbers).astype(np.int32))
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(names), pa.string()))
 
 
-def _table(columns: dict[str, Any]) -> Any:
+def _arrow_table(columns: dict[str, Any]) -> Any:
     arrays = {
         name: pa.array(np.ravel(values)) if isinstance(values, np.ndarray) else values
         for name, values in columns.items()
@@ -250,14 +259,14 @@ def _table(columns: dict[str, Any]) -> Any:
     return pa.table(arrays)
 
 
-def _says(path: Path, note: dict[bytes, bytes]) -> bool:
+def _has_description(path: Path, note: dict[bytes, bytes]) -> bool:
     """Whether a table says this of itself."""
     try:
-        return bool(Parquet(path).schema.metadata == note)
+        return bool(ParquetReader(path).schema.metadata == note)
     except (OSError, pa.ArrowException):
         return False
 
 
-def _write(table: Any, path: Path) -> None:
+def _write_table(table: Any, path: Path) -> None:
     with path.open("wb") as file:  # pyarrow takes no path that is not UTF-8
         pq.write_table(table, file, compression="zstd", write_page_checksum=True)

@@ -1,4 +1,4 @@
-"""The app: all routes over a log of campaigns, behind the gate, and their description as OpenAPI."""
+"""The app: all routes over a repository of campaigns, behind the guard, and their OpenAPI description."""
 
 import gc
 import json
@@ -14,27 +14,28 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 
-from heterobandits.campaigns.storage.repository import Log
-from heterobandits.provenance import version
+from heterobandits.campaigns.storage.repository import Repository
+from heterobandits.provenance import version_of
 from heterobandits.web.api import campaigns, knowledge, links, rounds, server
-from heterobandits.web.auth import ALLOWED, ANYONE, Gate, Slowing
+from heterobandits.web.auth import ANYONE_ROLES, ROUTE_ROLES, BadTokenBackoff, Gate
 from heterobandits.web.budgets import Budgets
-from heterobandits.web.errors import KINDS, MEDIA, ProblemDetails
-from heterobandits.web.metrics import Counted, Metrics
+from heterobandits.web.errors import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, ProblemDetails
+from heterobandits.web.metrics import CountedApp, Metrics
 from heterobandits.web.pages import ahead, history, home, known, new_campaign, plan, report, team
 from heterobandits.web.pages import links as link_pages
 from heterobandits.web.pages.base import handle_errors
-from heterobandits.web.turns import QUICK, Places
+from heterobandits.web.turns import QUICK_PLACES, ServerPlaces
 
-ROUTERS = (server, campaigns, rounds, knowledge, links)
-PAGES = (home, new_campaign, known, plan, report, ahead, history, team, link_pages)
-THREADS = 2 * QUICK  # that answer requests: so many compute, and so many look meanwhile who asks
-SWITCH = (
+API_MODULES = (server, campaigns, rounds, knowledge, links)
+PAGE_MODULES = (home, new_campaign, known, plan, report, ahead, history, team, link_pages)
+# that answer requests: so many compute, and so many look meanwhile who asks
+SERVER_THREADS = 2 * QUICK_PLACES
+THREAD_SWITCH_INTERVAL_S = (
     0.0002  # seconds after which a thread gives way to another: a request changes threads often
 )
-SCHEMAS = "#/components/schemas/"
-PROBLEM = {MEDIA: {"schema": {"$ref": f"{SCHEMAS}ProblemDetails"}}}
-KEY = {
+SCHEMAS_PREFIX = "#/components/schemas/"
+PROBLEM_CONTENT = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": f"{SCHEMAS_PREFIX}ProblemDetails"}}}
+IDEMPOTENCY_KEY_PARAMETER = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
@@ -42,7 +43,7 @@ KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 
-CAMPAIGN = {
+CAMPAIGN_PARAMETER = {
     "name": "campaign",
     "in": "path",
     "required": True,
@@ -51,33 +52,33 @@ CAMPAIGN = {
 }
 
 
-def create_app(log: Log, owner_hash: str | None, demo: bool = False) -> FastAPI:
-    """The app over these campaigns. A demo says so on every page.
+def create_app(log: Repository, owner_hash: str | None, demo: bool = False) -> FastAPI:
+    """The app over these campaigns. A demo is marked as one on every page.
 
     Who holds the token with this hash owns the server; without one, who holds the token whose hash is in the store.
     """
     app = FastAPI(
         title="heterobandits",
-        version=version("heterobandits"),
+        version=version_of("heterobandits"),
         openapi_url=None,  # whose route would write it anew for everybody
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=few_threads,
+        lifespan=limit_threads,
         generate_unique_id_function=lambda route: route.name.removesuffix("_route"),
     )
     app.state.log = log
     app.state.gate = Gate(log, owner_hash)
-    app.state.slowing = Slowing()
+    app.state.slowing = BadTokenBackoff()
     app.state.metrics = Metrics()
     app.state.demo = demo
-    app.state.places = Places()
+    app.state.places = ServerPlaces()
     app.state.budgets = Budgets()
     app.state.chronicles = history.Chronicles()
-    for module in (*ROUTERS, *PAGES):
+    for module in (*API_MODULES, *PAGE_MODULES):
         app.include_router(module.router)
     handle_errors(app)
-    app.add_middleware(Counted, metrics=app.state.metrics)
+    app.add_middleware(CountedApp, metrics=app.state.metrics)
     app.openapi = lambda: openapi_of(app)  # type: ignore[method-assign]
 
     @cache
@@ -93,11 +94,11 @@ def create_app(log: Log, owner_hash: str | None, demo: bool = False) -> FastAPI:
 
 
 @asynccontextmanager
-async def few_threads(app: FastAPI) -> AsyncIterator[None]:
-    """Within, few threads answer requests, and none holds the interpreter for long: neither to compute nor to look for garbage."""
-    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+async def limit_threads(app: FastAPI) -> AsyncIterator[None]:
+    """Within this context, few threads answer requests, and none holds the interpreter for long."""
+    anyio.to_thread.current_default_thread_limiter().total_tokens = SERVER_THREADS
     before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
     gc.freeze()  # what was loaded stays, and need not be looked through while all wait
     yield
     gc.unfreeze()
@@ -105,7 +106,7 @@ async def few_threads(app: FastAPI) -> AsyncIterator[None]:
 
 
 def openapi_of(app: FastAPI) -> dict[str, Any]:
-    """The app as OpenAPI: with the token that is needed, the problems it may answer with, and the key of writes."""
+    """The OpenAPI description of the app, with the token, the problems and the idempotency key that routes share."""
     if app.openapi_schema is not None:
         return app.openapi_schema
     made = get_openapi(title=app.title, version=app.version, routes=app.routes)
@@ -113,29 +114,29 @@ def openapi_of(app: FastAPI) -> dict[str, Any]:
     schemas = components.setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    schema = TypeAdapter(ProblemDetails).json_schema(ref_template=SCHEMAS + "{model}")
+    schema = TypeAdapter(ProblemDetails).json_schema(ref_template=SCHEMAS_PREFIX + "{model}")
     schemas |= schema.pop("$defs", {})
     schemas["ProblemDetails"] = schema
     components["securitySchemes"] = {"link": {"type": "http", "scheme": "bearer"}}
     for path, operations in made["paths"].items():
         for method, operation in operations.items():
             operation["responses"].pop("422", None)
-            if ALLOWED.get((method.upper(), path)) != ANYONE:
-                describe(method.upper(), path, operation)
+            if ROUTE_ROLES.get((method.upper(), path)) != ANYONE_ROLES:
+                describe_operation(method.upper(), path, operation)
     app.openapi_schema = made
     return made
 
 
-def describe(method: str, path: str, operation: dict[str, Any]) -> None:
-    """Add what all routes behind the gate have in common."""
+def describe_operation(method: str, path: str, operation: dict[str, Any]) -> None:
+    """Add what all guarded routes have in common."""
     operation["security"] = [{"link": []}]
     responses, parameters = operation["responses"], operation.setdefault("parameters", [])
-    for kind in KINDS:
-        described = {"description": kind.title, "content": PROBLEM}
+    for kind in PROBLEM_KINDS:
+        described = {"description": kind.title, "content": PROBLEM_CONTENT}
         responses.setdefault(str(kind.status), described)
     if "{campaign}" in path:  # the guard reads it, before the route does its work
-        parameters.insert(0, CAMPAIGN)
+        parameters.insert(0, CAMPAIGN_PARAMETER)
     if method != "GET":
-        parameters.append(KEY)
+        parameters.append(IDEMPOTENCY_KEY_PARAMETER)
     elif "{campaign}" in path:
         responses["304"] = {"description": "The campaign has not changed since that ETag"}

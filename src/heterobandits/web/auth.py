@@ -1,4 +1,4 @@
-"""Who may do what: the table of routes and roles, whose a token is, and how those who guess tokens are slowed down.
+"""Who may do what: roles and routes, whose token it is, and the delay for those who guess tokens.
 
 A token is all that somebody needs; of the token itself only a hash is kept, and tokens are compared in a time that does not
 depend on them.
@@ -16,137 +16,137 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from heterobandits.campaigns import reducer
-from heterobandits.campaigns.events import OWNER, SERVER, now
-from heterobandits.campaigns.service import TOKEN_BYTES, token_hash
+from heterobandits.campaigns.events import OWNER_NAME, SERVER_LINK, utc_now
+from heterobandits.campaigns.service import TOKEN_BYTES, hash_of_token
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.storage.repository import Log
+from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store, UnknownCampaign
 from heterobandits.errors import InvalidInput
 from heterobandits.web.errors import Forbidden, NotAdmitted, NotFound
 
-ANYONE = frozenset({"anyone"})
-ALONE = frozenset({SERVER})  # the role of who holds the server's own token: everything
-OWNERS = ALONE | reducer.OWNERS
-PLANNERS = ALONE | reducer.PLANNERS
-REPORTERS = ALONE | reducer.REPORTERS
-READERS = PLANNERS | {"viewer"}
-ALL = READERS | {"reporter"}
+ANYONE_ROLES = frozenset({"anyone"})
+SERVER_ROLES = frozenset({SERVER_LINK})  # the role of who holds the server's own token: everything
+OWNER_ACCESS = SERVER_ROLES | reducer.OWNER_ROLES
+PLANNER_ACCESS = SERVER_ROLES | reducer.PLANNER_ROLES
+REPORTER_ACCESS = SERVER_ROLES | reducer.REPORTER_ROLES
+READER_ACCESS = PLANNER_ACCESS | {"viewer"}
+LINK_ACCESS = READER_ACCESS | {"reporter"}
 
-ONE = "/api/campaigns/{campaign}"  # for programs
-HOME = "/campaigns/{campaign}"  # for people
-Table = dict[tuple[str, str], frozenset[str]]
-API: Table = {
-    ("GET", "/api/openapi.json"): ANYONE,
-    ("GET", "/api/health"): ANYONE,
-    ("GET", "/metrics"): ANYONE,
-    ("GET", "/api/campaigns"): ALONE,
-    ("POST", "/api/campaigns"): ALONE,
-    ("POST", "/api/campaigns/import"): ALONE,
-    ("GET", ONE): ALL,
-    ("PATCH", ONE): OWNERS,
-    ("POST", f"{ONE}/agents"): OWNERS,
-    ("PATCH", f"{ONE}/agents/{{agent}}"): OWNERS,
-    ("POST", f"{ONE}/arms"): OWNERS,
-    ("PATCH", f"{ONE}/arms/{{arm}}"): OWNERS,
-    ("GET", f"{ONE}/rounds"): ALL,
-    ("POST", f"{ONE}/rounds"): PLANNERS,
-    ("GET", f"{ONE}/rounds/{{round}}"): ALL,
-    ("POST", f"{ONE}/rounds/{{round}}/close"): PLANNERS,
-    ("GET", f"{ONE}/rounds/{{round}}/explanations"): READERS,
-    ("PUT", f"{ONE}/rounds/{{round}}/overrides/{{agent}}"): PLANNERS,
-    ("PUT", f"{ONE}/rounds/{{round}}/outcomes/{{agent}}"): REPORTERS,
-    ("DELETE", f"{ONE}/rounds/{{round}}/outcomes/{{agent}}"): REPORTERS,
-    ("POST", f"{ONE}/notes"): PLANNERS,
-    ("GET", f"{ONE}/arms"): READERS,
-    ("GET", f"{ONE}/answers"): READERS,
-    ("GET", f"{ONE}/shadow"): READERS,
-    ("GET", f"{ONE}/projection"): READERS,
-    ("GET", f"{ONE}/worth"): READERS,
-    ("GET", f"{ONE}/visits.csv"): READERS,
-    ("GET", f"{ONE}/events"): PLANNERS,
-    ("GET", f"{ONE}/export"): PLANNERS,
-    ("GET", f"{ONE}/links"): OWNERS,
-    ("POST", f"{ONE}/links"): OWNERS,
-    ("DELETE", f"{ONE}/links/{{link}}"): OWNERS,
+API_BASE = "/api/campaigns/{campaign}"  # for programs
+PAGE_BASE = "/campaigns/{campaign}"  # for people
+RouteRoles = dict[tuple[str, str], frozenset[str]]
+API_ROUTE_ROLES: RouteRoles = {
+    ("GET", "/api/openapi.json"): ANYONE_ROLES,
+    ("GET", "/api/health"): ANYONE_ROLES,
+    ("GET", "/metrics"): ANYONE_ROLES,
+    ("GET", "/api/campaigns"): SERVER_ROLES,
+    ("POST", "/api/campaigns"): SERVER_ROLES,
+    ("POST", "/api/campaigns/import"): SERVER_ROLES,
+    ("GET", API_BASE): LINK_ACCESS,
+    ("PATCH", API_BASE): OWNER_ACCESS,
+    ("POST", f"{API_BASE}/agents"): OWNER_ACCESS,
+    ("PATCH", f"{API_BASE}/agents/{{agent}}"): OWNER_ACCESS,
+    ("POST", f"{API_BASE}/arms"): OWNER_ACCESS,
+    ("PATCH", f"{API_BASE}/arms/{{arm}}"): OWNER_ACCESS,
+    ("GET", f"{API_BASE}/rounds"): LINK_ACCESS,
+    ("POST", f"{API_BASE}/rounds"): PLANNER_ACCESS,
+    ("GET", f"{API_BASE}/rounds/{{round}}"): LINK_ACCESS,
+    ("POST", f"{API_BASE}/rounds/{{round}}/close"): PLANNER_ACCESS,
+    ("GET", f"{API_BASE}/rounds/{{round}}/explanations"): READER_ACCESS,
+    ("PUT", f"{API_BASE}/rounds/{{round}}/overrides/{{agent}}"): PLANNER_ACCESS,
+    ("PUT", f"{API_BASE}/rounds/{{round}}/outcomes/{{agent}}"): REPORTER_ACCESS,
+    ("DELETE", f"{API_BASE}/rounds/{{round}}/outcomes/{{agent}}"): REPORTER_ACCESS,
+    ("POST", f"{API_BASE}/notes"): PLANNER_ACCESS,
+    ("GET", f"{API_BASE}/arms"): READER_ACCESS,
+    ("GET", f"{API_BASE}/answers"): READER_ACCESS,
+    ("GET", f"{API_BASE}/shadow"): READER_ACCESS,
+    ("GET", f"{API_BASE}/projection"): READER_ACCESS,
+    ("GET", f"{API_BASE}/worth"): READER_ACCESS,
+    ("GET", f"{API_BASE}/visits.csv"): READER_ACCESS,
+    ("GET", f"{API_BASE}/events"): PLANNER_ACCESS,
+    ("GET", f"{API_BASE}/export"): PLANNER_ACCESS,
+    ("GET", f"{API_BASE}/links"): OWNER_ACCESS,
+    ("POST", f"{API_BASE}/links"): OWNER_ACCESS,
+    ("DELETE", f"{API_BASE}/links/{{link}}"): OWNER_ACCESS,
 }
-PAGES: Table = {
-    ("GET", "/"): ANYONE,
-    ("GET", "/enter/{token}"): ANYONE,
-    ("POST", "/enter/{token}"): ANYONE,
-    ("POST", "/leave"): ANYONE,
-    ("GET", "/static/{name}"): ANYONE,
-    ("GET", "/new"): ALONE,
-    ("POST", "/new"): ALONE,
-    ("POST", "/new/check"): ALONE,
-    ("POST", "/new/try"): ALONE,
-    ("GET", HOME): READERS,
-    ("GET", f"{HOME}/wall"): READERS,
-    ("GET", f"{HOME}/plan"): PLANNERS,
-    ("POST", f"{HOME}/plan"): PLANNERS,
-    ("GET", f"{HOME}/rounds"): READERS,
-    ("GET", f"{HOME}/rounds/{{round}}"): READERS,
-    ("POST", f"{HOME}/rounds/{{round}}/override"): PLANNERS,
-    ("POST", f"{HOME}/rounds/{{round}}/close"): PLANNERS,
-    ("GET", f"{HOME}/report"): REPORTERS,
-    ("POST", f"{HOME}/rounds/{{round}}/outcomes/{{agent}}"): REPORTERS,
-    ("GET", f"{HOME}/ahead"): READERS,
-    ("GET", f"{HOME}/ahead/run"): READERS,
-    ("GET", f"{HOME}/compare"): READERS,
-    ("GET", f"{HOME}/history"): PLANNERS,
-    ("POST", f"{HOME}/notes"): PLANNERS,
-    ("GET", f"{HOME}/audit.html"): PLANNERS,
-    ("GET", f"{HOME}/events.ndjson"): PLANNERS,
-    ("GET", f"{HOME}/visits.csv"): READERS,
-    ("GET", f"{HOME}/team"): OWNERS,
-    ("POST", f"{HOME}/agents"): OWNERS,
-    ("POST", f"{HOME}/agents/{{agent}}"): OWNERS,
-    ("POST", f"{HOME}/arms"): OWNERS,
-    ("POST", f"{HOME}/arms/{{arm}}"): OWNERS,
-    ("POST", f"{HOME}/settings"): OWNERS,
-    ("POST", f"{HOME}/links"): OWNERS,
-    ("POST", f"{HOME}/links/{{link}}"): OWNERS,
-    ("POST", f"{HOME}/cards"): OWNERS,
+PAGE_ROUTE_ROLES: RouteRoles = {
+    ("GET", "/"): ANYONE_ROLES,
+    ("GET", "/enter/{token}"): ANYONE_ROLES,
+    ("POST", "/enter/{token}"): ANYONE_ROLES,
+    ("POST", "/leave"): ANYONE_ROLES,
+    ("GET", "/static/{name}"): ANYONE_ROLES,
+    ("GET", "/new"): SERVER_ROLES,
+    ("POST", "/new"): SERVER_ROLES,
+    ("POST", "/new/check"): SERVER_ROLES,
+    ("POST", "/new/try"): SERVER_ROLES,
+    ("GET", PAGE_BASE): READER_ACCESS,
+    ("GET", f"{PAGE_BASE}/wall"): READER_ACCESS,
+    ("GET", f"{PAGE_BASE}/plan"): PLANNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/plan"): PLANNER_ACCESS,
+    ("GET", f"{PAGE_BASE}/rounds"): READER_ACCESS,
+    ("GET", f"{PAGE_BASE}/rounds/{{round}}"): READER_ACCESS,
+    ("POST", f"{PAGE_BASE}/rounds/{{round}}/override"): PLANNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/rounds/{{round}}/close"): PLANNER_ACCESS,
+    ("GET", f"{PAGE_BASE}/report"): REPORTER_ACCESS,
+    ("POST", f"{PAGE_BASE}/rounds/{{round}}/outcomes/{{agent}}"): REPORTER_ACCESS,
+    ("GET", f"{PAGE_BASE}/ahead"): READER_ACCESS,
+    ("GET", f"{PAGE_BASE}/ahead/run"): READER_ACCESS,
+    ("GET", f"{PAGE_BASE}/compare"): READER_ACCESS,
+    ("GET", f"{PAGE_BASE}/history"): PLANNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/notes"): PLANNER_ACCESS,
+    ("GET", f"{PAGE_BASE}/audit.html"): PLANNER_ACCESS,
+    ("GET", f"{PAGE_BASE}/events.ndjson"): PLANNER_ACCESS,
+    ("GET", f"{PAGE_BASE}/visits.csv"): READER_ACCESS,
+    ("GET", f"{PAGE_BASE}/team"): OWNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/agents"): OWNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/agents/{{agent}}"): OWNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/arms"): OWNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/arms/{{arm}}"): OWNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/settings"): OWNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/links"): OWNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/links/{{link}}"): OWNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/cards"): OWNER_ACCESS,
 }
-ALLOWED = API | PAGES
+ROUTE_ROLES = API_ROUTE_ROLES | PAGE_ROUTE_ROLES
 
 # How many bytes of a body a route takes; of those that are not here a few fields.
-FEW_FIELDS = 8_000  # three names of 200 letters in any alphabet, as programs escape them
-LONG_TEXT = 200_000  # a note of 10,000 such letters; some 10,000 pairs that are forbidden
-TABLES = 1_000_000  # some 10,000 agents or arms at once
-WHOLE_CAMPAIGN = 20_000_000
-BODIES = {
-    ("POST", "/api/campaigns"): TABLES,
-    ("POST", "/api/campaigns/import"): WHOLE_CAMPAIGN,
-    ("POST", f"{ONE}/agents"): TABLES,
-    ("POST", f"{ONE}/arms"): TABLES,
-    ("POST", f"{ONE}/rounds"): LONG_TEXT,
-    ("PUT", f"{ONE}/rounds/{{round}}/overrides/{{agent}}"): LONG_TEXT,
-    ("POST", f"{ONE}/notes"): LONG_TEXT,
-    ("POST", "/new"): TABLES,
-    ("POST", "/new/check"): TABLES,
-    ("POST", "/new/try"): TABLES,
-    ("POST", f"{HOME}/plan"): LONG_TEXT,
-    ("POST", f"{HOME}/rounds/{{round}}/override"): LONG_TEXT,
-    ("POST", f"{HOME}/notes"): LONG_TEXT,
-    ("POST", f"{HOME}/arms"): TABLES,
-    ("POST", f"{HOME}/cards"): LONG_TEXT,
+SMALL_BODY_MAX_BYTES = 8_000  # three names of 200 letters in any alphabet, as programs escape them
+TEXT_BODY_MAX_BYTES = 200_000  # a note of 10,000 such letters; some 10,000 pairs that are forbidden
+TABLES_BODY_MAX_BYTES = 1_000_000  # some 10,000 agents or arms at once
+IMPORT_BODY_MAX_BYTES = 20_000_000
+BODY_MAX_BYTES_BY_ROUTE = {
+    ("POST", "/api/campaigns"): TABLES_BODY_MAX_BYTES,
+    ("POST", "/api/campaigns/import"): IMPORT_BODY_MAX_BYTES,
+    ("POST", f"{API_BASE}/agents"): TABLES_BODY_MAX_BYTES,
+    ("POST", f"{API_BASE}/arms"): TABLES_BODY_MAX_BYTES,
+    ("POST", f"{API_BASE}/rounds"): TEXT_BODY_MAX_BYTES,
+    ("PUT", f"{API_BASE}/rounds/{{round}}/overrides/{{agent}}"): TEXT_BODY_MAX_BYTES,
+    ("POST", f"{API_BASE}/notes"): TEXT_BODY_MAX_BYTES,
+    ("POST", "/new"): TABLES_BODY_MAX_BYTES,
+    ("POST", "/new/check"): TABLES_BODY_MAX_BYTES,
+    ("POST", "/new/try"): TABLES_BODY_MAX_BYTES,
+    ("POST", f"{PAGE_BASE}/plan"): TEXT_BODY_MAX_BYTES,
+    ("POST", f"{PAGE_BASE}/rounds/{{round}}/override"): TEXT_BODY_MAX_BYTES,
+    ("POST", f"{PAGE_BASE}/notes"): TEXT_BODY_MAX_BYTES,
+    ("POST", f"{PAGE_BASE}/arms"): TABLES_BODY_MAX_BYTES,
+    ("POST", f"{PAGE_BASE}/cards"): TEXT_BODY_MAX_BYTES,
 }
 
-VARIABLE = "HETEROBANDITS_OWNER_TOKEN"
-OWNERS_TOKEN = f"hb_{OWNER}_"  # how those begin that are made here
-LEAST_TOKEN = 32  # letters of a token that somebody made up
-TOKEN = re.compile(r"hb_([0-9a-f]{12})_([0-9a-f]{1,64})_[\w-]{1,100}", re.ASCII)
+OWNER_TOKEN_VARIABLE = "HETEROBANDITS_OWNER_TOKEN"
+OWNER_TOKEN_PREFIX = f"hb_{OWNER_NAME}_"  # how those begin that are made here
+OWNER_TOKEN_MIN_LETTERS = 32  # letters of a token that somebody made up
+LINK_TOKEN_PATTERN = re.compile(r"hb_([0-9a-f]{12})_([0-9a-f]{1,64})_[\w-]{1,100}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: what it is called, its role, and for a link its campaign and perhaps the one agent it is for, its id and its end."""
+    """Who asks: name and role, and for a link its campaign, perhaps its one agent, its id and its end."""
 
     who: str
     role: str
     campaign: str | None = None
     agent: int | None = None
-    link: str = SERVER
+    link: str = SERVER_LINK
     expires: str | None = None
     owner: str | None = (
         None  # the hash of the server's own token, where that is one that may be replaced
@@ -167,9 +167,9 @@ class Admission(NamedTuple):
 
 
 class Gate:
-    """Who holds which token. Any number of threads may ask."""
+    """Knows who holds which token. Any number of threads may use it."""
 
-    def __init__(self, log: Log, stated_hash: str | None) -> None:
+    def __init__(self, log: Repository, stated_hash: str | None) -> None:
         self._log = log
         self._stated_hash = stated_hash
 
@@ -180,11 +180,11 @@ class Gate:
 
     def opened(self, token: str) -> Admission | None:
         """The same, for a link with its campaign."""
-        hashed = token_hash(token)
+        hashed = hash_of_token(token)
         if self._owns(token, hashed):
             replaceable = hashed if self._stated_hash is None else None
-            return Admission(token, Caller(OWNER, SERVER, owner=replaceable))
-        found = TOKEN.fullmatch(token)
+            return Admission(token, Caller(OWNER_NAME, SERVER_LINK, owner=replaceable))
+        found = LINK_TOKEN_PATTERN.fullmatch(token)
         if found is None or not self._log.may_open(found[1], hashed):
             return None
         try:
@@ -192,7 +192,7 @@ class Gate:
         except UnknownCampaign:
             return None
         link = state.links.get(found[2])
-        if link is None or not same(hashed, link.token_hash) or not link.holds(now()):
+        if link is None or not is_same_secret(hashed, link.token_hash) or not link.holds(utc_now()):
             return None
         caller = Caller(link.name, link.role, found[1], link.agent, link.id, link.expires)
         return Admission(token, caller, state)
@@ -200,9 +200,9 @@ class Gate:
     def _owns(self, token: str, hashed: str) -> bool:
         """Whether a token is the server owner's: the one that was stated, or else the one in the store, which may be replaced."""
         known = self._stated_hash
-        if known is None and token.startswith(OWNERS_TOKEN):
-            known = self._log.store.setting(OWNER)
-        return known is not None and same(hashed, known)
+        if known is None and token.startswith(OWNER_TOKEN_PREFIX):
+            known = self._log.store.setting(OWNER_NAME)
+        return known is not None and is_same_secret(hashed, known)
 
     def admitted(
         self, tokens: Sequence[str], method: str, route: str, campaign: str | None
@@ -215,77 +215,81 @@ class Gate:
             raise NotAdmitted(f"{given}: send the token of a link as Authorization: Bearer hb_...")
         caller = found.caller
         if campaign is not None and caller.campaign not in (None, campaign):
-            raise not_there(campaign)
-        if not may(caller.role, method, route):
+            raise missing_campaign_error(campaign)
+        if not is_allowed(caller.role, method, route):
             raise Forbidden(f"a link for a {caller.role} does not allow {method} {route}")
         if campaign is None or found.state is not None:
             return found
         try:
             return found._replace(state=self._log.state(campaign))
         except UnknownCampaign:
-            raise not_there(campaign) from None
+            raise missing_campaign_error(campaign) from None
 
 
-def same(one: str, other: str) -> bool:
-    """Whether two texts are the same, in a time that does not depend on where they differ; any letters may be in them."""
+def is_same_secret(one: str, other: str) -> bool:
+    """Whether two texts are equal, in a time that does not depend on where they differ."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-def may(role: str, method: str, route: str) -> bool:
-    """Whether a role opens a route."""
-    return role in ALLOWED.get((method, route), frozenset())
+def is_allowed(role: str, method: str, route: str) -> bool:
+    """Whether a role may use a route."""
+    return role in ROUTE_ROLES.get((method, route), frozenset())
 
 
-def most_body(method: str, route: str) -> int:
-    """How many bytes of a body a route takes."""
-    return BODIES.get((method, route), FEW_FIELDS)
+def body_max_bytes(method: str, route: str) -> int:
+    """The maximum number of bytes in a route's body."""
+    return BODY_MAX_BYTES_BY_ROUTE.get((method, route), SMALL_BODY_MAX_BYTES)
 
 
-def is_open(method: str, route: str) -> bool:
-    """Whether a route is for everybody; who may have an answer may have its head alone."""
-    return ALLOWED.get(("GET" if method == "HEAD" else method, route)) == ANYONE
+def is_public(method: str, route: str) -> bool:
+    """Whether anybody may use a route; HEAD follows GET."""
+    return ROUTE_ROLES.get(("GET" if method == "HEAD" else method, route)) == ANYONE_ROLES
 
 
-def not_there(campaign: str) -> NotFound:
-    """The error for a campaign that is not there, or is not the caller's: nobody can tell which."""
+def missing_campaign_error(campaign: str) -> NotFound:
+    """The error for a campaign that does not exist or is not the caller's: nobody can tell which."""
     return NotFound(f"there is no campaign {campaign[:40]!r} that this link opens")
 
 
 def check_agent(caller: Caller, agent: int) -> None:
-    """Refuse a report of somebody whom the link is not for."""
+    """Refuse a report for an agent that the link is not for."""
     if caller.agent is not None and caller.agent != agent:
         raise Forbidden("this link is for the reports of one agent, who is another")
 
 
-def new_token() -> str:
+def new_owner_token() -> str:
     """A token for the owner of a server."""
-    return OWNERS_TOKEN + secrets.token_urlsafe(TOKEN_BYTES)
+    return OWNER_TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
 
 
-def owner_of(store: Store, stated: str | None) -> tuple[str | None, str | None]:
-    """The hash of the owner's token if one is stated, and the token itself if it was made now: it cannot be read again."""
+def establish_owner(store: Store, stated: str | None) -> tuple[str | None, str | None]:
+    """The hash of the owner's token, and the token itself if it was made now: nobody can read it again."""
     if stated:
-        if len(stated) < LEAST_TOKEN or not stated.isascii() or not stated.isprintable():
+        if (
+            len(stated) < OWNER_TOKEN_MIN_LETTERS
+            or not stated.isascii()
+            or not stated.isprintable()
+        ):
             raise InvalidInput(
-                f"{VARIABLE} has {len(stated)} letters: at least {LEAST_TOKEN} that are hard to guess, in ASCII"
+                f"{OWNER_TOKEN_VARIABLE} has {len(stated)} letters: at least {OWNER_TOKEN_MIN_LETTERS} that are hard to guess, in ASCII"
             )
-        return token_hash(stated), None
-    if store.setting(OWNER) is not None:
+        return hash_of_token(stated), None
+    if store.setting(OWNER_NAME) is not None:
         return None, None
-    token = new_token()
-    settled = store.settle(OWNER, token_hash(token))
-    return None, token if settled == token_hash(token) else None
+    token = new_owner_token()
+    settled = store.settle(OWNER_NAME, hash_of_token(token))
+    return None, token if settled == hash_of_token(token) else None
 
 
-def renew_owner(store: Store) -> str:
-    """A new token for the owner of a server, in place of the one that the store knows, which opens nothing any more."""
-    token = new_token()
-    store.replace(OWNER, token_hash(token))
+def renew_owner_token(store: Store) -> str:
+    """A new owner token in place of the one that the store knows, which stops working."""
+    token = new_owner_token()
+    store.replace(OWNER_NAME, hash_of_token(token))
     return token
 
 
-class Slowing:
-    """How long those wait who come with bad tokens: longer every time, by where they come from."""
+class BadTokenBackoff:
+    """Delays senders of bad tokens, longer each time, by network."""
 
     FIRST = 0.05  # seconds
     LONGEST = 5.0
@@ -298,7 +302,7 @@ class Slowing:
 
     def seconds(self, address: str | None) -> float:
         """How long the bearer of one more bad token is to wait."""
-        known = network(address)
+        known = network_of(address)
         with self._lock:
             count, last = self._bad.pop(known, (0, 0.0))
             moment = time.monotonic()
@@ -320,8 +324,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def network(address: str | None) -> str:
-    """Whom an address is counted with: of version 6 one household has 2^64 of them."""
+def network_of(address: str | None) -> str:
+    """The network that an address belongs to: in IPv6 one household has 2^64 addresses."""
     try:
         found = ipaddress.ip_address(address or "")
     except ValueError:

@@ -11,13 +11,13 @@ from typing import ClassVar, NamedTuple, NoReturn
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from heterobandits.web.auth import BODIES
+from heterobandits.web.auth import BODY_MAX_BYTES_BY_ROUTE
 
-HELD = 65_536  # bytes of an answer that the system takes at once
+WRITE_BUFFER_BYTES = 65_536  # bytes of an answer that the system takes at once
 
 
-class Limits(NamedTuple):
-    """What a connection may take."""
+class ConnectionLimits(NamedTuple):
+    """The limits of a connection."""
 
     head: int = 65_536  # bytes, and what comes with the last of them; so much of a body, too, may be none of its content
     # of a head: what is more, the framework would go through while nobody else is answered
@@ -27,7 +27,7 @@ class Limits(NamedTuple):
     header_bytes: int = 16_384  # of all lines
     cookies: int = 100
     # bytes of a body's content; whoever says a little too much is told by the route
-    body: int = 2 * max(BODIES.values())
+    body: int = 2 * max(BODY_MAX_BYTES_BY_ROUTE.values())
     waiting: int = 4  # requests on one connection, while one is answered
     seconds: float = 20.0  # for a head, and between two looks at a body or an answer
     bytes_a_second: int = 500  # of a body, and of an answer
@@ -37,10 +37,10 @@ class Limits(NamedTuple):
     connections: int = 1_000
 
 
-class Bounded(HttpToolsProtocol):
-    """A connection within its limits; the answer is its last once the server is ending."""
+class BoundedConnection(HttpToolsProtocol):
+    """A connection within its limits; once the server is shutting down, its next answer is the last."""
 
-    limits = Limits()
+    limits = ConnectionLimits()
     ending = False
     _loose = 0  # bytes since a head, a piece of a body's content or a whole request was there: of a head, of trailers
     _in_body = False
@@ -53,14 +53,17 @@ class Bounded(HttpToolsProtocol):
     _held = 0  # bytes of an answer that were not taken at once
     _unsent = 0  # bytes of it at the last look
     _sending: TimerHandle | None = None
-    _holding: ClassVar[set["Bounded"]] = set()  # all of the process that have something to send
+    # all of the process that have something to send
+    _holding: ClassVar[set["BoundedConnection"]] = set()
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Somebody has come."""
         super().connection_made(transport)
         self.app = self._in_order(self.app)
         # It is known of every answer whether it is taken: the system holds little of it.
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HELD)
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, WRITE_BUFFER_BYTES
+        )
         transport.set_write_buffer_limits(0)
         if len(self.connections) > self.limits.connections:
             self._refuse(b"503 Service Unavailable", b"Retry-After: 2\r\n")

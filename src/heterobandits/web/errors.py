@@ -12,23 +12,23 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from heterobandits.campaigns.reducer import AlreadyTold, LinkEnded
+from heterobandits.campaigns.reducer import AlreadyReported, LinkEnded
 from heterobandits.campaigns.responses_schema import CurrentJson, FieldErrorJson
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.storage.repository import KeyReused
-from heterobandits.campaigns.storage.store import Conflict, StoreUnavailable, UnknownCampaign
-from heterobandits.campaigns.validation import MOST_ERRORS, Wrong
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.campaigns.storage.store import StoreUnavailable, UnknownCampaign, WriteConflict
+from heterobandits.campaigns.validation import REPORT_MAX_ERRORS, InvalidFields
+from heterobandits.errors import InvalidInput, repr_of
 
-MEDIA = "application/problem+json"
-NOT_GUESSED = ("X-Content-Type-Options", "nosniff")  # with every answer
-OUTPUT = logging.getLogger(__name__)  # goes to stderr
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+NO_SNIFF_HEADER = ("X-Content-Type-Options", "nosniff")  # with every answer
+SERVER_LOGGER = logging.getLogger(__name__)  # goes to stderr
 WHY_ELSEWHERE = "the server's output says why"
-RETRY_SECONDS = 2  # when the database may be back
+DATABASE_RETRY_AFTER_S = 2  # when the database may be back
 
 
 class NotFound(InvalidInput):
-    """What the path names is not there."""
+    """The path names something that does not exist."""
 
 
 class NotAdmitted(InvalidInput):
@@ -36,27 +36,27 @@ class NotAdmitted(InvalidInput):
 
 
 class Forbidden(InvalidInput):
-    """A token that does not open this."""
+    """A valid token that does not allow this."""
 
 
-class TooLarge(InvalidInput):
-    """A body that is larger than any that is needed."""
+class BodyTooLarge(InvalidInput):
+    """A body that is too large."""
 
 
-class Malformed(InvalidInput):
-    """A body that is no JSON."""
+class MalformedBody(InvalidInput):
+    """A body that is not JSON."""
 
 
-class WrongMedia(InvalidInput):
-    """A body that is not called JSON."""
+class WrongMediaType(InvalidInput):
+    """A body that is not declared as JSON."""
 
 
-class Busy(InvalidInput):
-    """Too much is asked at once."""
+class ServerBusy(InvalidInput):
+    """The server is busy with other requests."""
 
 
-class TooMany(InvalidInput):
-    """A link has written too much; after so many seconds it may again."""
+class TooManyWrites(InvalidInput):
+    """A link that has written too much, and after how many seconds it may write again."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class TooMany(InvalidInput):
 
 
 class RefusedVisit(InvalidInput):
-    """An error of a visit, with what is known of the visit now."""
+    """An error about a visit, with the visit's current report."""
 
     def __init__(self, error: InvalidInput, current: CurrentJson) -> None:
         super().__init__(str(error))
@@ -72,8 +72,8 @@ class RefusedVisit(InvalidInput):
         self.current = current
 
 
-class Kind(NamedTuple):
-    """What an error is called, and its status."""
+class ProblemKind(NamedTuple):
+    """The name and status of an error."""
 
     error: type[Exception]
     status: int
@@ -81,25 +81,25 @@ class Kind(NamedTuple):
     title: str
 
 
-KINDS = (  # the first that fits
-    Kind(Malformed, 400, "malformed", "The body is not JSON"),
-    Kind(NotAdmitted, 401, "not-admitted", "A link's token is needed"),
-    Kind(LinkEnded, 401, "not-admitted", "A link's token is needed"),
-    Kind(Forbidden, 403, "forbidden", "The link does not allow this"),
-    Kind(UnknownCampaign, 404, "not-found", "Not there"),
-    Kind(NotFound, 404, "not-found", "Not there"),
-    Kind(AlreadyTold, 409, "already-reported", "Reported already"),
-    Kind(Conflict, 409, "conflict", "Somebody else was faster"),
-    Kind(Stale, 412, "changed-since", "Changed since you looked"),
-    Kind(TooLarge, 413, "too-large", "The body is too large"),
-    Kind(WrongMedia, 415, "wrong-media", "The body is not sent as JSON"),
-    Kind(KeyReused, 422, "key-reused", "The idempotency key is of another request"),
-    Kind(TooMany, 429, "too-many", "Too much was written"),
-    Kind(StoreUnavailable, 503, "unavailable", "The database cannot be used now"),
-    Kind(Busy, 503, "busy", "Too much is asked at once"),
-    Kind(InvalidInput, 422, "invalid-input", "The input cannot be used"),
+PROBLEM_KINDS = (  # the first that fits
+    ProblemKind(MalformedBody, 400, "malformed", "The body is not JSON"),
+    ProblemKind(NotAdmitted, 401, "not-admitted", "A link's token is needed"),
+    ProblemKind(LinkEnded, 401, "not-admitted", "A link's token is needed"),
+    ProblemKind(Forbidden, 403, "forbidden", "The link does not allow this"),
+    ProblemKind(UnknownCampaign, 404, "not-found", "Not there"),
+    ProblemKind(NotFound, 404, "not-found", "Not there"),
+    ProblemKind(AlreadyReported, 409, "already-reported", "Reported already"),
+    ProblemKind(WriteConflict, 409, "conflict", "Somebody else was faster"),
+    ProblemKind(Stale, 412, "changed-since", "Changed since you looked"),
+    ProblemKind(BodyTooLarge, 413, "too-large", "The body is too large"),
+    ProblemKind(WrongMediaType, 415, "wrong-media", "The body is not sent as JSON"),
+    ProblemKind(KeyReused, 422, "key-reused", "The idempotency key is of another request"),
+    ProblemKind(TooManyWrites, 429, "too-many", "Too much was written"),
+    ProblemKind(StoreUnavailable, 503, "unavailable", "The database cannot be used now"),
+    ProblemKind(ServerBusy, 503, "busy", "Too much is asked at once"),
+    ProblemKind(InvalidInput, 422, "invalid-input", "The input cannot be used"),
 )
-OTHERS = {  # that the framework raises
+FRAMEWORK_PROBLEMS = {  # that the framework raises
     400: ("malformed", "The body is not JSON"),
     404: ("not-found", "Not there"),
     405: ("wrong-method", "The method is not allowed here"),
@@ -131,18 +131,18 @@ class Notice(NamedTuple):
 def notice_of(request: Request, error: Exception) -> Notice:
     """What is said of an error that a request has met; of one that nobody foresaw nothing, as it stands in the server's output."""
     if isinstance(error, InvalidInput):
-        kind = kind_of(error)
-        return Notice(*kind[1:], problem_text(error), retry_after(error))
+        kind = problem_kind_of(error)
+        return Notice(*kind[1:], problem_text(error), retry_after_header(error))
     if isinstance(error, HTTPException):
         status, detail = error.status_code, error.detail
-        name, title = OTHERS.get(status, ("refused", "Refused"))
+        name, title = FRAMEWORK_PROBLEMS.get(status, ("refused", "Refused"))
         if status == 404:
-            detail = str(nothing_at(request))
+            detail = str(missing_page_error(request))
         elif status == 405:
-            detail = f"{request.method} is not for {shown(request.url.path, 200)}"
+            detail = f"{request.method} is not for {repr_of(request.url.path, 200)}"
         return Notice(status, name, title, detail, error.headers or {})
     detail = "something unforeseen happened; the server's output says what"
-    return Notice(500, "failed", "The server failed", detail, dict([NOT_GUESSED]))
+    return Notice(500, "failed", "The server failed", detail, dict([NO_SNIFF_HEADER]))
 
 
 def problem_response(request: Request, error: Exception) -> Response:
@@ -152,45 +152,48 @@ def problem_response(request: Request, error: Exception) -> Response:
     details: dict[str, Any] = {"type": f"/problems/{name}", **about}
     if isinstance(error, RefusedVisit):
         details["current"] = error.current
-    if isinstance(error, Wrong):
+    if isinstance(error, InvalidFields):
         details["errors"] = [
-            {"path": place, "message": message} for place, message in error.errors[:MOST_ERRORS]
+            {"path": place, "message": message}
+            for place, message in error.errors[:REPORT_MAX_ERRORS]
         ]
     bearer = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     # ASCII: half characters come too
-    return Response(json.dumps(details), status, {**headers, **bearer}, MEDIA)
+    return Response(json.dumps(details), status, {**headers, **bearer}, PROBLEM_MEDIA_TYPE)
 
 
-def nothing_at(request: Request) -> NotFound:
+def missing_page_error(request: Request) -> NotFound:
     """The error of an address where there is nothing."""
-    return NotFound(f"there is nothing at {shown(request.url.path, 200)}")
+    return NotFound(f"there is nothing at {repr_of(request.url.path, 200)}")
 
 
 def problem_text(error: InvalidInput) -> str:
-    """What is said of an error. Which database it is, and what that says itself, only the server's output says."""
+    """The text of an error. Details of the database go only to the server's log."""
     if not isinstance(error, StoreUnavailable):
         return str(error)
-    OUTPUT.warning("%s", error)
+    SERVER_LOGGER.warning("%s", error)
     return f"the database cannot be used now: {error.why or WHY_ELSEWHERE}"
 
 
-def retry_after(error: InvalidInput) -> dict[str, str]:
+def retry_after_header(error: InvalidInput) -> dict[str, str]:
     """The header that says when to ask again, if that helps."""
-    if isinstance(error, TooMany):
+    if isinstance(error, TooManyWrites):
         return {"Retry-After": str(math.ceil(error.seconds))}
-    return {"Retry-After": str(RETRY_SECONDS)} if kind_of(error).status == 503 else {}
+    return (
+        {"Retry-After": str(DATABASE_RETRY_AFTER_S)} if problem_kind_of(error).status == 503 else {}
+    )
 
 
-def kind_of(error: InvalidInput) -> Kind:
+def problem_kind_of(error: InvalidInput) -> ProblemKind:
     """What an error is called, and its status."""
     cause = error.error if isinstance(error, RefusedVisit) else error
-    return next(kind for kind in KINDS if isinstance(cause, kind.error))
+    return next(kind for kind in PROBLEM_KINDS if isinstance(cause, kind.error))
 
 
-def field_path(parts: tuple[Any, ...]) -> str:
+def render_field_path(parts: tuple[Any, ...]) -> str:
     """A field's path as programs write it.
 
-    >>> field_path(("body", "agents", 2, "sensitivity"))
+    >>> render_field_path(("body", "agents", 2, "sensitivity"))
     'agents[2].sensitivity'
     """
     text = ""
@@ -203,19 +206,19 @@ def input_error(request: Request, error: RequestValidationError) -> InvalidInput
     """What the framework found wrong, as an error of ours; a path without what it names is one that is not there."""
     found = error.errors()
     if any(one["loc"][0] == "path" for one in found):
-        return nothing_at(request)
-    return wrong_fields(found)
+        return missing_page_error(request)
+    return invalid_fields_of(found)
 
 
-def wrong_fields(found: Sequence[Any]) -> Wrong:
+def invalid_fields_of(found: Sequence[Any]) -> InvalidFields:
     """The error of fields that are not of their kind, as the framework names them."""
     errors: dict[str, str] = {}  # places by what is said of them
-    for one in found[:MOST_ERRORS]:
-        where = field_path(tuple(part for part in one["loc"] if not _is_branch(part)))
+    for one in found[:REPORT_MAX_ERRORS]:
+        where = render_field_path(tuple(part for part in one["loc"] if not _is_branch(part)))
         said = one["msg"][:1].lower() + one["msg"][1:]
-        given = "" if one["type"] == "missing" else f" is {shown(one.get('input'))}"
+        given = "" if one["type"] == "missing" else f" is {repr_of(one.get('input'))}"
         errors.setdefault(f"{where}{given}: {said}", where)
-    return Wrong([(where, message) for message, where in errors.items()])
+    return InvalidFields([(where, message) for message, where in errors.items()])
 
 
 def _is_branch(part: Any) -> bool:

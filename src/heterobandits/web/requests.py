@@ -21,31 +21,43 @@ from starlette.types import Message, Receive
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.storage.repository import Log
-from heterobandits.campaigns.storage.repository import Request as Asker
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.errors import InvalidInput
-from heterobandits.web.auth import Admission, Caller, Gate, Slowing, is_open, most_body
-from heterobandits.web.budgets import PAUSE, refuse_too_many, spend_bytes
-from heterobandits.web.errors import NotAdmitted, NotFound, TooLarge, nothing_at
+from heterobandits.web.auth import (
+    Admission,
+    BadTokenBackoff,
+    Caller,
+    Gate,
+    body_max_bytes,
+    is_public,
+)
+from heterobandits.web.budgets import REFUSAL_PAUSE_S, refuse_too_many, spend_bytes
+from heterobandits.web.errors import BodyTooLarge, NotAdmitted, NotFound, missing_page_error
 from heterobandits.web.request_fields import BodyRequest, Form
-from heterobandits.web.turns import GONE, MUCH, admit_again, quickly, sized
+from heterobandits.web.turns import (
+    CLIENT_GONE_STATUS,
+    LARGE_MIN_IMPORT_BYTES,
+    admit_again,
+    compute_by_size,
+    hold_quick_place,
+)
 
-ROUTE = "heterobandits.route"  # where a request keeps the template of its path
+ROUTE_KEY = "heterobandits.route"  # where a request keeps the template of its path
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # Python does not read a number of thousands of digits
 HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
 
-Made = TypeVar("Made")
-Handle = Callable[[Request], Awaitable[Response]]
+FoundItem = TypeVar("FoundItem")
+RequestHandler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass
-class Asked:
+class RequestContext:
     """A request that was admitted: who asks, of which campaign as it stands; and, once the guard has read it, with what body."""
 
-    log: Log
+    log: Repository
     caller: Caller
     campaign: State | None
-    asker: Asker
+    asker: Author
     base: str = ""
     query: bytes = b""
     body: bytes = b""
@@ -62,7 +74,7 @@ class Asked:
         return self.state.campaign
 
     @property
-    def where(self) -> tuple[Log, str, Asker]:
+    def where(self) -> tuple[Repository, str, Author]:
         """What every change of that campaign begins with."""
         return self.log, self.id, self.asker
 
@@ -73,26 +85,26 @@ class Asked:
 
     def agent(self, key: str) -> int:
         """The number of the agent that the path names."""
-        return find_named(self.state.agent, key)
+        return find_in_path(self.state.agent, key)
 
     def arm(self, key: str) -> int:
         """The number of the arm that the path names."""
-        return find_named(self.state.arm, key)
+        return find_in_path(self.state.arm, key)
 
 
 class GuardedRoute(APIRoute):
-    """A route behind the gate."""
+    """A route that checks tokens."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The guard, and behind it what the framework does."""
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            request.scope[ROUTE] = self.path_format
+            request.scope[ROUTE_KEY] = self.path_format
             try:
                 return await self.answer(request, handle)
             except ClientDisconnect:
-                return Response(status_code=GONE)
+                return Response(status_code=CLIENT_GONE_STATUS)
 
         return guarded
 
@@ -104,50 +116,53 @@ class GuardedRoute(APIRoute):
         """Note what a body says, and what makes sending it twice harmless. It takes time: threads do it."""
         raise NotImplementedError
 
-    async def answer(self, request: Request, handle: Handle) -> Response:
+    async def answer(self, request: Request, handle: RequestHandler) -> Response:
         """Admit the sender, if the route is not for everybody."""
-        if is_open(request.method, self.path_format):
+        if is_public(request.method, self.path_format):
             return await self.answer_in_turn(request, handle)
-        await admit(request, self.path_format, self.tokens(request))
+        await admit_or_slow_down(request, self.path_format, self.tokens(request))
         if not NUMBER.fullmatch(request.path_params.get("round", "0")):
-            raise nothing_at(request)  # one round has one name, by which its reports are counted
+            # one round has one name, by which its reports are counted
+            raise missing_page_error(request)
         return await self.answer_admitted(request, handle)
 
-    async def answer_admitted(self, request: Request, handle: Handle) -> Response:
+    async def answer_admitted(self, request: Request, handle: RequestHandler) -> Response:
         """Bound the body and take it in; who only looks need not send it."""
-        most = most_body(request.method, self.path_format)
+        most = body_max_bytes(request.method, self.path_format)
         await check_length(request, most)
         if request.method == "GET":
             return await self.answer_in_turn(request, handle)
-        request = BodyRequest(request.scope, within(request.receive, most))
+        request = BodyRequest(request.scope, limit_body(request.receive, most))
         request.state.asked.body = await receive_body(request)
         await refuse_too_many(request)
         return await self.answer_in_turn(request, handle)
 
-    async def answer_in_turn(self, request: Request, handle: Handle) -> Response:
+    async def answer_in_turn(self, request: Request, handle: RequestHandler) -> Response:
         """Read the body and answer, each when it is the link's turn: who reads is in the way of nobody who writes.
 
         What is asynchronous takes its turns itself, where it computes.
         """
         if isinstance(request, BodyRequest):
             body = request.state.asked.body
-            await sized(request, partial(self.read, request), len(body) > MUCH)
+            await compute_by_size(
+                request, partial(self.read, request), len(body) > LARGE_MIN_IMPORT_BYTES
+            )
         if asyncio.iscoroutinefunction(self.endpoint):
             return await handle(request)
-        async with quickly(request):
+        async with hold_quick_place(request):
             return await handle(request)
 
 
-async def asked_of(request: Request) -> Asked:
-    """What the guard found out."""
-    found: Asked = request.state.asked
+async def context_of_request(request: Request) -> RequestContext:
+    """The admitted request that the guard has stored."""
+    found: RequestContext = request.state.asked
     return found
 
 
-Asking = Annotated[Asked, Depends(asked_of)]
+Context = Annotated[RequestContext, Depends(context_of_request)]
 
 
-async def admit(request: Request, route: str, tokens: Sequence[str]) -> None:
+async def admit_or_slow_down(request: Request, route: str, tokens: Sequence[str]) -> None:
     """Note who asks, if the first of these tokens that opens anything opens this; whoever has only bad ones waits for the answer."""
     gate: Gate = request.app.state.gate
     campaign = request.path_params.get("campaign")
@@ -159,25 +174,25 @@ async def admit(request: Request, route: str, tokens: Sequence[str]) -> None:
         found = await look(*tokens)
     except NotAdmitted:
         if tokens:
-            await slow_down(request)
+            await delay_bad_token(request)
         raise
     caller = found.caller
     spend = partial(spend_bytes, request)
-    asker = Asker(caller.who, link=caller.link, owner=caller.owner, spend=spend)
-    request.state.asked = Asked(
+    asker = Author(caller.who, link=caller.link, owner=caller.owner, spend=spend)
+    request.state.asked = RequestContext(
         request.app.state.log,
         caller,
         found.state,
         asker,
-        base_of(request),
+        base_url_of(request),
         request.scope["query_string"],
     )
     request.state.again = partial(look, found.token)
 
 
-async def slow_down(request: Request) -> None:
-    """Wait as long as the sender of a bad token has to."""
-    slowing: Slowing = request.app.state.slowing
+async def delay_bad_token(request: Request) -> None:
+    """Delay the answer to a bad token."""
+    slowing: BadTokenBackoff = request.app.state.slowing
     await asyncio.sleep(slowing.seconds(request.client.host if request.client else None))
 
 
@@ -187,7 +202,7 @@ async def check_length(request: Request, most: int) -> None:
     if "transfer-encoding" in request.headers:  # it does not say how long it is
         length = str(most + (request.method == "GET"))
     if not NUMBER.fullmatch(length) or int(length) > most:
-        await refuse_large(most)
+        await refuse_large_body(most)
 
 
 async def receive_body(request: Request) -> bytes:
@@ -200,8 +215,8 @@ async def receive_body(request: Request) -> bytes:
     return body
 
 
-def within(receive: Receive, most: int) -> Receive:
-    """The same messages, until there is more of the body than allowed."""
+def limit_body(receive: Receive, most: int) -> Receive:
+    """Pass messages on until the body exceeds the limit."""
     received = 0
 
     async def counted() -> Message:
@@ -209,34 +224,34 @@ def within(receive: Receive, most: int) -> Receive:
         message = await receive()
         received += len(message.get("body", b""))
         if received > most:
-            await refuse_large(most)
+            await refuse_large_body(most)
         return message
 
     return counted
 
 
-async def refuse_large(most: int) -> None:
-    """Refuse a body that is larger than the route takes, after a pause: what still comes of it has to be read past."""
-    await asyncio.sleep(PAUSE)
-    raise TooLarge(f"the body has over {most:,} bytes: at most that many")
+async def refuse_large_body(most: int) -> None:
+    """Refuse a body that is too large for its route, after a pause: whatever still arrives of it has to be read."""
+    await asyncio.sleep(REFUSAL_PAUSE_S)
+    raise BodyTooLarge(f"the body has over {most:,} bytes: at most that many")
 
 
 def digest_of_request(request: Request, *more: str) -> str:
-    """What tells a request from others with the same key."""
+    """A digest that tells apart requests with the same key."""
     body = hashlib.sha256(request.state.asked.body).hexdigest()
     return service.digest_of(request.method, request.url.path, *more, body)
 
 
-def base_of(request: Request) -> str:
-    """The address under which the sender knows the server."""
+def base_url_of(request: Request) -> str:
+    """The address at which the sender reaches the server."""
     host = request.headers.get("host", "")
     if not HOST.fullmatch(host):
         host = "{}:{}".format(*request.scope.get("server") or ("127.0.0.1", 0))
     return f"{request.scope['scheme']}://{host}"
 
 
-def find_named(look: Callable[[Any], Made], key: Any) -> Made:
-    """What the path names; what is not there is not a wrong field, but not there."""
+def find_in_path(look: Callable[[Any], FoundItem], key: Any) -> FoundItem:
+    """Find what the path names; a missing one is 404, not a wrong field."""
     try:
         return look(key)
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""Who computes when: few things at a time, and links take turns, so that nobody waits for all that somebody else has asked.
+"""Who computes when: few computations at a time, and links take turns, so that nobody waits for all of another's requests.
 
 There are places for what is quick, for what is large and for what is long, each with threads of its own. Of one link one thing is
 computed at a time in each of them, over however many connections it asks; the others of that link wait for each other.
@@ -18,51 +18,54 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from heterobandits.campaigns.events import OnShare
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput
 from heterobandits.interrupts import ended_by
-from heterobandits.web.auth import network
-from heterobandits.web.errors import Busy
+from heterobandits.web.auth import network_of
+from heterobandits.web.errors import ServerBusy
 
-PATIENCE = 20.0  # seconds that one waits while others compute
-LONGEST = 10.0  # seconds that something long may be expected to take
-GLANCES = 0.25  # seconds between looks whether whoever asked for it is still there
-QUICK = (
+TURN_TIMEOUT_S = 20.0  # seconds that one waits while others compute
+LONG_COMPUTATION_MAX_S = 10.0  # seconds that something long may be expected to take
+DISCONNECT_POLL_S = 0.25  # seconds between looks whether whoever asked for it is still there
+QUICK_PLACES = (
     2  # that are computed at once: more would take the interpreter from whoever holds the database
 )
-LARGE = 1_000  # agents times arms: what is asked of all of them takes a tenth of a second or more
-MANY = 500  # events that are read, or rows that are written: the same
-MUCH = 100_000  # bytes of events that are imported: of a whole season it takes a second or more
-READING = ("GET", "HEAD")
-GONE = 499  # the status that is counted for whoever left before the answer, as others count it
+# agents times arms: what is asked of all of them takes a tenth of a second or more
+LARGE_MIN_PAIRS = 1_000
+LARGE_MIN_EVENTS = 500  # events that are read, or rows that are written: the same
+# bytes of events that are imported: of a whole season it takes a second or more
+LARGE_MIN_IMPORT_BYTES = 100_000
+READING_METHODS = ("GET", "HEAD")
+# the status that is counted for whoever left before the answer, as others count it
+CLIENT_GONE_STATUS = 499
 
-Made = TypeVar("Made")
-Tell = Callable[[float], None]
-
-
-class Left(Exception):
-    """Whoever had asked has gone."""
+Computed = TypeVar("Computed")
 
 
-class Asker(NamedTuple):
-    """Who asks: of which campaign, by which link or from where."""
+class ClientGone(Exception):
+    """The client has disconnected."""
+
+
+class TurnHolder(NamedTuple):
+    """Who takes turns: a link of a campaign, or a network."""
 
     campaign: str
     link: str
 
 
 @dataclass(eq=False)
-class Waiting:
-    """Somebody who waits for a place, since a turn."""
+class WaitingRequest:
+    """A request that waits for a place."""
 
-    asker: Asker
+    asker: TurnHolder
     came: int
     loop: asyncio.AbstractEventLoop
     called: asyncio.Event
 
 
-class Turns:
-    """So many places, of which a link has one at a time. Any number of threads may use it.
+class TurnQueue:
+    """A number of places, of which each link has one at a time. Any number of threads may use it.
 
     The next place goes to whoever came first, but a campaign that had one since comes after all who came before that; so do the
     links of a campaign among each other.
@@ -70,11 +73,11 @@ class Turns:
 
     def __init__(self, places: int) -> None:
         self._free = places
-        self._waiting: list[Waiting] = []
-        self._holding: set[Asker] = set()
+        self._waiting: list[WaitingRequest] = []
+        self._holding: set[TurnHolder] = set()
         self._turn = 0
         self._last: dict[
-            str | Asker, int
+            str | TurnHolder, int
         ] = {}  # after which turn a campaign, or link, had its last
         self._lock = threading.Lock()
 
@@ -93,15 +96,17 @@ class Turns:
         """Within, a place is held. Whoever has waited too long is told so; whoever has left gets none."""
         with self._lock:
             event = asyncio.Event()
-            one = Waiting(asker_of(request), self._turn, asyncio.get_running_loop(), event)
+            one = WaitingRequest(
+                turn_holder_of(request), self._turn, asyncio.get_running_loop(), event
+            )
             self._waiting.append(one)
             self._call_next()
             waits = one in self._waiting
         try:
             if waits:
-                await patiently(one.called)
+                await limit_wait(one.called)
                 if await request.is_disconnected():
-                    raise HTTPException(GONE, "whoever asked has left")
+                    raise HTTPException(CLIENT_GONE_STATUS, "whoever asked has left")
                 await admit_again(request)
             yield
         finally:
@@ -130,7 +135,7 @@ class Turns:
         if not self._waiting:
             self._last.clear()  # nobody is in anybody's way
 
-    def _since(self, one: Waiting) -> tuple[int, int]:
+    def _since(self, one: WaitingRequest) -> tuple[int, int]:
         last, came = self._last, one.came
         return max(came, last.get(one.asker.campaign, 0)), max(came, last.get(one.asker, 0))
 
@@ -142,55 +147,57 @@ async def admit_again(request: Request) -> None:
         await again()
 
 
-async def patiently(called: asyncio.Event) -> None:
-    """Wait for one's turn, but not for ever."""
+async def limit_wait(called: asyncio.Event) -> None:
+    """Wait for a turn, but not for ever."""
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TURN_TIMEOUT_S):
             await called.wait()
     except TimeoutError:
-        raise Busy(
+        raise ServerBusy(
             "others, or your own link, are having something long computed: try again in a moment"
         ) from None
 
 
-class Places:
+class ServerPlaces:
     """The places of a server."""
 
     def __init__(self) -> None:
-        self.quick = Turns(QUICK)
-        self.writing = Turns(1)  # of those that are quick
-        self.health = Turns(1)
-        self.large = Turns(1)
-        self.long = Turns(1)
+        self.quick = TurnQueue(QUICK_PLACES)
+        self.writing = TurnQueue(1)  # of those that are quick
+        self.health = TurnQueue(1)
+        self.large = TurnQueue(1)
+        self.long = TurnQueue(1)
 
 
-def asker_of(request: Request) -> Asker:
-    """Who asks: by the link that was admitted, else by where they come from."""
+def turn_holder_of(request: Request) -> TurnHolder:
+    """Whose turn a request takes: its link's, or else its network's."""
     asked = getattr(request.state, "asked", None)
     campaign = request.path_params.get("campaign", "")
     if asked is None:
-        return Asker(campaign, network(request.client.host if request.client else None))
-    return Asker(campaign, asked.caller.link)
+        return TurnHolder(campaign, network_of(request.client.host if request.client else None))
+    return TurnHolder(campaign, asked.caller.link)
 
 
-async def beside(request: Request, compute: Callable[..., Made], *given: Any) -> Made:
+async def compute_quick(
+    request: Request, compute: Callable[..., Computed], *given: Any
+) -> Computed:
     """What something quick that writes nothing comes to, beside other quick things."""
-    async with places_of(request).quick.turn(request):
+    async with server_places_of(request).quick.turn(request):
         return await run_in_threadpool(compute, *given)
 
 
-async def write_in_turn(request: Request, write: Callable[..., Made], *given: Any) -> Made:
+async def write_in_turn(request: Request, write: Callable[..., Computed], *given: Any) -> Computed:
     """What something quick comes to that may write."""
-    async with quickly(request):
+    async with hold_quick_place(request):
         return await run_in_threadpool(write, *given)
 
 
 @asynccontextmanager
-async def quickly(request: Request) -> AsyncIterator[None]:
-    """Within, a place for what is quick is held. One at a time may write there: while the database is locked others can read."""
-    places = places_of(request)
+async def hold_quick_place(request: Request) -> AsyncIterator[None]:
+    """Hold a place for quick work. Only one may write at a time; others can read while the database is locked."""
+    places = server_places_of(request)
     async with AsyncExitStack() as held:
-        if request.method not in READING:
+        if request.method not in READING_METHODS:
             await held.enter_async_context(places.writing.turn(request))
         await held.enter_async_context(places.quick.turn(request))
         yield
@@ -198,53 +205,59 @@ async def quickly(request: Request) -> AsyncIterator[None]:
 
 def asks_much(state: State, constraints: int = 0) -> bool:
     """Whether a question about all agents and arms, under so many constraints, is in the way of what is quick."""
-    return len(state.rows) * len(state.arms) * max(1, constraints) > LARGE
+    return len(state.rows) * len(state.arms) * max(1, constraints) > LARGE_MIN_PAIRS
 
 
-async def computed(
+async def compute_for_state(
     request: Request,
     state: State,
-    compute: Callable[[], Made],
+    compute: Callable[[], Computed],
     events: int = 0,
     constraints: int = 0,
-) -> Made:
-    """What a question about all agents and arms comes to, for which so many events are folded, or rows written.
+) -> Computed:
+    """Answer a question about all agents and arms, which folds so many events or writes so many rows.
 
     Of a large campaign it is not in the way of what is quick.
     """
-    return await sized(request, compute, asks_much(state, constraints) or events > MANY)
+    return await compute_by_size(
+        request, compute, asks_much(state, constraints) or events > LARGE_MIN_EVENTS
+    )
 
 
-async def sized(request: Request, compute: Callable[[], Made], large: bool) -> Made:
-    """What something comes to, in the place for what is large or in one for what is quick."""
+async def compute_by_size(
+    request: Request, compute: Callable[[], Computed], large: bool
+) -> Computed:
+    """Compute something in the place for large work, or in one for quick work."""
     if large:
-        return await compute_while_wanted(places_of(request).large, request, lambda tell: compute())
-    return await beside(request, compute)
+        return await compute_for_waiting_client(
+            server_places_of(request).large, request, lambda tell: compute()
+        )
+    return await compute_quick(request, compute)
 
 
-async def alone(request: Request, compute: Callable[[Tell], Made]) -> Made:
+async def compute_alone(request: Request, compute: Callable[[OnShare], Computed]) -> Computed:
     """What a long computation comes to, one at a time. It tells how far it is, now and then, which may end it."""
-    return await compute_while_wanted(places_of(request).long, request, compute)
+    return await compute_for_waiting_client(server_places_of(request).long, request, compute)
 
 
-async def compute_while_wanted(
-    turns: Turns, request: Request, compute: Callable[[Tell], Made]
-) -> Made:
+async def compute_for_waiting_client(
+    turns: TurnQueue, request: Request, compute: Callable[[OnShare], Computed]
+) -> Computed:
     """What it comes to in a thread of its own, as long as somebody wants it.
 
     It ends when it looks up and whoever asked has left, when others would wait for it in vain, and when the server ends.
     """
     left = threading.Event()
 
-    def computing() -> Made:
+    def computing() -> Computed:
         began = time.monotonic()
 
         def tell(share: float) -> None:
             if left.is_set():
-                raise Left
-            if time.monotonic() - began > PATIENCE:
+                raise ClientGone
+            if time.monotonic() - began > TURN_TIMEOUT_S:
                 raise InvalidInput(
-                    f"to compute this takes longer than {PATIENCE:g} seconds, and others wait: use `heterobandits campaign`"
+                    f"to compute this takes longer than {TURN_TIMEOUT_S:g} seconds, and others wait: use `heterobandits campaign`"
                 )
 
         with ended_by(lambda: tell(0.0)):
@@ -252,29 +265,31 @@ async def compute_while_wanted(
 
     async def watch() -> None:
         while not await request.is_disconnected():
-            await asyncio.sleep(GLANCES)
+            await asyncio.sleep(DISCONNECT_POLL_S)
         left.set()
 
     watching = asyncio.create_task(watch())
     try:
-        return await apart(turns, request, computing)
-    except Left:
-        raise HTTPException(GONE, "whoever asked has left") from None
+        return await compute_in_thread(turns, request, computing)
+    except ClientGone:
+        raise HTTPException(CLIENT_GONE_STATUS, "whoever asked has left") from None
     finally:
         left.set()  # for a server that ends waits no longer, but for its threads
         watching.cancel()
 
 
-async def apart(turns: Turns, request: Request, compute: Callable[[], Made]) -> Made:
+async def compute_in_thread(
+    turns: TurnQueue, request: Request, compute: Callable[[], Computed]
+) -> Computed:
     """What it comes to, in a thread of its own; nothing for a link that has ended meanwhile, unless it has written."""
     async with turns.turn(request):
         made = await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
-        if request.method in READING:
+        if request.method in READING_METHODS:
             await admit_again(request)
         return made
 
 
-def places_of(request: Request) -> Places:
+def server_places_of(request: Request) -> ServerPlaces:
     """The places of the server that is asked."""
-    places: Places = request.app.state.places
+    places: ServerPlaces = request.app.state.places
     return places

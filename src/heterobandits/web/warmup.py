@@ -7,39 +7,39 @@ from heterobandits.campaigns.analysis.answers import answers, estimates
 from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.projection import project
 from heterobandits.campaigns.events import Draft
-from heterobandits.campaigns.plan_events import explanations
+from heterobandits.campaigns.plan_events import explanations_of_plan
 from heterobandits.campaigns.reducer import policy_body, state_after_drafts
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.validation import policy_from
+from heterobandits.campaigns.validation import parse_policy
 from heterobandits.policies.catalogue import RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import CATALOGUE
 
-SEASON = 3
-AGENTS = (  # all ways to report
+WARMUP_SEASON_ROUNDS = 3
+WARMUP_AGENTS = (  # all ways to report
     {"name": "a", "sensitivity": 0.9},
     {"name": "b", "sensitivity": 0.5, "false_positive_rate": 0.1, "tests": 2},
     {"name": "c", "calibration": [17, 20]},
 )
-PLANNED: dict[str, Any] = {"forbidden": [("a", "w")], "absent": ["c"]}
+WARMUP_CIRCUMSTANCES: dict[str, Any] = {"forbidden": [("a", "w")], "absent": ["c"]}
 
 
 def load_kernels() -> None:
-    """Do once whatever a request may do."""
+    """Do once everything that a request may need."""
     for name, entry in CATALOGUE.items():
         if not entry.simulated_only:
-            look_at(play_campaign(name))
+            exercise_state(play_campaign(name))
     project(play_campaign(RECOMMENDED_FOR_HORIZON), rounds=1, draws=2)
 
 
 def play_campaign(policy: str) -> State:
-    """A campaign that nobody keeps, after a round."""
+    """A throwaway campaign after one round."""
     body = {
         "name": "to load kernels",
-        "agents": list(AGENTS),
+        "agents": list(WARMUP_AGENTS),
         "arms": [{"name": name} for name in "wxyz"],
-        "policy": policy_body(policy_from(policy, season=SEASON)),
+        "policy": policy_body(parse_policy(policy, season=WARMUP_SEASON_ROUNDS)),
         "seed": 0,
-        "season": SEASON,
+        "season": WARMUP_SEASON_ROUNDS,
     }
     state = state_after_drafts(None, [Draft("created", body)])
     planned = service.preview(state).body
@@ -48,11 +48,11 @@ def play_campaign(policy: str) -> State:
     return state_after_drafts(state, told)
 
 
-def look_at(state: State) -> None:
+def exercise_state(state: State) -> None:
     """Plan the next round with and without circumstances, and ask all there is to ask."""
-    for circumstances in ({}, PLANNED):
+    for circumstances in ({}, WARMUP_CIRCUMSTANCES):
         made = service.preview(state, **circumstances)
-        explanations(state, made.plan)
+        explanations_of_plan(state, made.plan)
         prices(state, made.given, made.plan)
     estimates(state)
     answers(state)

@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 from scipy.special import betaln, xlogy
 
-from heterobandits.campaigns.analysis.answers import MOST_VISITS, answers, estimates, together
+from heterobandits.campaigns.analysis.answers import (
+    FORECAST_MAX_VISITS,
+    answers,
+    estimates,
+    shared_arm_warnings,
+)
 from heterobandits.campaigns.analysis.projection import project
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.rounds import RoundGiven
-from heterobandits.campaigns.validation import policy_from
-from heterobandits.inference.intervals import MOST_RANKED, order_of
+from heterobandits.campaigns.validation import parse_policy
+from heterobandits.inference.intervals import RANKING_MAX_ARMS, ranking_of_tables
 from states import after, begun, lived, planned, reported
 
 DELTA = 0.05
@@ -66,7 +71,7 @@ class TestEstimates:
     def test_ranks_are_among_all_arms_and_open_if_they_are_too_many(self):
         ranks = [(e.best_rank, e.worst_rank) for e in estimates(seen([[99] * 3], [[1, 90, 2]]))]
         assert ranks == [(2, 3), (1, 1), (2, 3)]
-        many = MOST_RANKED + 1
+        many = RANKING_MAX_ARMS + 1
         state = seen([[99] * many], [[99] + [0] * (many - 1)])
         assert {(e.best_rank, e.worst_rank) for e in estimates(state)} == {(1, many)}
         assert "not worked out" in answers(state).sentences[0]
@@ -107,7 +112,7 @@ class TestAnswers:
         for _ in range(9):
             closed |= (closed.astype(int) @ closed.astype(int)) > 0
         assert above.sum() < closed.sum()
-        assert (closed == order_of(state.team, pulls, successes, DELTA).above).all()
+        assert (closed == ranking_of_tables(state.team, pulls, successes, DELTA).above).all()
 
     def test_what_is_retired_is_not_spoken_of(self):
         state = seen([[200] * 3], [[190, 20, 100]])
@@ -171,7 +176,7 @@ class TestVisitsNeeded:
     def test_a_tie_takes_more_than_anybody_makes(self):
         known = answers(seen([[20, 20]], [[8, 8]]))
         assert known.visits_needed is None
-        assert f"Even {MOST_VISITS:,} more visits would not tell" in known.sentences[1]
+        assert f"Even {FORECAST_MAX_VISITS:,} more visits would not tell" in known.sentences[1]
 
 
 class TestChanges:
@@ -252,7 +257,7 @@ class TestLeftOut:
     def test_a_window_that_begins_after_the_change_has_one_mean(self):
         _, state = fallen()
         for memory, left in ((15, []), (60, [2])):
-            policy = policy_from("posterior-sorted-window", DELTA, None, memory)
+            policy = parse_policy("posterior-sorted-window", DELTA, None, memory)
             found = estimates(replace(state, policy=policy))
             assert [one.arm for one in found if one.changed] == left
 
@@ -281,7 +286,7 @@ class TestLeftOut:
         found = {}
         for n in range(1, 41):
             park = reported(planned(park), n, {0: (19 if n <= 15 else 1 if n <= 25 else 10, 20)})
-            policy = policy_from("posterior-sorted-window", DELTA, None, 10)
+            policy = parse_policy("posterior-sorted-window", DELTA, None, 10)
             (one,) = estimates(replace(park, policy=policy))
             found[n] = one.changed
         assert found[16]
@@ -300,7 +305,7 @@ class TestLeftOut:
         assert [(one.arm, one.after) for one in answers(park).changed] == [(0, 10)]
         assert (one.lower, one.upper) == (0.0, 1.0)
         for memory, left in ((40, False), (69, True)):
-            policy = policy_from("posterior-sorted-window", DELTA, None, memory)
+            policy = parse_policy("posterior-sorted-window", DELTA, None, memory)
             assert estimates(replace(park, policy=policy))[0].changed == left
         for n in range(11, 16):
             body = {"round": n, "agent": "agent-1", "arm": "arm-1", "successes": 8, "tests": 10}
@@ -313,7 +318,7 @@ class TestLeftOut:
         for n in range(1, 31):
             found = 8 if n <= 10 else 1
             park = reported(planned(park, closed=["b" if n <= 20 else "a"]), n, {0: (found, 10)})
-        park = replace(park, policy=policy_from("posterior-sorted-window", DELTA, None, 5))
+        park = replace(park, policy=parse_policy("posterior-sorted-window", DELTA, None, 5))
         (one, _) = estimates(park)
         assert (one.changed, one.lower, one.upper) == (False, 0.0, 1.0)
         assert [one.arm for one in answers(park).changed] == [0]
@@ -443,6 +448,6 @@ class TestTogether:
     def test_a_round_says_so_as_soon_as_two_are_sent_to_one_arm(self):
         first, second = self.gone_along(None).rounds
         state = self.gone_along(None)
-        assert together(state, first) == []
-        (said,) = together(state, second)
+        assert shared_arm_warnings(state, first) == []
+        (said,) = shared_arm_warnings(state, second)
         assert said.startswith("agent A and agent B are both sent to place 0 in round 2: ")

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heterobandits.campaigns.analysis import prices as module
-from heterobandits.campaigns.analysis.prices import amount_of
-from heterobandits.campaigns.analysis.season_summary import standing
+from heterobandits.campaigns.analysis.prices import render_detections
+from heterobandits.campaigns.analysis.season_summary import summarize_season
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.preview import Preview
-from heterobandits.campaigns.reducer import given_from
+from heterobandits.campaigns.reducer import parse_circumstances
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.errors import InvalidInput
 from heterobandits.planner import planning
@@ -113,9 +113,9 @@ class TestPrices:
         assert warning == (
             "a has changed: here, as in plans, what was seen of it before and since counts as of one mean."
         )
-        assert standing(park).warnings == [warning]
+        assert summarize_season(park).warnings == [warning]
         retired = after(park, ("retired", {"what": "arm", "id": "arm-1"}))
-        assert prices(retired, RoundGiven()).warnings == standing(retired).warnings == []
+        assert prices(retired, RoundGiven()).warnings == summarize_season(retired).warnings == []
 
     @settings(max_examples=25, deadline=None)
     @given(
@@ -166,14 +166,14 @@ class TestPrices:
         )
 
     def test_who_could_go_nowhere_costs_nothing(self):
-        given = given_from(
+        given = parse_circumstances(
             LIVED, absent=["agent A"], forbidden=[("agent A", f"place {n}") for n in range(4)]
         )
         (absent,) = [one for one in prices(LIVED, given).constraints if one.kind == "absent"]
         assert absent.lost == 0.0
 
     def test_the_dearest_comes_first_and_is_said_in_words(self):
-        given = given_from(LIVED, absent=["agent B"], closed=["place 0", "place 1"])
+        given = parse_circumstances(LIVED, absent=["agent B"], closed=["place 0", "place 1"])
         known = prices(LIVED, given)
         lost = [price.lost for price in known.constraints]
         assert lost == sorted(lost, reverse=True)
@@ -200,10 +200,10 @@ class TestPrices:
         ],
     )
     def test_numbers_are_written_out(self, lost, words):
-        assert amount_of(lost) == words
+        assert render_detections(lost) == words
 
     def test_a_pair_that_nobody_wants_costs_nothing(self):
-        known = prices(LIVED, given_from(LIVED, forbidden=[("agent A", "place 1")]))
+        known = prices(LIVED, parse_circumstances(LIVED, forbidden=[("agent A", "place 1")]))
         (price,) = known.constraints
         assert (price.kind, price.agent, price.arm, price.lost) == ("forbidden", 0, 1, 0.0)
         assert price.text == "That agent A may not go to place 1 costs nothing."
@@ -214,7 +214,7 @@ class TestPrices:
             ("retired", {"what": "arm", "id": "arm-1"}),
             ("retired", {"what": "agent", "id": "agent-1"}),
         )
-        given = given_from(
+        given = parse_circumstances(
             state, absent=["agent A"], closed=["place 0"], forbidden=[("agent B", "place 0")]
         )
         known = prices(state, given)

@@ -11,22 +11,26 @@ from scipy.stats import beta, binom
 from heterobandits.campaigns.analysis import projection, projection_lanes
 from heterobandits.campaigns.analysis.projection import (
     Projection,
-    chance,
-    eight_of_ten,
-    guess_from,
+    eighty_percent_range,
     look_ahead,
-    looks_of,
+    look_rounds,
+    parse_guess,
     project,
-    worth,
+    render_chance,
+    worth_of_team,
 )
-from heterobandits.campaigns.analysis.projection_lanes import Guess, Lanes, drawn_means
+from heterobandits.campaigns.analysis.projection_lanes import (
+    GuessedMeans,
+    ProjectionLanes,
+    draw_means,
+)
 from heterobandits.campaigns.rounds import RoundGiven
-from heterobandits.campaigns.validation import Reports, Wrong
+from heterobandits.campaigns.validation import InvalidFields, Reports
 from heterobandits.core.randomness import slots, uniform
 from heterobandits.errors import InvalidInput
-from heterobandits.inference.intervals import order_of
+from heterobandits.inference.intervals import ranking_of_tables
 from heterobandits.planner import planning
-from heterobandits.planner.knowledge import Knowledge, Visit, recalled
+from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables
 from states import after, begun, lived, planned, reported
 
 HALF_A_WORD = 2.0**-33
@@ -47,7 +51,7 @@ def slow(state, seed, draw, means, rounds):
         start = Knowledge.of(len(team), len(state.arms))
         known = start.after([v for visits in past for v in visits], rounds=len(past))
         if policy.forgets:
-            faded = recalled(start, past, window=policy.window, fade=policy.fade)
+            faded = recall_tables(start, past, window=policy.window, fade=policy.fade)
             known = replace(known, recalled=faded)
         address = planning.Address(seed, draw, number)
         rules = state.circumstances(RoundGiven())
@@ -80,7 +84,7 @@ class TestDraws:
     @pytest.mark.parametrize(("k", "n"), [(0, 0), (3, 12), (0, 40), (50, 50), (700, 100_000)])
     def test_quantiles_of_an_agent_that_never_errs(self, k, n):
         state = replace(begun([1.0], 2), pulls=np.array([[0, n]]), successes=np.array([[0, k]]))
-        drawn = drawn_means(state, 7, 50)[1]
+        drawn = draw_means(state, 7, 50)[1]
         law = beta(k + 1, n - k + 1)
         luck = [uniform(7, draw, 0, 1) + HALF_A_WORD for draw in range(50)]
         assert np.abs(drawn - law.ppf(luck)).max() < 1e-3 * law.std()
@@ -111,8 +115,8 @@ class TestAgainstPlans:
         state = planned(state, absent=["agent A"])  # one that waits for its outcomes
         if arms == 3:
             state = after(state, FEWER)
-        means = drawn_means(state, 5, 4)
-        lanes = Lanes(state, 5, 1, means[:, 1:])
+        means = draw_means(state, 5, 4)
+        lanes = ProjectionLanes(state, 5, 1, means[:, 1:])
         sent = []
         for _ in range(8):
             sent.append(lanes.assigned())
@@ -134,7 +138,7 @@ class TestAgainstPlans:
             state, ("agent revised", better), ("retired", {"what": "agent", "id": "agent-1"})
         )
         found = project(state, rounds=6, draws=3, seed=2)
-        means = drawn_means(state, 2, 3)
+        means = draw_means(state, 2, 3)
         played = [slow(state, 2, draw, means[:, draw], 6) for draw in range(3)]
         assert found.detections == pytest.approx(np.mean([one for one, _, _ in played]))
         every = sorted(made for _, made, _ in played)
@@ -148,13 +152,15 @@ class TestAgainstPlans:
         means = np.array(
             [[0.9, 0.5, 0.3, 0.9], [0.2, 0.6, 0.2, 0.1], [0.1] * 4, [0.3, 0.1, 0.1, 0.1]]
         )
-        lanes = Lanes(state, 3, 0, means)
+        lanes = ProjectionLanes(state, 3, 0, means)
         found = []
         for _ in range(150):
             lanes.play()
             for lane, known in enumerate(lanes.best_known().tolist()):
                 tables = (lanes.pulls[:, :, lane], lanes.successes[:, :, lane])
-                above = order_of(state.team, *map(np.ascontiguousarray, tables), 0.05).above
+                above = ranking_of_tables(
+                    state.team, *map(np.ascontiguousarray, tables), 0.05
+                ).above
                 assert known == (above[means[:, lane].argmax()].sum() == 3)
                 found.append(known)
         assert 0.1 < np.mean(found) < 0.9
@@ -178,7 +184,7 @@ class TestClosedForms:
 
     def test_detections_made_have_the_mean_that_is_expected(self):
         state = begun([{"sensitivity": 0.7, "tests": 3, "false_positive_rate": 0.3}, 0.9], 3)
-        lanes = Lanes(state, 1, 0, drawn_means(state, 1, 4000))
+        lanes = ProjectionLanes(state, 1, 0, draw_means(state, 1, 4000))
         for _ in range(5):
             lanes.play()
         luck = lanes.made - lanes.expected
@@ -196,7 +202,7 @@ class TestClosedForms:
     def test_a_rotation_sends_every_agent_to_every_arm(self):
         state = lived(begun([0.9, 0.5], 3, season=99), [0.9, 0.1, 0.4], 5)
         found = project(state, rounds=6, draws=7, seed=4)
-        means = drawn_means(state, 4, 7)
+        means = draw_means(state, 4, 7)
         turns = [s * means[(a + t) % 3] for t in range(6) for a, s in enumerate((0.9, 0.5))]
         assert found.rotation == pytest.approx(np.sum(turns, axis=0).mean())
 
@@ -206,13 +212,13 @@ class TestWorth:
 
     def test_who_finds_nothing_is_worth_about_nothing(self):
         state = lived(begun([0.9, 0.6], 5, season=30), [0.6, 0.3, 0.2, 0.1, 0.5], 5)
-        found = worth(state, add=Reports(1e-4), draws=400)
+        found = worth_of_team(state, add=Reports(1e-4), draws=400)
         assert abs(found.more) < FAR * found.more_se + 25 * 1e-4
         assert found.more_se < 0.25 * found.plain.detections_se * math.sqrt(2)
 
     def test_one_more_agent_at_most_finds_what_it_could_alone(self):
         state = lived(begun([0.9, 0.6], 4, season=20), [0.6, 0.3, 0.2, 0.1], 5)
-        found = worth(state, add=Reports(0.8, tests=3), draws=200)
+        found = worth_of_team(state, add=Reports(0.8, tests=3), draws=200)
         assert FAR * found.more_se < found.more < 15 * 3 * 0.8
         assert found.more == pytest.approx(found.other.detections - found.plain.detections)
         assert found.plain == project(state)
@@ -220,13 +226,13 @@ class TestWorth:
 
     def test_a_better_detector_finds_in_proportion_where_there_is_one_arm(self):
         state = begun([0.4], 1, season=10)
-        found = worth(state, revise=(0, Reports(0.8)), draws=50)
+        found = worth_of_team(state, revise=(0, Reports(0.8)), draws=50)
         assert found.other.detections == pytest.approx(2 * found.plain.detections)
 
     def test_what_was_found_before_counts_as_it_was_reported_then(self):
         state = reported(planned(begun([0.4], 1, season=10)), 1, {0: (1, 1)})
-        plain, other = (drawn_means(s, 0, 5) for s in (
-            state, projection.with_other_team(state, None, (0, Reports(0.8))),
+        plain, other = (draw_means(s, 0, 5) for s in (
+            state, projection.state_with_other_team(state, None, (0, Reports(0.8))),
         ))  # fmt: skip
         assert (plain == other).all()
 
@@ -236,14 +242,14 @@ class TestGuess:
 
     def test_means_are_even_between_the_ends_by_the_words_of_the_posterior(self):
         state = lived(begun([0.9], 3, season=9), [0.9, 0.1, 0.4], 3)
-        means = drawn_means(state, 7, 5, Guess(0.2, 0.6))
+        means = draw_means(state, 7, 5, GuessedMeans(0.2, 0.6))
         for arm in range(3):
             luck = [uniform(7, draw, 0, arm) + HALF_A_WORD for draw in range(5)]
             assert means[arm] == pytest.approx([0.2 + 0.4 * u for u in luck], abs=1e-15)
 
     def test_means_that_are_sure_leave_nothing_to_chance(self):
         state = begun([0.9, {"sensitivity": 0.5, "tests": 4}], 3, season=10)
-        found = look_ahead(state, guess=Guess(0.3, 0.3), draws=5)
+        found = look_ahead(state, guess=GuessedMeans(0.3, 0.3), draws=5)
         each = (0.9 + 4 * 0.5) * 0.3
         assert found.course.detections == pytest.approx([each] * 10)
         assert found.course.best == pytest.approx(each)
@@ -257,17 +263,17 @@ class TestGuess:
         pulls = np.array([[10**8] * 4, [0] * 4])
         state = replace(state, pulls=pulls, successes=pulls // 2)
         plain, guessed = (
-            project(state, rounds=9, draws=20, guess=g) for g in (None, Guess(0.5, 0.5))
+            project(state, rounds=9, draws=20, guess=g) for g in (None, GuessedMeans(0.5, 0.5))
         )
         assert guessed.detections == pytest.approx(plain.detections, rel=1e-3)
         assert (guessed.low, guessed.high) == (plain.low, plain.high)
 
     def test_it_goes_for_what_another_team_is_worth(self):
         state = begun([0.4], 2, season=10)
-        found = worth(state, add=Reports(0.8), guess=Guess(0.5, 0.5), draws=4)
+        found = worth_of_team(state, add=Reports(0.8), guess=GuessedMeans(0.5, 0.5), draws=4)
         assert found.plain.detections == pytest.approx(10 * 0.4 * 0.5)
         assert found.more == pytest.approx(10 * 0.8 * 0.5)
-        both = look_ahead(state, add=Reports(0.8), guess=Guess(0.5, 0.5), draws=4)
+        both = look_ahead(state, add=Reports(0.8), guess=GuessedMeans(0.5, 0.5), draws=4)
         assert both.worth == found
 
     @pytest.mark.parametrize(
@@ -279,15 +285,15 @@ class TestGuess:
         ],
     )
     def test_what_is_no_guess(self, low, high, wrong):
-        with pytest.raises(Wrong) as caught:
-            guess_from(low, high)
+        with pytest.raises(InvalidFields) as caught:
+            parse_guess(low, high)
         found = dict(caught.value.errors)
         assert found.keys() == wrong.keys()
         assert all(found[field].startswith(text) for field, text in wrong.items())
 
     def test_ends_may_be_none_and_all(self):
-        assert guess_from(0, 1) == Guess(0.0, 1.0)
-        assert guess_from(0.3, 0.3) == Guess(0.3, 0.3)
+        assert parse_guess(0, 1) == GuessedMeans(0.0, 1.0)
+        assert parse_guess(0.3, 0.3) == GuessedMeans(0.3, 0.3)
 
 
 class TestCourse:
@@ -297,7 +303,7 @@ class TestCourse:
     def test_every_round_is_what_planning_it_gives(self, options):
         state = lived(begun(SEVERAL, 5, **options), [0.9, 0.2, 0.6, 0.5, 0.1], 4)
         found = look_ahead(state, rounds=4, draws=3, seed=5).course
-        means = drawn_means(state, 5, 3)
+        means = draw_means(state, 5, 3)
         until = [
             np.mean([slow(state, 5, draw, means[:, draw], rounds)[0] for draw in range(3)])
             for rounds in range(1, 5)
@@ -313,7 +319,7 @@ class TestCourse:
         """
         s, e1, e2, draws = 0.8, high / 2, high**2 / 3, 20_000
         found = look_ahead(
-            begun([s], 2, policy="min-width"), rounds=3, draws=draws, guess=Guess(0.0, high)
+            begun([s], 2, policy="min-width"), rounds=3, draws=draws, guess=GuessedMeans(0.0, high)
         ).course
         one = 2 * s * e2 * (1 - s * e1)
         even = 0.5 * (2 * e1 - s * (2 * e2 + 2 * e1**2) + 2 * s**2 * 2 * e1 * e2)
@@ -339,7 +345,7 @@ class TestCourse:
                 sum(w * means[n] for w, n in zip(finds, sent, strict=True) if n is not None)
                 for sent in permutations(places, 3)
             )
-            for means in drawn_means(state, 3, 6).T
+            for means in draw_means(state, 3, 6).T
         ]
         assert found.best == pytest.approx(np.mean(best))
         assert max(found.detections) <= found.best
@@ -369,7 +375,7 @@ class TestCourse:
 
     @pytest.mark.parametrize("rounds", [1, 2, 11, 12, 13, 1000])
     def test_looks_are_few_and_end_at_the_end(self, rounds):
-        looks = looks_of(rounds)
+        looks = look_rounds(rounds)
         assert len(looks) == min(rounds, 12)
         assert looks[-1] == rounds
         apart = np.diff([0, *looks])
@@ -381,12 +387,12 @@ class TestCourse:
         told = []
         found = look_ahead(state, add=Reports(0.7), draws=23, tell=told.append)
         assert found.plain == project(state, draws=23)
-        assert found.worth == worth(state, add=Reports(0.7), draws=23)
+        assert found.worth == worth_of_team(state, add=Reports(0.7), draws=23)
         assert sum(found.course.detections) == pytest.approx(found.plain.detections)
         assert 16 * found.course.rotation == pytest.approx(found.plain.rotation)
         assert told == sorted(told)
         assert told[-1] == 1.0
-        monkeypatch.setattr(projection_lanes, "CELLS", 75)
+        monkeypatch.setattr(projection_lanes, "PROJECTION_MAX_CELLS", 75)
         assert look_ahead(state, add=Reports(0.7), draws=23) == found
         alone = look_ahead(state, draws=23, tell=told.append)
         assert (alone.plain, alone.course, alone.worth) == (found.plain, found.course, None)
@@ -416,7 +422,7 @@ class TestHow:
         before = state.number, state.pulls.copy(), len(state.agents)
         told = []
         found = project(state, draws=23, tell=told.append)
-        monkeypatch.setattr(projection_lanes, "CELLS", 75)
+        monkeypatch.setattr(projection_lanes, "PROJECTION_MAX_CELLS", 75)
         assert project(state, draws=23) == found
         assert project(state, draws=23, seed=1) != found
         assert told == sorted(told)
@@ -433,7 +439,7 @@ class TestHow:
 
     @pytest.mark.parametrize("draws", [2, 9, 20, 100, 200, 999])
     def test_a_chance_is_neither_certain_nor_impossible_by_rounding(self, draws):
-        said = [chance(k / draws, draws) for k in range(draws + 1)]
+        said = [render_chance(k / draws, draws) for k in range(draws + 1)]
         assert not {"0 %", "100 %", "under 0 %", "over 100 %"} & set(said)
         numbers = [int(text.split()[-2]) for text in said[1:-1]]
         assert numbers == sorted(numbers)
@@ -453,7 +459,7 @@ class TestHow:
         with pytest.raises(InvalidInput, match="draws is 1: a whole number from 2"):
             project(state, draws=1)
         with pytest.raises(InvalidInput, match="there are 3 agents and 2 arms"):
-            worth(state, add=Reports(0.5))
+            worth_of_team(state, add=Reports(0.5))
         with pytest.raises(InvalidInput, match="the number of an agent is 2"):
             project(state, revise=(2, Reports(0.5)))
 
@@ -462,13 +468,13 @@ class TestHow:
 def test_one_more_world_lies_between_low_and_high_8_times_of_10(draws):
     """Each of all that there are is as likely as any to be the one that is still to come."""
     values = np.arange(draws + 1.0)
-    ends = [eight_of_ten(np.delete(values, i)) for i in range(draws + 1)]
+    ends = [eighty_percent_range(np.delete(values, i)) for i in range(draws + 1)]
     inside = [low <= one <= high for one, (low, high) in zip(values, ends, strict=True)]
     assert 0.8 <= np.mean(inside) < 0.9
 
 
 def test_none_of_few_draws_is_no_chance_of_nothing():
-    from heterobandits.cli.campaign.views import projection_lines
+    from heterobandits.cli.campaign.views import render_projection
 
     found = Projection(5, 100, 1.0, 0.1, 0.0, 2.0, 1.0, 0.0, 0.0)
-    assert list(projection_lines(found))[-1].endswith("at the end is under 3 %")
+    assert list(render_projection(found))[-1].endswith("at the end is under 3 %")

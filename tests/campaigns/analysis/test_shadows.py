@@ -6,7 +6,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.shadows import shadow
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.storage.store import UnknownCampaign
-from heterobandits.campaigns.validation import policy_from
+from heterobandits.campaigns.validation import parse_policy
 from heterobandits.errors import InvalidInput
 from parks import VERA, opened, park
 
@@ -66,7 +66,7 @@ class TestShadow:
         differ = 0
         for one, made in zip(found.rounds, log.state(c).rounds, strict=True):
             before = log.at(c, made.event - 1)
-            plan = plan_of(before, made.given, policy_from(name, 0.2))
+            plan = plan_of(before, made.given, parse_policy(name, 0.2))
             other = tuple(plan.assignment[agent.row] for agent in before.agents)
             assert (one.planned, one.other) == (made.assignment, other)
             differ += other != made.assignment
@@ -87,7 +87,7 @@ class TestShadow:
         careful = shadow(log, c, "min-width", 1e-9)
         for one, made in zip(careful.rounds, log.state(c).rounds, strict=True):
             before = log.at(c, made.event - 1)
-            plan = plan_of(before, made.given, policy_from("min-width", 1e-9))
+            plan = plan_of(before, made.given, parse_policy("min-width", 1e-9))
             assert one.other == tuple(plan.assignment[agent.row] for agent in before.agents)
         assert careful.differ > 0
 

@@ -16,9 +16,15 @@ import pytest
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit import report
-from heterobandits.campaigns.audit.report import CLOSES, OPENS, audit, checked_audit, maker
-from heterobandits.campaigns.audit.verification import NOT_SAID
-from heterobandits.campaigns.events import Draft, line
+from heterobandits.campaigns.audit.report import (
+    EVENTS_CLOSING_TAG,
+    EVENTS_OPENING_TAG,
+    audit_maker,
+    check_audit,
+    render_audit,
+)
+from heterobandits.campaigns.audit.verification import VERIFICATION_CAVEAT
+from heterobandits.campaigns.events import Draft, render_event_line
 from logs import events_of, of_first_version
 from markup import Page
 from parks import VERA, opened, park
@@ -64,7 +70,7 @@ def by_a_link(events):
 
 @pytest.fixture(scope="module")
 def page(events):
-    return audit(events)
+    return render_audit(events)
 
 
 def rows_of(page, title):
@@ -78,16 +84,16 @@ class TestPage:
     """What stands in it."""
 
     def test_the_same_events_make_the_same_bytes(self, events, page):
-        assert audit(list(events)) == page
+        assert render_audit(list(events)) == page
 
     def test_also_in_another_process_with_other_hashes_of_texts(self, events, page, tmp_path):
-        (tmp_path / "events").write_text("\n".join(map(line, events)), "utf-8")
+        (tmp_path / "events").write_text("\n".join(map(render_event_line, events)), "utf-8")
         code = """
 import hashlib, pathlib, sys
-from heterobandits.campaigns.audit.report import audit
-from heterobandits.campaigns.events import from_line
+from heterobandits.campaigns.audit.report import render_audit
+from heterobandits.campaigns.events import parse_event_line
 rows = pathlib.Path(sys.argv[1]).read_text("utf-8").split("\\n")
-print(hashlib.sha256(audit([from_line(row) for row in rows]).encode()).hexdigest())
+print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encode()).hexdigest())
 """
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", code, str(tmp_path / "events")],
@@ -98,21 +104,21 @@ print(hashlib.sha256(audit([from_line(row) for row in rows]).encode()).hexdigest
     def test_imported_elsewhere_they_make_the_same_page(self, events, page, tmp_path):
         log = opened(tmp_path)
         state = service.import_events(
-            log, VERA, "".join(f"{line(e)}\n" for e in events), keep_links=True
+            log, VERA, "".join(f"{render_event_line(e)}\n" for e in events), keep_links=True
         ).state
-        assert audit(log.store.read(state.campaign)) == page
+        assert render_audit(log.store.read(state.campaign)) == page
 
     def test_it_says_how_many_and_has_the_hash(self, events, page):
         facts = re.findall(r"<li><b>([\d,]+)</b>(\w+)</li>", page)
         # Ana and Chi, Ana and Chi again as Ben stayed home, and three; one of the three told of was not done
         assert facts == [("14", "events"), ("3", "rounds"), ("7", "visits"), ("2", "outcomes")]
         assert page.count(events[-1].hash) == 2  # large, and in its event
-        assert f"Made with {maker()}." in page
+        assert f"Made with {audit_maker()}." in page
         assert events[0].campaign in Page(page).text
 
     @pytest.mark.parametrize("version", [1, 2])
     def test_whoever_has_no_heterobandits_computes_the_hashes_as_it_says(self, events, version):
-        page = audit(of_first_version(events) if version == 1 else by_a_link(events))
+        page = render_audit(of_first_version(events) if version == 1 else by_a_link(events))
         names = re.findall(r"\[(previous, campaign, [\w, ]+)\]", page)
         recipe = names[0 if version == 2 else 1].split(", ")
         told = html.unescape(page.split('<pre id="events">')[1].split("</pre>")[0])
@@ -159,7 +165,7 @@ print(hashlib.sha256(audit([from_line(row) for row in rows]).encode()).hexdigest
         service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
         free = min(set(range(5)) - set(planned))
         service.override(log, campaign, VERA, 1, "Dan", [f"arm-{free + 1}"])
-        (*_, last) = rows_of(audit(log.store.read(campaign)), "Rounds")
+        (*_, last) = rows_of(render_audit(log.store.read(campaign)), "Rounds")
         arms = ("river", "hill", "gate", "lake", "ford")
         assert last == ["Dan", f"{arms[free]} by hand; planned: nowhere", "waiting"]
 
@@ -170,7 +176,7 @@ print(hashlib.sha256(audit([from_line(row) for row in rows]).encode()).hexdigest
         campaign = park(log, agents=one, arms=["river", "hill"])
         place = service.plan_round(log, campaign, VERA).state.rounds[0].assignment[0]
         service.report(log, campaign, VERA, 1, {"Ana": (3, 12)})
-        page = audit(log.store.read(campaign))
+        page = render_audit(log.store.read(campaign))
         rows = rows_of(page, "Arms")
         assert (rows[place][1], rows[place][-1]) == (f"{4 / 14:.3f}", "1")
         assert rows[1 - place][1:] == ["0.500", "0.000 to 1.000", "", "1 to 2", "0"]
@@ -179,10 +185,10 @@ print(hashlib.sha256(audit([from_line(row) for row in rows]).encode()).hexdigest
 
     def test_a_campaign_without_a_round(self, tmp_path):
         log = opened(tmp_path)
-        page = audit(log.store.read(park(log)))
+        page = render_audit(log.store.read(park(log)))
         assert "No round is planned yet." in page
         assert ">Links</h2>" not in page
-        assert checked_audit(page).same
+        assert check_audit(page).same
 
     def test_nothing_of_a_name_or_a_note_is_markup(self, page):
         found = Page(page)
@@ -196,22 +202,22 @@ print(hashlib.sha256(audit([from_line(row) for row in rows]).encode()).hexdigest
         log = opened(tmp_path)
         campaign = park(log)
         _, token, *_ = service.issue_link(log, campaign, VERA, role="owner", name="Ana's phone")
-        page = audit(log.store.read(campaign))
+        page = render_audit(log.store.read(campaign))
         assert token.split("_")[-1] not in page
         (row,) = rows_of(page, "Links")
         assert row == [f"Ana's phone {token.split('_')[2]}", "owner", "no end"]
 
     def test_events_that_do_not_fit_make_none(self, events):
         with pytest.raises(InvalidInput, match="event 3 is missing"):
-            audit([*events[:2], *events[3:]])
+            render_audit([*events[:2], *events[3:]])
         with pytest.raises(InvalidInput, match="without events"):
-            audit([])
+            render_audit([])
 
 
 def parts_of(page):
     """Where in the page the events begin and end."""
-    begin = page.index(OPENS) + len(OPENS)
-    return begin, page.index(CLOSES, begin)
+    begin = page.index(EVENTS_OPENING_TAG) + len(EVENTS_OPENING_TAG)
+    return begin, page.index(EVENTS_CLOSING_TAG, begin)
 
 
 def changed(page, place):
@@ -224,24 +230,24 @@ class TestChecked:
 
     def test_a_page_that_was_not_changed(self, events, page):
         shares = []
-        found = checked_audit(page, shares.append)
-        assert (found.same, found.maker) == (True, maker())
+        found = check_audit(page, shares.append)
+        assert (found.same, found.maker) == (True, audit_maker())
         assert (found.state.number, found.state.hash) == (len(events), events[-1].hash)
         assert shares[-1] == 1.0
 
     def test_ends_of_lines_may_be_those_of_mail(self, page):
-        assert checked_audit(page.replace("\n", "\r\n")).same
+        assert check_audit(page.replace("\n", "\r\n")).same
 
     def test_any_letter_that_is_another_is_found(self, page, seed):
         begin, end = parts_of(page)
-        marks = re.search(re.escape(maker()), page).span()
+        marks = re.search(re.escape(audit_maker()), page).span()
         random = Random(seed)
         places = [*random.sample(range(begin), 30), *random.sample(range(end, len(page)), 6)]
         for place in places:
             if marks[0] <= place < marks[1]:
                 continue  # said to be of another version: below
             with pytest.raises(InvalidInput, match=r"line \d+ has|no events|which version"):
-                checked_audit(changed(page, place))
+                check_audit(changed(page, place))
 
     def test_any_letter_of_the_hash(self, events, page):
         first = page.index(events[-1].hash)
@@ -250,37 +256,37 @@ class TestChecked:
             with pytest.raises(
                 InvalidInput, match=f"does not say what its events say: line {line_} has "
             ):
-                checked_audit(changed(page, place))
+                check_audit(changed(page, place))
 
     def test_any_letter_of_an_event_is_found_at_its_event(self, page, seed):
         begin, end = parts_of(page)
         for place in Random(seed).sample(range(begin, end), 40):
             number = page[begin:place].count("\n") + 1
             with pytest.raises(InvalidInput, match=rf"^event {number}\b"):
-                checked_audit(changed(page, place))
+                check_audit(changed(page, place))
 
     @pytest.mark.parametrize("more", ["\n", " ", "<p>And Ana found gold.</p>"])
     def test_what_was_added(self, page, more):
         with pytest.raises(InvalidInput, match="does not say what its events say"):
-            checked_audit(page + more)
+            check_audit(page + more)
         with pytest.raises(InvalidInput, match="does not say what its events say"):
-            checked_audit(page.replace("<main>", f"<main>{more}"))
+            check_audit(page.replace("<main>", f"<main>{more}"))
 
     def test_what_was_left_out(self, page):
         for part in ("<main>\n", "</html>", "0 of 1", "by hand"):
             assert part in page
             with pytest.raises(InvalidInput, match="does not say what its events say"):
-                checked_audit(page.replace(part, "", 1))
+                check_audit(page.replace(part, "", 1))
 
     def test_an_event_that_was_left_out(self, page):
         begin, end = parts_of(page)
         lines = page[begin:end].split("\n")
         fewer = "\n".join(lines[:4] + lines[5:])
         with pytest.raises(InvalidInput, match=r"^event 5, .*: is missing"):
-            checked_audit(page[:begin] + fewer + page[end:])
+            check_audit(page[:begin] + fewer + page[end:])
         shorter = "\n".join(lines[:-1])  # whole as such, but not what the page tells of
         with pytest.raises(InvalidInput, match="does not say what its events say"):
-            checked_audit(page[:begin] + shorter + page[end:])
+            check_audit(page[:begin] + shorter + page[end:])
 
     def test_a_plan_that_does_not_follow_is_named_even_with_good_hashes(self, events):
         drafts = [Draft(e.kind, e.body) for e in events]
@@ -288,30 +294,30 @@ class TestChecked:
         drafts[number - 1] = Draft("round planned", drafts[number - 1].body | {"index": "0" * 64})
         forged = events_of(drafts, None, events[0].campaign, events[0].time, "Mal")
         with pytest.raises(InvalidInput, match=rf"^event {number}, round planned, .*does not follow"):  # fmt: skip
-            checked_audit(audit(forged))
+            check_audit(render_audit(forged))
 
     def test_the_first_difference_is_shown(self, page):
         with pytest.raises(InvalidInput, match=r"line \d+ has '.*4 of 12.*', they make '.*3 of 12"):
-            checked_audit(page.replace("3 of 12", "4 of 12", 1))
+            check_audit(page.replace("3 of 12", "4 of 12", 1))
         last = page.count("\n") + 2
         with pytest.raises(InvalidInput, match=f"line {last} has 'more', they make nothing"):
-            checked_audit(f"{page}\nmore")
+            check_audit(f"{page}\nmore")
 
     def test_a_page_of_another_version(self, events, page):
-        other = page.replace(maker(), "heterobandits 9.9, sources 0123456789abcdef")
-        found = checked_audit(other)  # which has other sources, but says the same
+        other = page.replace(audit_maker(), "heterobandits 9.9, sources 0123456789abcdef")
+        found = check_audit(other)  # which has other sources, but says the same
         assert found.maker == "heterobandits 9.9, sources 0123456789abcdef"
         assert found.same
-        found = checked_audit(other.replace("3 of 12", "4 of 12"))
+        found = check_audit(other.replace("3 of 12", "4 of 12"))
         assert (found.same, found.state.hash) == (False, events[-1].hash)
         begin, _ = parts_of(other)
         with pytest.raises(InvalidInput, match=r"^event 1\b"):
-            checked_audit(changed(other, begin + 200))
+            check_audit(changed(other, begin + 200))
 
     @pytest.mark.parametrize("made", ["", "heterobandits", "heterobandits 1 and all is well, sources 0123456789abcdef"])  # fmt: skip
     def test_a_page_that_does_not_say_what_made_it(self, page, made):
         with pytest.raises(InvalidInput, match="which version made it"):
-            checked_audit(page.replace(maker(), made))
+            check_audit(page.replace(audit_maker(), made))
 
 
 class TestCommands:
@@ -321,7 +327,7 @@ class TestCommands:
     def written(self, events, tmp_path, monkeypatch, called):
         """The audit of a campaign, written here; the campaign lies in park.db."""
         monkeypatch.chdir(tmp_path)
-        Path("events").write_text("\n".join(map(line, events)), "utf-8")
+        Path("events").write_text("\n".join(map(render_event_line, events)), "utf-8")
         assert (
             called("campaign", "import", "park.db", "events", "--keep-links", "--who", "Vera")[0]
             == 0
@@ -337,7 +343,7 @@ class TestCommands:
         assert out.splitlines() == [
             "North park is whole: 14 events, 3 plans made again",
             f"hash {events[-1].hash}",
-            NOT_SAID,
+            VERIFICATION_CAVEAT,
             "the page says what its events say, to the letter",
         ]
         code, out, _ = called("campaign", "verify", "a.html", "--format", "json")
@@ -349,7 +355,7 @@ class TestCommands:
                 "events": 14,
                 "rounds": 3,
                 "hash": events[-1].hash,
-                "made_with": maker(),
+                "made_with": audit_maker(),
                 "same_page": True,
             },
         )
@@ -357,7 +363,7 @@ class TestCommands:
             [
                 "North park is whole: 14 events, 3 plans made again",
                 f"hash {events[-1].hash}",
-                NOT_SAID,
+                VERIFICATION_CAVEAT,
                 "",
             ]
         )
@@ -368,7 +374,7 @@ class TestCommands:
         code, out, _ = called("campaign", "verify", file, "--hash", short.upper(), "--least", 14)
         assert code == 0
         assert "event 5 has the hash given" in out
-        assert NOT_SAID not in out
+        assert VERIFICATION_CAVEAT not in out
         out = called("campaign", "verify", file, "--hash", short, "--format", "json")[1]
         assert json.loads(out)["anchored"] == 5
         for options, says in (
@@ -427,7 +433,7 @@ class TestCommands:
     def test_one_of_another_version_whose_text_differs_is_not_to_be_relied_on(
         self, written, page, called
     ):
-        other = page.replace(maker(), "heterobandits 9.9, sources 0123456789abcdef")
+        other = page.replace(audit_maker(), "heterobandits 9.9, sources 0123456789abcdef")
         written.write_text(other.replace("3 of 12", "4 of 12"), "utf-8")
         code, out, _ = called("campaign", "verify", "a.html")
         assert code == 1
@@ -438,7 +444,8 @@ class TestCommands:
         )
         assert re.search(r"has '.*4 of 12.*', they make '.*3 of 12.*'", last)
         assert (
-            f"9.9, sources 0123456789abcdef has made it, and this is {maker()}: do not rely" in last
+            f"9.9, sources 0123456789abcdef has made it, and this is {audit_maker()}: do not rely"
+            in last
         )
         code, out, _ = called("campaign", "verify", "a.html", "--format", "json")
         assert (code, json.loads(out)["same_page"]) == (1, False)
@@ -475,7 +482,7 @@ class TestCommands:
     def test_what_is_too_long_is_not_read(self, called, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         Path("x.html").write_bytes(b"<!doctype html>")
-        os.truncate("x.html", report.MOST_BYTES + 1)
+        os.truncate("x.html", report.AUDIT_MAX_BYTES + 1)
         code, _, err = called("campaign", "verify", "x.html")
         assert (code, err) == (2, "heterobandits: x.html has over 256 MB: no audit is that long\n")
 

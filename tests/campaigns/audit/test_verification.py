@@ -6,7 +6,7 @@ import pytest
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
-from heterobandits.campaigns.audit.verification import replayed, verify
+from heterobandits.campaigns.audit.verification import replay_events, verify_log
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.storage.store import Snapshot, UnknownCampaign
@@ -28,7 +28,7 @@ def events(tmp_path_factory):
     service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
     service.revise(log, campaign, VERA, "Ben", {"sensitivity": 0.8}, "now")
     service.plan_round(log, campaign, VERA)
-    assert verify(log, campaign).rounds == 3
+    assert verify_log(log, campaign).rounds == 3
     return log.store.read(campaign)
 
 
@@ -50,13 +50,13 @@ class TestVerify:
     """What is found out."""
 
     def test_a_log_that_was_not_changed(self, events):
-        state = replayed(events)
+        state = replay_events(events)
         assert (state.number, len(state.rounds), state.hash) == (len(events), 3, events[-1].hash)
-        assert replayed(resealed(events, 1)).number == len(events)
+        assert replay_events(resealed(events, 1)).number == len(events)
 
     def test_how_far_it_is_is_told(self, events):
         shares = []
-        replayed(events, shares.append)
+        replay_events(events, shares.append)
         assert shares == sorted(shares)
         assert shares[-1] == 1.0
 
@@ -69,7 +69,7 @@ class TestVerify:
             InvalidInput,
             match=rf"^event {number}, {kind}, of .* by Mallory: is not what its hash says",
         ):
-            replayed(changed)
+            replay_events(changed)
 
     @pytest.mark.parametrize("nth", [0, 1, 2])
     @pytest.mark.parametrize("what", ["arm", "index of one", "all indices", "seed", "policy"])
@@ -94,13 +94,13 @@ class TestVerify:
             body["policy"] = body["policy"] | {"delta": 0.06}
         match = rf"^event {number}, round planned, .*the plan of round {nth + 1} does not follow"
         with pytest.raises(InvalidInput, match=match):
-            replayed(resealed(events, number, body=body))
+            replay_events(resealed(events, number, body=body))
 
     def test_a_changed_outcome_shows_in_the_next_plan(self, events):
         number = number_of(events, "corrected")
         body = events[number - 1].body | {"successes": 1}
         with pytest.raises(InvalidInput, match="the plan of round 3 does not follow"):
-            replayed(resealed(events, number, body=body))
+            replay_events(resealed(events, number, body=body))
 
     def test_a_plan_of_other_kernels_says_so(self, events):
         number = number_of(events, "round planned")
@@ -109,7 +109,7 @@ class TestVerify:
             "made_with": {"heterobandits": "9.9", "kernels": "other"},
         }
         with pytest.raises(InvalidInput, match=r"made with version '9\.9' or other kernels"):
-            replayed(resealed(events, number, body=body))
+            replay_events(resealed(events, number, body=body))
 
     def test_what_cannot_be_is_named(self, events):
         number = number_of(events, "reported")
@@ -117,7 +117,7 @@ class TestVerify:
         with pytest.raises(
             InvalidInput, match=rf"^event {number}, reported, .*9 successes of 1 tests"
         ):
-            replayed(resealed(events, number, body=body))
+            replay_events(resealed(events, number, body=body))
 
     def test_a_change_in_the_database_is_found(self, tmp_path):
         log = opened(tmp_path)
@@ -139,7 +139,7 @@ class TestVerify:
         connection.close()
         log = opened(tmp_path)
         with pytest.raises(InvalidInput, match=r"^event 3, reported, .* is not what its hash says"):
-            verify(log, campaign)
+            verify_log(log, campaign)
         with pytest.raises(InvalidInput, match="event 3"):
             log.state(campaign)
 
@@ -148,14 +148,14 @@ class TestVerify:
         campaign = park(log)
         service.plan_round(log, campaign, VERA)
         state = service.report(log, campaign, VERA, 1, {"Ana": 1}).state
-        lie = snapshots.write_snapshot(replace(state, successes=state.successes * 0))
-        log.store.keep_snapshot(campaign, Snapshot(state.number, snapshots.FORMAT, lie))
+        lie = snapshots.pack_state(replace(state, successes=state.successes * 0))
+        log.store.keep_snapshot(campaign, Snapshot(state.number, snapshots.SNAPSHOT_FORMAT, lie))
         assert opened(tmp_path).state(campaign).successes.sum() == 0
         with pytest.raises(InvalidInput, match=r"snapshot of event 3 .* verify once more"):
-            verify(opened(tmp_path), campaign)
-        assert verify(opened(tmp_path), campaign).events == 3
+            verify_log(opened(tmp_path), campaign)
+        assert verify_log(opened(tmp_path), campaign).events == 3
         assert opened(tmp_path).state(campaign).successes.sum() == 1
 
     def test_nothing_there(self, tmp_path):
         with pytest.raises(UnknownCampaign):
-            verify(opened(tmp_path), "0123456789ab")
+            verify_log(opened(tmp_path), "0123456789ab")

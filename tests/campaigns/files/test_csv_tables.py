@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns.files.csv_tables import (
-    MARKS,
-    inert,
+    CELL_SEPARATORS,
+    escape_formula,
     parse_outcome,
-    pasted_agents,
-    pasted_arms,
+    parse_pasted_agents,
+    parse_pasted_arms,
     read_agents,
     read_arm_names,
     read_outcomes,
     read_team,
-    without_apostrophe,
+    unescape_formula,
 )
-from heterobandits.campaigns.validation import Wrong
+from heterobandits.campaigns.validation import InvalidFields
 
 AGENTS = [("Ana", 0.9, 1, None), ("Béa", 0.75, 12, [17, 20])]
 
@@ -114,7 +114,7 @@ class TestMistakes:
     def test_all_of_both_files_are_named(self, file):
         agents = file("name,sensitivity\nAna,2\nBen,0.5\nBen,x\n")
         arms = file("name\nriver\nagent-1\n", "arms.csv")
-        with pytest.raises(Wrong) as raised:
+        with pytest.raises(InvalidFields) as raised:
             read_team(agents, arms)
         found = [place.rpartition("/")[2] for place, _ in raised.value.errors]
         assert found == [
@@ -125,7 +125,7 @@ class TestMistakes:
         ]
 
     def test_a_cell_of_several_lines_does_not_shift_the_numbers(self, file):
-        with pytest.raises(Wrong) as raised:
+        with pytest.raises(InvalidFields) as raised:
             read_agents(file('name,sensitivity\n"a\nb",0.9\nCy,2\n'))
         assert [place.rpartition(", ")[2] for place, _ in raised.value.errors] == [
             "line 2: name",
@@ -159,7 +159,7 @@ class TestPasted:
         ],
     )
     def test_agents(self, text):
-        read = pasted_agents(text)
+        read = parse_pasted_agents(text)
         assert [(one["name"], one["sensitivity"], one["tests"]) for one in read] == [
             ("Ana", 0.9, 1),
             ("Béa", 0.75, 12),
@@ -175,7 +175,7 @@ class TestPasted:
         ],
     )
     def test_a_comma_or_quotes_in_a_name(self, text, name):
-        (one,) = pasted_agents(text)
+        (one,) = parse_pasted_agents(text)
         assert (one["name"], one["sensitivity"]) == (name, 0.9)
 
     @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ class TestPasted:
          "river\tfar\t3\nElm, 1\nx;y\tnear", 'river\n"Elm, 1"\n"x;y"'],
     )  # fmt: skip
     def test_arms_are_whole_lines_or_the_first_column(self, text):
-        assert pasted_arms(text) == ["river", "Elm, 1", "x;y"]
+        assert parse_pasted_arms(text) == ["river", "Elm, 1", "x;y"]
 
     def test_mistakes_have_the_line_and_no_file(self):
-        with pytest.raises(Wrong) as raised:
-            pasted_agents("\nAna;0,9\n\nBen;1,2\n;0,5\nAna;x")
+        with pytest.raises(InvalidFields) as raised:
+            parse_pasted_agents("\nAna;0,9\n\nBen;1,2\n;0,5\nAna;x")
         assert raised.value.errors == (
             ("line 4: sensitivity", "line 4: sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
             ("line 5: name", "line 5: name is blank: every agent has a name"),
@@ -199,14 +199,14 @@ class TestPasted:
     @pytest.mark.parametrize(
         ("read", "text", "message"),
         [
-            (pasted_agents, "", "agents is empty: at least one agent"),
-            (pasted_arms, "\n \n", "arms is empty: at least one arm"),
-            (pasted_agents, "Name;Sens\nAna;1", "line 1: unknown column 'Sens': known are name, sensitivity"),
-            (pasted_agents, "name\n", "the text has no lines after the first: at least one"),
-            (pasted_agents, "Ana,0.9\nBen,0.8,1,1,1", "line 2 has 5 cells: name, sensitivity, tests, unless the first line"),
-            (pasted_arms, "name,district\nx,1", "line 1: unknown column 'district': known are name"),
-            (pasted_arms, "\tfar\nx", "line 1: name is '': a name is a text that is not blank"),
-            (pasted_arms, 'a\n"b', "line 2: this is no CSV: unexpected end of data"),
+            (parse_pasted_agents, "", "agents is empty: at least one agent"),
+            (parse_pasted_arms, "\n \n", "arms is empty: at least one arm"),
+            (parse_pasted_agents, "Name;Sens\nAna;1", "line 1: unknown column 'Sens': known are name, sensitivity"),
+            (parse_pasted_agents, "name\n", "the text has no lines after the first: at least one"),
+            (parse_pasted_agents, "Ana,0.9\nBen,0.8,1,1,1", "line 2 has 5 cells: name, sensitivity, tests, unless the first line"),
+            (parse_pasted_arms, "name,district\nx,1", "line 1: unknown column 'district': known are name"),
+            (parse_pasted_arms, "\tfar\nx", "line 1: name is '': a name is a text that is not blank"),
+            (parse_pasted_arms, 'a\n"b', "line 2: this is no CSV: unexpected end of data"),
         ],
     )  # fmt: skip
     def test_what_is_no_table(self, read, text, message):
@@ -214,7 +214,7 @@ class TestPasted:
             read(text)
         assert str(raised.value).startswith(message)
 
-    @given(st.text(), st.sampled_from([pasted_agents, pasted_arms]))
+    @given(st.text(), st.sampled_from([parse_pasted_agents, parse_pasted_arms]))
     def test_any_text_is_read_or_refused(self, text, read):
         with contextlib.suppress(InvalidInput):
             assert read(text)
@@ -234,7 +234,7 @@ class TestOutcomes:
 
     def test_lines_that_do_not_say_it_are_all_named(self, file):
         text = "agent,outcome,successes,tests\nAna,,,\n,1,,\nBen,1,1,1\nCy,,1,\nDan,0,,\n"
-        with pytest.raises(Wrong) as raised:
+        with pytest.raises(InvalidFields) as raised:
             read_outcomes(file(text))
         assert [place[-1] for place, _ in raised.value.errors] == ["2", "3", "4", "5"]
         assert "agent is missing" in str(raised.value)
@@ -264,35 +264,35 @@ class TestFormulas:
 
     @given(st.text())
     def test_no_cell_is_one_and_every_text_comes_back(self, text):
-        cell = inert(text)
+        cell = escape_formula(text)
         assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-        assert without_apostrophe(cell) == text
+        assert unescape_formula(cell) == text
 
     @given(st.text(alphabet="'=＝ab;\t\" ,"))
     @example("x;\"=cmd|'/C calc'!A0;")
     @example("x; =1")
     def test_nor_is_one_where_other_marks_part_cells(self, text):
         line = io.StringIO()
-        csv.writer(line).writerow(["1", inert(text), "a"])
-        for mark in MARKS:
+        csv.writer(line).writerow(["1", escape_formula(text), "a"])
+        for mark in CELL_SEPARATORS:
             for part in next(csv.reader([line.getvalue().rstrip("\r\n")], delimiter=mark)):
                 assert not part.strip().startswith(("=", "＝"))
-        assert without_apostrophe(inert(text)) == text
+        assert unescape_formula(escape_formula(text)) == text
 
     @pytest.mark.parametrize(
         ("text", "cell"),
         [("x;=cmd|'/C calc'!A0", "x;'=cmd|'/C calc'!A0"), ("＝1", "'＝1"), ("＋1", "'＋1"), ("－1", "'－1"), ("＠A1", "'＠A1")],
     )  # fmt: skip
     def test_full_width_and_after_semicolons(self, text, cell):
-        assert inert(text) == cell
+        assert escape_formula(text) == cell
 
     @given(st.text(alphabet="'=+-@ab\t;＠\" "))
     def test_also_where_texts_begin_with_apostrophes(self, text):
-        assert without_apostrophe(inert(text)) == text
+        assert unescape_formula(escape_formula(text)) == text
 
     def test_names_in_files_are_what_they_were(self, file):
         names = ["=1+1", "'=1+1", "'t Harde", "-x", "plain", "x;=1", "＝1"]
-        path = file("name\n" + "".join(f"{inert(name)}\n" for name in names))
+        path = file("name\n" + "".join(f"{escape_formula(name)}\n" for name in names))
         assert read_arm_names(path) == names
         by_hand = file("name\n=1+1\n", "arms.csv")
         assert read_arm_names(by_hand) == ["=1+1"]

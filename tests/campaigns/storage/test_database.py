@@ -17,12 +17,28 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import KINDS, NOTHING, Draft, check_chain, sealed
+from heterobandits.campaigns.events import (
+    EVENT_KINDS,
+    GENESIS_HASH,
+    Draft,
+    check_chain,
+    seal_events,
+)
 from heterobandits.campaigns.storage import database as storage
 from heterobandits.campaigns.storage import maintenance
-from heterobandits.campaigns.storage.database import REVISION, VERSION_TABLE, connected
-from heterobandits.campaigns.storage.repository import Log, Request
-from heterobandits.campaigns.storage.store import Conflict, Keyed, Snapshot, Store, StoreUnavailable
+from heterobandits.campaigns.storage.database import (
+    SCHEMA_REVISION,
+    VERSION_TABLE,
+    connect_database,
+)
+from heterobandits.campaigns.storage.repository import Author, Repository
+from heterobandits.campaigns.storage.store import (
+    KeyedWrite,
+    Snapshot,
+    Store,
+    StoreUnavailable,
+    WriteConflict,
+)
 from heterobandits.campaigns.storage.tables import METADATA
 from heterobandits.cli.db import app
 from heterobandits.errors import InvalidInput, UnsupportedVersion
@@ -51,15 +67,15 @@ def first_events():
     """The events of the database of the first schema: one of every kind of then."""
     drafts = [
         Draft(kind, {"kind": kind, "number": i, "ü": [0.1, None]})
-        for i, kind in enumerate(KINDS[:18])
+        for i, kind in enumerate(EVENT_KINDS[:18])
     ]
-    place = {"after": 0, "previous": NOTHING, "time": FIRST_TIME, "who": "Ana"}
-    return of_first_version(sealed(drafts, "first", key="k1", **place))
+    place = {"after": 0, "previous": GENESIS_HASH, "time": FIRST_TIME, "who": "Ana"}
+    return of_first_version(seal_events(drafts, "first", key="k1", **place))
 
 
 def make_first(path=FIRST):
     """Make the database of the first schema; it was made by the version that had this schema, and stays."""
-    assert REVISION == "0001"
+    assert SCHEMA_REVISION == "0001"
     path.parent.mkdir(exist_ok=True)
     with Store(path) as store:
         store.append(first_events(), scope="s", key="k1", digest="d")
@@ -152,11 +168,11 @@ class TestOpening:
         Store(database).close()
         run_sql(database, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
         with pytest.raises(
-            UnsupportedVersion, match=f"schema 9999: this version knows up to {REVISION}"
+            UnsupportedVersion, match=f"schema 9999: this version knows up to {SCHEMA_REVISION}"
         ):
             Store(database)
         with pytest.raises(UnsupportedVersion):
-            maintenance.upgraded(database)
+            maintenance.upgrade_database(database)
 
     def test_an_older_schema_is_refused_until_it_is_upgraded(self, database):
         Store(database).close()
@@ -166,7 +182,7 @@ class TestOpening:
         ):
             Store(database)
         with pytest.raises(InvalidInput, match="has the schema '0000', which no version has"):
-            maintenance.upgraded(database)
+            maintenance.upgrade_database(database)
 
     def test_an_url_of_sqlite_is_a_path(self, tmp_path):
         with Store(f"sqlite:///{tmp_path / 'a.db'}") as store:
@@ -179,11 +195,11 @@ class TestSchema:
     """The migrations lead to the tables that the code knows."""
 
     def test_the_last_migration_is_the_schema_known_here(self):
-        assert ScriptDirectory(storage.MIGRATIONS).get_heads() == [REVISION]
+        assert ScriptDirectory(storage.MIGRATIONS_FOLDER).get_heads() == [SCHEMA_REVISION]
 
     def test_migrations_make_the_tables(self, database):
         Store(database).close()
-        place = connected(database)
+        place = connect_database(database)
         with place.engine.connect() as connection:
             context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
             assert compare_metadata(context, METADATA) == []
@@ -195,7 +211,9 @@ class TestSchema:
             store.append(notes(1))
             modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
         assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm"), 0o600)
-        assert maintenance.backup(path, tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+        assert (
+            maintenance.backup_database(path, tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+        )
         path.chmod(0o640)
         with Store(path):
             assert path.stat().st_mode & 0o777 == 0o640  # as somebody wanted it
@@ -206,11 +224,11 @@ class TestSchema:
         with Store(path) as store:
             store.append(notes(1))
             if replaced:
-                maintenance.backup(path, tmp_path / "copy.db")
+                maintenance.backup_database(path, tmp_path / "copy.db")
             for one in tmp_path.glob("x.db*"):
                 one.unlink()
             if replaced:
-                maintenance.restore(tmp_path / "copy.db", path)
+                maintenance.restore_database(tmp_path / "copy.db", path)
             for use in (lambda: store.append(notes(1, after=notes(1))), lambda: store.read("c")):
                 with pytest.raises(StoreUnavailable, match="deleted, or another is in its place"):
                     use()
@@ -285,8 +303,8 @@ class TestSchema:
         path = tmp_path / "a.db"
         Store(path).close()
         assert run_sql(str(path), "PRAGMA journal_mode") == [("wal",)]
-        assert run_sql(str(path), "PRAGMA application_id") == [(storage.APPLICATION,)]
-        place = connected(path)
+        assert run_sql(str(path), "PRAGMA application_id") == [(storage.SQLITE_APPLICATION_ID,)]
+        place = connect_database(path)
         with place.engine.connect() as connection:
             for pragma, value in (("synchronous", 2), ("foreign_keys", 1)):
                 assert connection.exec_driver_sql(f"PRAGMA {pragma}").scalar_one() == value
@@ -299,7 +317,7 @@ class TestBackup:
     def test_a_backup_has_all_rows(self, filled, tmp_path):
         target = tmp_path / "copies" / "a b.db"
         target.parent.mkdir()
-        assert maintenance.backup(filled, target) == target
+        assert maintenance.backup_database(filled, target) == target
         assert everything(target) == everything(filled)
         assert [path.name for path in target.parent.iterdir()] == ["a b.db"]
         with Store(target, create=False) as copy:
@@ -310,12 +328,12 @@ class TestBackup:
         target = tmp_path / "there.db"
         target.write_text("mine")
         with pytest.raises(InvalidInput, match=r"there\.db is there already"):
-            maintenance.backup(filled, target)
+            maintenance.backup_database(filled, target)
         assert target.read_text() == "mine"
 
     def test_a_backup_that_cannot_be_written_leaves_nothing(self, filled, tmp_path):
         with pytest.raises(InvalidInput, match="cannot write to"):
-            maintenance.backup(filled, tmp_path / "none" / "a.db")
+            maintenance.backup_database(filled, tmp_path / "none" / "a.db")
         assert not (tmp_path / "none").exists()
 
     def test_a_backup_under_load_is_of_one_moment(self, filled, tmp_path):
@@ -339,7 +357,7 @@ class TestBackup:
             copies, least = [], []
             for number in range(3):
                 least.append(told[-1])
-                copies.append(maintenance.backup(filled, tmp_path / f"{number}.db"))
+                copies.append(maintenance.backup_database(filled, tmp_path / f"{number}.db"))
         finally:
             over.set()
             writer.join()
@@ -356,30 +374,30 @@ class TestBackup:
     def test_a_backup_is_restored_into_any_empty_database(
         self, filled, database, tmp_path, request
     ):
-        copy = maintenance.backup(filled, tmp_path / "copy.db")
+        copy = maintenance.backup_database(filled, tmp_path / "copy.db")
         targets = [tmp_path / "new.db"]
         if database.startswith("postgresql"):
             targets.append(request.getfixturevalue("postgres").fresh())
         for target in targets:
-            maintenance.restore(copy, target)
+            maintenance.restore_database(copy, target)
             assert everything(target) == everything(filled)
             with Store(target, create=False) as store:
-                assert store.keyed("s", "k") == Keyed("d", "first", 1, 18)
-                with pytest.raises(Conflict):
+                assert store.keyed("s", "k") == KeyedWrite("d", "first", 1, 18)
+                with pytest.raises(WriteConflict):
                     store.append(first_events())
 
     def test_a_backup_is_restored_into_nothing_else(self, filled, tmp_path):
-        copy = maintenance.backup(filled, tmp_path / "copy.db")
+        copy = maintenance.backup_database(filled, tmp_path / "copy.db")
         before = everything(filled)
         with pytest.raises(InvalidInput, match="has campaigns already"):
-            maintenance.restore(copy, filled)
+            maintenance.restore_database(copy, filled)
         assert everything(filled) == before
         for file in (tmp_path / "none.db", tmp_path):
             with pytest.raises(InvalidInput, match="there is no database"):
-                maintenance.restore(file, tmp_path / "other.db")
+                maintenance.restore_database(file, tmp_path / "other.db")
         (tmp_path / "empty.db").touch()
         with pytest.raises(InvalidInput, match="is an empty database"):
-            maintenance.restore(tmp_path / "empty.db", tmp_path / "other.db")
+            maintenance.restore_database(tmp_path / "empty.db", tmp_path / "other.db")
         assert not (tmp_path / "other.db").exists()
 
 
@@ -391,7 +409,7 @@ class TestCheck:
         last = "SELECT hash FROM events ORDER BY campaign, number"
         hashes = [row[0][:12] for row in run_sql(str(filled), last)]
         assert capsys.readouterr().out.splitlines() == [
-            f"schema: {REVISION}",
+            f"schema: {SCHEMA_REVISION}",
             "database: whole",
             "append-only: kept by triggers",
             f"campaign 'c': 1,200 events, whole, the last with hash {hashes[1199]}",
@@ -484,7 +502,7 @@ class TestCheck:
         assert db("check", "--database", path) == 1
         assert "database: damaged" in capsys.readouterr().out
         with pytest.raises(StoreUnavailable, match=r"a\.db: the file is damaged"):
-            maintenance.backup(path, tmp_path / "copy.db")
+            maintenance.backup_database(path, tmp_path / "copy.db")
         assert [one.name for one in tmp_path.iterdir() if "copy" in one.name] == []
 
     @pytest.mark.parametrize("command", [["check"], ["upgrade"], ["backup", "copy.db"]])
@@ -511,16 +529,16 @@ class TestCommands:
         assert everything(tmp_path / "new.db") == everything(filled)
 
     def test_links_of_a_backup_open_again_unless_they_are_revoked(self, database, tmp_path, called):
-        me = Request("Vera")
+        me = Author("Vera")
         with Store(tmp_path / "a.db") as store:
-            log = Log(store)
+            log = Repository(store)
             parks = [park(log), park(log, name="South park")]
             made = [
                 service.issue_link(log, one, me, role="owner", name=name)[0].events[0].body["link"]
                 for one, name in zip(parks * 2, ("Eva", "Fay", "Gus", "Hal"), strict=True)
             ]
             service.revoke_link(log, parks[1], me, made[3])
-            copy = maintenance.backup(tmp_path / "a.db", tmp_path / "copy.db")
+            copy = maintenance.backup_database(tmp_path / "a.db", tmp_path / "copy.db")
             service.revoke_link(log, parks[0], me, made[0])
         code, _, err = called("db", "restore", copy, "--database", tmp_path / "as-it-was.db")
         assert code == 0
@@ -534,18 +552,18 @@ class TestCommands:
         assert "are revoked: 3" in out
         assert "open again" not in err
         with Store(tmp_path / "as-it-was.db") as before, Store(database) as after:
-            assert not Log(before).state(parks[0]).links[made[0]].revoked
+            assert not Repository(before).state(parks[0]).links[made[0]].revoked
             for one in parks:
-                assert all(link.revoked for link in Log(after).state(one).links.values())
+                assert all(link.revoked for link in Repository(after).state(one).links.values())
             last = after.read(parks[0])[-1]
             assert (last.kind, last.who) == ("link revoked", "Vera")
 
     def test_what_cannot_be_read_is_in_nobodys_way_when_links_are_revoked(self, tmp_path, called):
         with Store(tmp_path / "a.db") as store:
-            log = Log(store)
-            service.issue_link(log, park(log), Request("Vera"), role="owner", name="Eva")
+            log = Repository(store)
+            service.issue_link(log, park(log), Author("Vera"), role="owner", name="Eva")
             store.append(notes(1, "c"))  # without a first event that makes a campaign
-        copy = maintenance.backup(tmp_path / "a.db", tmp_path / "copy.db")
+        copy = maintenance.backup_database(tmp_path / "a.db", tmp_path / "copy.db")
         code, out, err = called(
             "db", "restore", copy, "--database", tmp_path / "b.db", "--revoke-links"
         )
@@ -555,7 +573,7 @@ class TestCommands:
 
     def test_upgrade_says_what_there_was_to_do(self, filled, capsys):
         assert db("upgrade", "--database", filled) == 0
-        assert capsys.readouterr().out == f"schema {REVISION} already\n"
+        assert capsys.readouterr().out == f"schema {SCHEMA_REVISION} already\n"
 
     @pytest.mark.parametrize(
         "command",
@@ -599,13 +617,13 @@ class TestCommands:
 def later(monkeypatch, tmp_path):
     """The schema of a version to come, which has one more migration: call it, and it is this version's."""
     folder = tmp_path / "migrations"
-    shutil.copytree(storage.MIGRATIONS, folder)
+    shutil.copytree(storage.MIGRATIONS_FOLDER, folder)
     (folder / "versions" / "later.py").write_text(LATER)
 
     def arrive():
-        monkeypatch.setattr(storage, "MIGRATIONS", folder)
+        monkeypatch.setattr(storage, "MIGRATIONS_FOLDER", folder)
         for module in (storage, maintenance):
-            monkeypatch.setattr(module, "REVISION", "9000")
+            monkeypatch.setattr(module, "SCHEMA_REVISION", "9000")
 
     return arrive
 
@@ -634,10 +652,10 @@ class TestLaterSchema:
 
     def test_a_backup_keeps_its_schema_and_is_upgraded_when_restored(self, filled, later, tmp_path):
         later()
-        copy = str(maintenance.backup(filled, tmp_path / "copy.db"))
+        copy = str(maintenance.backup_database(filled, tmp_path / "copy.db"))
         assert run_sql(copy, f"SELECT version_num FROM {VERSION_TABLE}") == [("0002",)]
         assert everything(copy) == everything(filled)
-        maintenance.restore(copy, tmp_path / "new.db")
+        maintenance.restore_database(copy, tmp_path / "new.db")
         with Store(tmp_path / "new.db", create=False) as store:
             assert store.read("first") == first_events()
 
@@ -646,7 +664,7 @@ class TestLaterSchema:
         later()
         run_sql(filled, "CREATE TABLE later (a integer)")  # which the migration is going to make
         with pytest.raises(StoreUnavailable, match="already exists"):
-            maintenance.upgraded(filled)
+            maintenance.upgrade_database(filled)
         assert run_sql(filled, f"SELECT version_num FROM {VERSION_TABLE}") == [("0002",)]
         assert everything(filled) == before
 
@@ -657,13 +675,13 @@ class TestFirstSchema:
     def test_it_is_upgraded_and_read(self, tmp_path):
         path = tmp_path / "first.sqlite"
         path.write_bytes(FIRST.read_bytes())
-        assert maintenance.upgraded(path) == ("0001", REVISION)
+        assert maintenance.upgrade_database(path) == ("0001", SCHEMA_REVISION)
         with Store(path, create=False) as store:
             assert store.read("first") == first_events()
             assert list(check_chain(store.read("second"))) == of_first_version(
                 notes(2, "second", time=FIRST_TIME)
             )
-            assert store.keyed("s", "k1") == Keyed("d", "first", 1, 18)
+            assert store.keyed("s", "k1") == KeyedWrite("d", "first", 1, 18)
             assert store.snapshot("first") == Snapshot(7, "0.1.0", b"\x00\xff")
             assert store.setting("owner") == "somebody"
         assert all(finding.fine for finding in maintenance.check_database(path))
@@ -676,7 +694,7 @@ def test_a_killed_backup_leaves_no_backup(tmp_path):
     path = tmp_path / "a.db"
     with Store(path) as store:
         store.append(notes(20_000))
-    script = "import sys; from heterobandits.campaigns.storage.maintenance import backup; print('go', flush=True); backup(*sys.argv[1:])"
+    script = "import sys; from heterobandits.campaigns.storage.maintenance import backup_database; print('go', flush=True); backup_database(*sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-c", script, path, tmp_path / "copy.db"], stdout=subprocess.PIPE
     )

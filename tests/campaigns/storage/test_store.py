@@ -16,23 +16,23 @@ import pytest
 
 from heterobandits.campaigns import events
 from heterobandits.campaigns.events import (
-    NOTHING,
+    GENESIS_HASH,
     Draft,
     Event,
     NotInOrder,
-    canonical,
+    canonical_json,
     check_chain,
-    now,
-    sealed,
+    seal_events,
+    utc_now,
 )
 from heterobandits.campaigns.storage import store as module
 from heterobandits.campaigns.storage.store import (
-    Conflict,
-    Keyed,
+    KeyedWrite,
     Snapshot,
     Store,
     StoreUnavailable,
     UnknownCampaign,
+    WriteConflict,
 )
 from heterobandits.errors import InvalidInput
 from logs import events_of, notes, run_sql
@@ -53,8 +53,8 @@ EACH = 15  # appends of each process that writes
 # Writes notes to one campaign, each after what is there; says which are written, and goes on after a conflict.
 WRITER = """
 import sys
-from heterobandits.campaigns.events import Draft, NOTHING, now, sealed
-from heterobandits.campaigns.storage.store import Conflict, Store, UnknownCampaign
+from heterobandits.campaigns.events import Draft, GENESIS_HASH, utc_now, seal_events
+from heterobandits.campaigns.storage.store import WriteConflict, Store, UnknownCampaign
 
 database, campaign, who, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 store = Store(database)
@@ -66,12 +66,12 @@ while written < count:
         head = store.head(campaign)
         after, previous = head.number, head.hash
     except UnknownCampaign:
-        after, previous = 0, NOTHING
+        after, previous = 0, GENESIS_HASH
     drafts = [Draft("note", {"text": f"{who} {written}", "part": part}) for part in range(2)]
-    events = sealed(drafts, campaign, after=after, previous=previous, time=now(), who=who)
+    events = seal_events(drafts, campaign, after=after, previous=previous, time=utc_now(), who=who)
     try:
         store.append(events, scope=who, key=str(written), digest=events[-1].hash)
-    except Conflict:
+    except WriteConflict:
         conflicts += 1
         continue
     written += 1
@@ -119,11 +119,18 @@ class TestReading:
 
     def test_an_event_that_was_sealed_here_is_written_and_hashed_once(self, store, monkeypatch):
         written, hashed = [], []
-        text_of, hash_of = events.canonical, events.hash_of
-        monkeypatch.setattr(events, "canonical", lambda one: written.append(one) or text_of(one))
-        monkeypatch.setattr(events, "hash_of", lambda one: hashed.append(one) or hash_of(one))
-        (made,) = sealed(
-            [Draft("note", {"text": "a"})], "c", after=0, previous=NOTHING, time=now(), who="A"
+        text_of, hash_of = events.canonical_json, events.hash_of_event
+        monkeypatch.setattr(
+            events, "canonical_json", lambda one: written.append(one) or text_of(one)
+        )
+        monkeypatch.setattr(events, "hash_of_event", lambda one: hashed.append(one) or hash_of(one))
+        (made,) = seal_events(
+            [Draft("note", {"text": "a"})],
+            "c",
+            after=0,
+            previous=GENESIS_HASH,
+            time=utc_now(),
+            who="A",
         )
         store.append([made])
         assert (written.count(made.body), len(hashed)) == (1, 1)
@@ -151,7 +158,7 @@ class TestReading:
     def test_the_bytes_of_a_body_stay(self, database, store):
         store.append(events_of([Draft("note", body) for body in BODIES]))
         rows = run_sql(database, "SELECT body FROM events ORDER BY number")
-        assert [body for (body,) in rows] == [canonical(body) for body in BODIES]
+        assert [body for (body,) in rows] == [canonical_json(body) for body in BODIES]
 
     @pytest.mark.parametrize(
         ("after", "upto"),
@@ -231,7 +238,7 @@ class TestHeads:
     def test_no_query_reads_all_events(self, tmp_path):
         path = str(tmp_path / "a.db")
         with Store(path) as store:
-            for query in (module.HEADS, module.LAST, module.READ):
+            for query in (module.HEADS_QUERY, module.LAST_EVENT_QUERY, module.EVENTS_QUERY):
                 text = str(
                     query.compile(store._place.engine, compile_kwargs={"literal_binds": False})
                 )
@@ -260,7 +267,7 @@ class TestAppending:
             notes(2, "d")[1:],
         ):
             with pytest.raises(
-                Conflict, match=f"event {wrong[0].number} of campaign '[cd]' does not"
+                WriteConflict, match=f"event {wrong[0].number} of campaign '[cd]' does not"
             ):
                 store.append(wrong)
         assert store.read("c") == made
@@ -284,8 +291,8 @@ class TestAppending:
 
     @pytest.mark.parametrize("text", ["a\0b", "\ud83d"])
     def test_texts_that_no_database_keeps_are_refused(self, store, text):
-        known = {"time": now(), "after": 0, "previous": NOTHING}
-        fine = sealed([Draft("note", {"text": "a"})], "c", who="A", **known)[0]
+        known = {"time": utc_now(), "after": 0, "previous": GENESIS_HASH}
+        fine = seal_events([Draft("note", {"text": "a"})], "c", who="A", **known)[0]
         spoilt = [
             replace(fine, body={"deep": [{text: 1}]}),
             replace(fine, campaign=text),
@@ -331,28 +338,28 @@ class TestKeys:
         made = notes(3)
         store.append(made[:1])
         store.append(made[1:], scope="link 1", key="k", digest="d")
-        assert store.keyed("link 1", "k") == Keyed("d", "c", 2, 3)
+        assert store.keyed("link 1", "k") == KeyedWrite("d", "c", 2, 3)
         assert (
             store.keyed("link 2", "k") is store.keyed("link 1", "K") is store.keyed("", "") is None
         )
         with Store(database) as other:
-            assert other.keyed("link 1", "k") == Keyed("d", "c", 2, 3)
+            assert other.keyed("link 1", "k") == KeyedWrite("d", "c", 2, 3)
 
     def test_a_key_is_used_once(self, store):
         made = notes(1)
         store.append(made, scope="s", key="k", digest="d")
-        with pytest.raises(Conflict, match="the key 'k' was used before"):
+        with pytest.raises(WriteConflict, match="the key 'k' was used before"):
             store.append(notes(2, after=made), scope="s", key="k", digest="e")
-        with pytest.raises(Conflict, match="the key 'k' was used before"):
+        with pytest.raises(WriteConflict, match="the key 'k' was used before"):
             store.append(notes(2, "d"), scope="s", key="k")
         assert store.read("c") == made
         assert [head.campaign for head in store.heads()] == ["c"]
-        assert store.keyed("s", "k") == Keyed("d", "c", 1, 1)
+        assert store.keyed("s", "k") == KeyedWrite("d", "c", 1, 1)
         store.append(notes(2, "d"), scope="t", key="k")
 
     def test_a_key_of_events_that_are_refused_is_free(self, store):
         store.append(notes(1))
-        with pytest.raises(Conflict):
+        with pytest.raises(WriteConflict):
             store.append(notes(1, who="Ben"), key="k")
         assert store.keyed("", "k") is None
 
@@ -431,7 +438,7 @@ class TestWriters:
                     try:
                         store.append(made)
                         written.extend(made)
-                    except Conflict:
+                    except WriteConflict:
                         conflicts.append(who)
             except BaseException as error:
                 wrong.append(error)
@@ -581,7 +588,7 @@ class TestDisk:
             release.start()
             store.append(made := notes(1))
             release.join()
-            monkeypatch.setattr("heterobandits.campaigns.storage.database.PATIENCE", 0.3)
+            monkeypatch.setattr("heterobandits.campaigns.storage.database.DB_LOCK_TIMEOUT_S", 0.3)
             with Store(path) as hasty:
                 lock.execute("BEGIN IMMEDIATE")
                 with pytest.raises(StoreUnavailable, match=r"a\.db: it is locked by another"):
@@ -686,7 +693,7 @@ class TestServer:
         store.append(made, scope="s", key="k", digest="d")
         assert proxy.cut is None
         assert direct.read("c") == made
-        assert direct.keyed("s", "k") == Keyed("d", "c", 1, 3)
+        assert direct.keyed("s", "k") == KeyedWrite("d", "c", 1, 3)
         store.append(notes(1, after=made))
 
     def test_a_commit_that_is_lost_itself_is_made_again(self, proxied):
@@ -696,7 +703,7 @@ class TestServer:
         store.append(made, scope="s", key="k", digest="d")
         assert proxy.cut is None
         assert direct.read("c") == made
-        assert direct.keyed("s", "k") == Keyed("d", "c", 1, 3)
+        assert direct.keyed("s", "k") == KeyedWrite("d", "c", 1, 3)
 
     def test_a_lost_commit_that_somebody_else_precedes_is_a_conflict(self, proxied):
         proxy, store, direct = proxied
@@ -707,14 +714,14 @@ class TestServer:
             direct.append(others)
 
         proxy.cut = cut
-        with pytest.raises(Conflict):
+        with pytest.raises(WriteConflict):
             store.append(notes(2), key="k")
         assert direct.read("c") == others
         assert direct.keyed("", "k") is None
 
     def test_what_cannot_be_found_out_is_said(self, proxied, monkeypatch):
         proxy, store, direct = proxied
-        monkeypatch.setattr(module, "PATIENCE", 0.5)
+        monkeypatch.setattr(module, "DB_LOCK_TIMEOUT_S", 0.5)
         proxy.cut = lambda client, server, data: hang_up(proxy.listener)
         with pytest.raises(
             StoreUnavailable, match="not known whether events 1 to 2 of campaign 'c'"

@@ -20,7 +20,7 @@ from heterobandits.policies.policy import Policy, policy
 from heterobandits.simulation.engine import new_control
 from heterobandits.simulation.pool import dask_cluster as module
 from heterobandits.simulation.pool.dask_cluster import connect
-from heterobandits.simulation.pool.pieces import PieceResult, Point, made_with_versions
+from heterobandits.simulation.pool.pieces import PieceResult, Point, versions_of_results
 from heterobandits.simulation.pool.threads import Failure, play_batch
 from heterobandits.sweeps.spec import Spec
 from heterobandits.sweeps.sweep import sweep
@@ -432,7 +432,7 @@ def test_workers_of_another_version_are_refused(processes, connected):
     cluster = connected(processes.address())
     cluster.submit([piece(own())])
     processes.worker(PYTHONPATH=f"{other.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    version = made_with_versions()["heterobandits"]
+    version = versions_of_results()["heterobandits"]
     words = rf"the worker tcp://127\.0\.0\.1:\d+ has heterobandits 9\.9\.9 where it should have {version}$"
     with pytest.raises(InvalidInput, match=words):
         all_of(cluster)
@@ -598,7 +598,7 @@ def test_a_sweep_on_a_scheduler_that_asks_for_certificates(processes, certificat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rounds"] == 4 * 20
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(module, "SCHEDULER_ANSWER_TIMEOUT_S", 1.0)
     with pytest.raises(InvalidInput, match="nobody answered"):
         connect(address)
     for wrong, said in ((safe[:4], "all three of them"), ([*safe[:5], "none"], "no file none")):
@@ -607,7 +607,7 @@ def test_a_sweep_on_a_scheduler_that_asks_for_certificates(processes, certificat
 
 
 def test_nobody_at_the_address(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(module, "SCHEDULER_ANSWER_TIMEOUT_S", 1.0)
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(InvalidInput, match=f"{address}: nobody answered there in 1 seconds"):
         connect(address)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from heterobandits import Policy, Problem
-from heterobandits.policies.policy import checked_policies
+from heterobandits.policies.policy import parse_policies
 from heterobandits.simulation.engine import compile_kernels
-from heterobandits.simulation.pool.pieces import Point, RunTotals, Trials
-from heterobandits.simulation.pool.runner import Fixed, Runner
+from heterobandits.simulation.pool.pieces import Point, RunTotals, TrialsPiece
+from heterobandits.simulation.pool.runner import FixedJob, Runner
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Threads, play_batch
 
@@ -23,7 +23,7 @@ PROBLEM = Problem([0.1, 0.5, 0.3], [0.2, 0.9])
 
 
 def point(seed=0, policies=("min-width", "cucb"), horizon=20):
-    return Point(PROBLEM, checked_policies(policies), horizon, (horizon,), seed)
+    return Point(PROBLEM, parse_policies(policies), horizon, (horizon,), seed)
 
 
 def run(jobs, store=None, threads=2, tell=lambda progress: None):
@@ -69,7 +69,7 @@ class Doubling:
 
 
 def test_every_job_is_finished_with_its_rows():
-    jobs = [Fixed(point(seed).pieces(range(10))) for seed in range(50)]
+    jobs = [FixedJob(point(seed).pieces(range(10))) for seed in range(50)]
     found = run(jobs)
     assert sorted(found) == list(range(50))
     for job, (rows, failures) in zip(jobs, (found[i] for i in range(50)), strict=True):
@@ -83,7 +83,7 @@ def test_kernels_are_compiled_by_whichever_thread_comes_first():
     """In a process that has compiled nothing: of two threads that begin with the same policy, one would fail."""
     code = (
         "from test_runner import *;"
-        "found = run([Fixed(point(seed).pieces(range(5))) for seed in range(40)], threads=8);"
+        "found = run([FixedJob(point(seed).pieces(range(5))) for seed in range(40)], threads=8);"
         "print([failure.error for _, failures in found.values() for failure in failures])"
     )
     done = subprocess.run(
@@ -95,7 +95,7 @@ def test_kernels_are_compiled_by_whichever_thread_comes_first():
 
 def test_what_the_store_has_is_not_played(tmp_path):
     own, calls = counting()
-    jobs = [Fixed(point(seed, (own,)).pieces(range(5))) for seed in range(4)]
+    jobs = [FixedJob(point(seed, (own,)).pieces(range(5))) for seed in range(4)]
     first = run(jobs[:3], ShardStore(tmp_path))
     assert len(calls) == 3 * 20
     again = run(jobs, ShardStore(tmp_path))
@@ -105,7 +105,7 @@ def test_what_the_store_has_is_not_played(tmp_path):
 
 def test_a_piece_that_two_jobs_want_is_played_once():
     own, calls = counting()
-    job = Fixed(point(0, (own,)).pieces(range(5)))
+    job = FixedJob(point(0, (own,)).pieces(range(5)))
     found = run([job, job, job])
     assert len(calls) == 20
     assert found[0] == found[1] == found[2]
@@ -127,8 +127,8 @@ def test_a_piece_that_raises_harms_no_other(tmp_path):
         raise RuntimeError("a poisoned\npoint")
 
     bad = point(7, (Policy("bad", index=index),))
-    jobs = [Fixed(point(seed).pieces(range(5))) for seed in range(6)]
-    jobs.insert(2, Fixed(bad.pieces(range(5))))
+    jobs = [FixedJob(point(seed).pieces(range(5))) for seed in range(6)]
+    jobs.insert(2, FixedJob(bad.pieces(range(5))))
     found = run(jobs, ShardStore(tmp_path))
     assert [len(found[i][0]) for i in range(7)] == [1, 1, 0, 1, 1, 1, 1]
     ((failure,),) = (failures for _, failures in found.values() if failures)
@@ -144,7 +144,7 @@ def test_an_error_of_the_caller_keeps_what_was_played(tmp_path):
     def finished(number, rows, failures):
         raise ZeroDivisionError
 
-    jobs = [Fixed(point(seed).pieces(range(5))) for seed in range(3)]
+    jobs = [FixedJob(point(seed).pieces(range(5))) for seed in range(3)]
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError):
         Runner(jobs, 3, ShardStore(tmp_path), Threads(2)).run(finished)
@@ -154,7 +154,7 @@ def test_an_error_of_the_caller_keeps_what_was_played(tmp_path):
 
 def test_there_may_be_fewer_jobs_than_said():
     found = {}
-    jobs = (Fixed(point(seed).pieces(range(5))) for seed in range(7))
+    jobs = (FixedJob(point(seed).pieces(range(5))) for seed in range(7))
     Runner(jobs, 10**18, ShardStore(None), Threads(2)).run(
         lambda number, rows, failures: found.update({number: len(rows)})
     )
@@ -173,7 +173,9 @@ def test_batches_of_no_seconds_have_one_piece_each_and_wait_for_nothing():
     def jobs():
         for seed in itertools.count():
             begun.append(seed)
-            yield Fixed([Trials(point(seed), range(5)), Trials(point(seed), range(5, 9))])
+            yield FixedJob(
+                [TrialsPiece(point(seed), range(5)), TrialsPiece(point(seed), range(5, 9))]
+            )
 
     def finished(number, rows, failures):
         if number == 20:
@@ -194,7 +196,7 @@ def test_small_pieces_come_in_batches(monkeypatch):
     monkeypatch.setattr(
         Threads, "submit", lambda self, batch: sizes.append(len(batch)) or submit(self, batch)
     )
-    run([Fixed(point(seed).pieces(range(2))) for seed in range(2000)])
+    run([FixedJob(point(seed).pieces(range(2))) for seed in range(2000)])
     assert sum(sizes) == 2000
     assert len(sizes) < 200
     # the last ones are shared by the threads
@@ -212,7 +214,7 @@ def test_no_thread_waits_for_the_next_batch():
 
     # a batch takes longer than to hand one out, on a busy machine too
     own = Policy("slow", index=lambda known: time.sleep(0.002) or 0.0 * known.pulls.sum(axis=0))
-    jobs = [Fixed(point(seed, (own,)).pieces(range(2))) for seed in range(40)]
+    jobs = [FixedJob(point(seed, (own,)).pieces(range(2))) for seed in range(40)]
     Runner(jobs, 40, ShardStore(None), Watched(2)).run(lambda *what: None)
     assert max(seen) == 4
     # until the last batches are handed out there is always one to come
@@ -221,7 +223,7 @@ def test_no_thread_waits_for_the_next_batch():
 
 def test_progress_grows_to_everything():
     told = []
-    run([Fixed(point(seed).pieces(range(5))) for seed in range(30)], tell=told.append)
+    run([FixedJob(point(seed).pieces(range(5))) for seed in range(30)], tell=told.append)
     assert [p.jobs for p in told] == sorted(p.jobs for p in told)
     assert (told[0].jobs, told[0].rounds, told[0].left) == (0, 0, None)
     last = told[-1]
@@ -230,8 +232,8 @@ def test_progress_grows_to_everything():
 
 def test_an_interrupt_stops_within_a_second_and_keeps_finished_pieces(tmp_path):
     """The second piece of a batch would take half an hour; the first is finished and kept."""
-    long = Point(PROBLEM, checked_policies(["min-width"]), 2**27, (2**27,), 0)
-    jobs = [Fixed([*point().pieces(range(5)), *long.pieces(range(512))])]
+    long = Point(PROBLEM, parse_policies(["min-width"]), 2**27, (2**27,), 0)
+    jobs = [FixedJob([*point().pieces(range(5)), *long.pieces(range(512))])]
     compile_kernels(point().policies)
     begin = time.monotonic()
 

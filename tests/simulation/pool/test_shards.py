@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Policy, Problem, simulate
-from heterobandits.policies.policy import checked_policies
+from heterobandits.policies.policy import parse_policies
 from heterobandits.simulation import engine
 from heterobandits.simulation.pool import pieces as module
 from heterobandits.simulation.pool import shards
-from heterobandits.simulation.pool.pieces import LEAST_TRIALS, PieceResult, Point
+from heterobandits.simulation.pool.pieces import PIECE_MIN_TRIALS, PieceResult, Point
 from heterobandits.simulation.pool.shards import ShardStore
 
 pytestmark = pytest.mark.smoke
@@ -48,7 +48,7 @@ def row(key="a", first=0, last=5, sums=(1, 2)):
 
 def point(trials=20, policies=("min-width", "cucb"), kept=0):
     problem = Problem([0.1, 0.5, 0.3], [0.2, 0.9])
-    return Point(problem, checked_policies(policies), 30, (10, 30), 3, kept)
+    return Point(problem, parse_policies(policies), 30, (10, 30), 3, kept)
 
 
 class TestStore:
@@ -186,13 +186,13 @@ class TestStore:
         kept = ShardStore(tmp_path)
         kept.add(row("a"))
         kept.write()
-        write = shards._write
+        write = shards._write_shard
 
         def full(path, rows):
             write(path, rows)
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(shards, "_write", full)
+        monkeypatch.setattr(shards, "_write_shard", full)
         kept.add(row("b"))
         with pytest.raises(InvalidInput, match=r"cannot write to .*: No space left on device"):
             kept.write()
@@ -225,7 +225,7 @@ class TestPoints:
         whole = point(kept=kept)
         cuts = [range(7), range(7, 12), range(12, 20)]
         control = engine.new_control()
-        rows = [module.Trials(whole, trials).play(control) for trials in reversed(cuts)]
+        rows = [module.TrialsPiece(whole, trials).play(control) for trials in reversed(cuts)]
         keep = ("moments", "final", "all")[kept]
         made = whole.totals(rows).results()
         wanted = simulate(
@@ -249,7 +249,7 @@ class TestPoints:
         assert sum(piece.rounds for piece in pieces) == trials * 30 * 2
         sizes = {last - first for first, last in spans}
         assert max(sizes) - min(sizes) <= 1
-        assert max(sizes) < 2 * max(LEAST_TRIALS, module.ROUNDS_A_PIECE // 60)
+        assert max(sizes) < 2 * max(PIECE_MIN_TRIALS, module.PIECE_MAX_ROUNDS // 60)
 
     def test_keys_tell_points_apart(self):
         own = Policy("own", index=lambda known: known.pulls[0])

@@ -24,30 +24,30 @@ from starlette.requests import Request
 
 from heterobandits.campaigns import plan_events, reducer, responses_schema, serialization, service
 from heterobandits.campaigns.analysis import projection
-from heterobandits.campaigns.storage.repository import Request as Who
+from heterobandits.campaigns.storage.repository import Author as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
 from heterobandits.campaigns.validation import Reports
-from heterobandits.interrupts import end_if_unwanted
+from heterobandits.interrupts import end_abandoned_work
 from heterobandits.planner import planning
 from heterobandits.web import budgets
 from heterobandits.web import turns as module
 from heterobandits.web.api import base, campaigns, knowledge
 from heterobandits.web.auth import (
-    ALL,
-    ALLOWED,
-    ALONE,
-    ANYONE,
-    API,
-    BODIES,
-    FEW_FIELDS,
-    OWNERS,
-    PLANNERS,
-    READERS,
-    REPORTERS,
+    ANYONE_ROLES,
+    API_ROUTE_ROLES,
+    BODY_MAX_BYTES_BY_ROUTE,
+    LINK_ACCESS,
+    OWNER_ACCESS,
+    PLANNER_ACCESS,
+    READER_ACCESS,
+    REPORTER_ACCESS,
+    ROUTE_ROLES,
+    SERVER_ROLES,
+    SMALL_BODY_MAX_BYTES,
 )
-from heterobandits.web.errors import KINDS
+from heterobandits.web.errors import PROBLEM_KINDS
 from heterobandits.web.pages import report, team
-from heterobandits.web.request_fields import model_from_body
+from heterobandits.web.request_fields import parse_body
 from paths import DOCS
 from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
 
@@ -500,7 +500,7 @@ class TestKnowledge:
         said = ask.get(
             f"{told}/worth?sensitivity=0.9&tests=12&false_positive_rate=0.05&rounds=3&draws=20"
         ).json()
-        found = projection.worth(state, rounds=3, draws=20, add=Reports(0.9, 0.05, 12))
+        found = projection.worth_of_team(state, rounds=3, draws=20, add=Reports(0.9, 0.05, 12))
         assert (said["more"], said["more_se"]) == (found.more, found.more_se)
         plain = ask.get(f"{told}/worth?sensitivity=0.9&rounds=3&draws=20").json()
         assert plain["more"] < said["more"]
@@ -587,7 +587,7 @@ class TestLargeCampaigns:
         return place
 
     def test_who_asks_while_another_computes_waits_and_nobody_else(self, made, ask, monkeypatch):
-        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
         small, large = self.made(ask, 3, 4), self.made(ask, 4, 300)
         app = made[0]
 
@@ -611,7 +611,7 @@ class TestLargeCampaigns:
         assert asyncio.run(statuses(small, plan)) == [201]
 
     def test_the_more_constraints_are_priced_the_larger_it_is(self, made, ask, monkeypatch):
-        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
         place = self.made(ask, 3, 100)
         home = place.removeprefix("/api")
 
@@ -628,7 +628,7 @@ class TestLargeCampaigns:
         assert asyncio.run(statuses(4)) == (503, 503)
 
     def test_a_preview_is_in_the_way_of_nobody_who_writes(self, made, ask, monkeypatch):
-        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
         place, app = self.made(ask, 3, 4), made[0]
         home = place.removeprefix("/api")
 
@@ -649,8 +649,8 @@ class TestLargeCampaigns:
     def test_what_no_campaign_takes_is_refused_in_nobodys_way(self, made, ask, kind, monkeypatch):
         """By how much it is, before the entries are looked at."""
         place, app = self.made(ask, 4, 300), made[0]
-        monkeypatch.setattr(module, "PATIENCE", 0.05)
-        monkeypatch.setattr(reducer, "MOST_PAIRS", 2_000)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(reducer, "CAMPAIGN_MAX_PAIRS", 2_000)
         for owner in (service, campaigns, team):
             for name in ("agents_from", "arms_from"):
                 monkeypatch.delattr(owner, name, raising=False)
@@ -708,13 +708,13 @@ class TestLargeCampaigns:
         self, made, ask, method, path, body, monkeypatch
     ):
         place = self.made(ask, 3, 4)
-        monkeypatch.setattr(module, "LARGE", 0)
-        monkeypatch.setattr(module, "PATIENCE", -1.0)
+        monkeypatch.setattr(module, "LARGE_MIN_PAIRS", 0)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", -1.0)
         answer = ask.request(method, place + path, json=body)
         assert "takes longer" in refused(answer, 422, "invalid-input")["detail"]
 
     def test_long_histories_are_large_too(self, made, ask, north, monkeypatch):
-        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
         app = made[0]
 
         async def statuses():
@@ -726,13 +726,13 @@ class TestLargeCampaigns:
             return [answer.status_code for answer in sent]
 
         assert asyncio.run(statuses()) == [200, 200]
-        monkeypatch.setattr(module, "MANY", 0)
+        monkeypatch.setattr(module, "LARGE_MIN_EVENTS", 0)
         assert asyncio.run(statuses()) == [503, 503]
 
     def test_the_page_of_reports_is_large_where_it_reads_a_long_history(
         self, made, ask, north, monkeypatch
     ):
-        monkeypatch.setattr(module, "PATIENCE", 0.05)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
         app, page = made[0], north.removeprefix("/api") + "/report"
         told = {"successes": 1, "tests": 1}
         for _ in range(2):
@@ -749,7 +749,7 @@ class TestLargeCampaigns:
             return [answer.status_code for answer in sent]
 
         assert asyncio.run(statuses()) == [200, 200, 200]
-        monkeypatch.setattr(report, "MANY", 1)  # but not what came since the last round
+        monkeypatch.setattr(report, "LARGE_MIN_EVENTS", 1)  # but not what came since the last round
         assert asyncio.run(statuses()) == [503, 503, 200]
 
 
@@ -828,9 +828,9 @@ class TestTurns:
     @pytest.mark.parametrize(
         ("kind", "busy", "path"),
         [
-            ("quick", module.QUICK, ""),
-            ("quick", module.QUICK, "/arms"),
-            ("quick", module.QUICK, "/export"),
+            ("quick", module.QUICK_PLACES, ""),
+            ("quick", module.QUICK_PLACES, "/arms"),
+            ("quick", module.QUICK_PLACES, "/export"),
             ("large", 1, "/rounds/1/explanations"),
             ("large", 1, "/events?limit=2"),
             ("large", 1, "/visits.csv"),
@@ -839,7 +839,7 @@ class TestTurns:
     )
     def test_many_connections_of_a_link_are_in_nobodys_way(self, made, ask, monkeypatch, kind, busy, path):  # fmt: skip
         if kind == "large":
-            monkeypatch.setattr(module, "MANY", 0)
+            monkeypatch.setattr(module, "LARGE_MIN_EVENTS", 0)
         app = made[0]
         (north, (flooding,)), (south, (other,)) = self.links(ask, "planner"), self.links(ask, "planner")  # fmt: skip
         turns = getattr(app.state.places, kind)
@@ -852,7 +852,7 @@ class TestTurns:
         app = made[0]
         north, (viewer,) = self.links(ask, "viewer")
         asked = [("nobody", None, "/metrics")] * 8 + [("viewer", viewer, north)]
-        found = asyncio.run(self.order(app, app.state.places.quick, module.QUICK, *asked))
+        found = asyncio.run(self.order(app, app.state.places.quick, module.QUICK_PLACES, *asked))
         assert "viewer" in found[:2]
 
     def test_campaigns_take_turns_and_in_a_campaign_its_links(self, made, ask):
@@ -887,7 +887,7 @@ class TestTurns:
         app = made[0]
         north, _ = self.links(ask)
         export = ask.get(f"{north}/export").text
-        monkeypatch.setattr(campaigns, "MUCH", 0)
+        monkeypatch.setattr(campaigns, "LARGE_MIN_IMPORT_BYTES", 0)
         large, long = app.state.places.large, app.state.places.long
 
         async def asked():
@@ -933,7 +933,7 @@ class TestTurns:
 
         async def asked():
             async with AsyncExitStack() as held, calling(app, None) as client:
-                for number in range(module.QUICK):
+                for number in range(module.QUICK_PLACES):
                     turn = app.state.places.quick.turn(somebody(number))
                     await held.enter_async_context(turn)
                 async with asyncio.timeout(3):
@@ -944,8 +944,8 @@ class TestTurns:
     @pytest.mark.parametrize(
         ("kind", "busy", "path"),
         [
-            ("quick", module.QUICK, "/rounds/1"),
-            ("quick", module.QUICK, "/arms"),
+            ("quick", module.QUICK_PLACES, "/rounds/1"),
+            ("quick", module.QUICK_PLACES, "/arms"),
             ("long", 1, "/projection?rounds=1&draws=10"),
         ],
     )
@@ -961,7 +961,7 @@ class TestTurns:
                     await held.enter_async_context(turns.turn(somebody(number)))
                 answer = asyncio.create_task(one.get(north + path))
                 await until(lambda: turns.waiting == 1)
-                who = Who(service.OWNER)
+                who = Who(service.OWNER_NAME)
                 await asyncio.to_thread(service.revoke_link, made[1], campaign, who, link)
                 await held.aclose()
                 return await answer
@@ -979,7 +979,7 @@ class TestTurns:
     def test_nothing_is_computed_for_whoever_has_left(
         self, made, ask, kind, path, query, monkeypatch
     ):
-        monkeypatch.setattr(module, "LARGE", 0)
+        monkeypatch.setattr(module, "LARGE_MIN_PAIRS", 0)
         app = made[0]
         north, (viewer,) = self.links(ask, "viewer")
         sent = []
@@ -1001,7 +1001,7 @@ class TestTurns:
             }
             turns = getattr(app.state.places, kind)
             async with asyncio.TaskGroup() as group, AsyncExitStack() as held:
-                for number in range(module.QUICK if kind == "quick" else 1):
+                for number in range(module.QUICK_PLACES if kind == "quick" else 1):
                     await held.enter_async_context(turns.turn(somebody(number)))
                 group.create_task(app(scope, receive, send))
                 await until(lambda: turns.waiting == 1)
@@ -1035,10 +1035,10 @@ class TestTurns:
 
             monkeypatch.setattr(owner, name, watched)
 
-        watch(projection, "seconds_of")
-        watch(projection, "with_other_team")
+        watch(projection, "estimate_seconds")
+        watch(projection, "state_with_other_team")
         watch(difflib, "get_close_matches")
-        monkeypatch.setattr(knowledge, "LONGEST", 0.01)
+        monkeypatch.setattr(knowledge, "LONG_COMPUTATION_MAX_S", 0.01)
         with Asker(made[0], planner) as asking:
             if "outcomes" in path:
                 body = {"successes": 1, "tests": 1}
@@ -1074,7 +1074,7 @@ class TestTurns:
     def test_whose_link_ends_meanwhile_is_told_nothing(
         self, made, ask, log, path, owner, name, monkeypatch
     ):
-        monkeypatch.setattr(module, "LARGE", 0)
+        monkeypatch.setattr(module, "LARGE_MIN_PAIRS", 0)
         north, (viewer,) = self.links(ask, "viewer")
         times = self.revoking(monkeypatch, owner, name, log, north.rpartition("/")[2])
         with Asker(made[0], viewer) as looking:
@@ -1082,9 +1082,11 @@ class TestTurns:
         assert times
 
     def test_an_export_ends_with_the_link(self, made, ask, log, monkeypatch):
-        monkeypatch.setattr(campaigns, "EXPORTED", 1)
+        monkeypatch.setattr(campaigns, "EXPORT_TURN_EVENTS", 1)
         north, (planner,) = self.links(ask, "planner")
-        times = self.revoking(monkeypatch, campaigns, "event_lines", log, north.rpartition("/")[2])
+        times = self.revoking(
+            monkeypatch, campaigns, "render_event_lines", log, north.rpartition("/")[2]
+        )
         with (
             Asker(made[0], planner) as looking,
             pytest.raises(RuntimeError, match="already started"),
@@ -1102,10 +1104,10 @@ class TestTurns:
         def compute(tell=None):
             try:
                 for _ in range(10_000):
-                    end_if_unwanted()
+                    end_abandoned_work()
                     begun.set()
                     time.sleep(0.001)
-            except module.Left:
+            except module.ClientGone:
                 ended.set()
 
         async def asked():
@@ -1118,7 +1120,11 @@ class TestTurns:
                 "state": {},
             }
             request = Request(scope, receive)
-            begin = module.alone if kind == "long" else partial(module.sized, large=True)
+            begin = (
+                module.compute_alone
+                if kind == "long"
+                else partial(module.compute_by_size, large=True)
+            )
             asking = asyncio.create_task(begin(request, compute))
             await until(begun.is_set)
             asking.cancel()  # which the server does with what takes too long for it to end
@@ -1155,14 +1161,14 @@ class TestTurns:
                 "state": {},
             }
             with pytest.raises(HTTPException) as caught:
-                await module.alone(Request(scope, receive), compute)
+                await module.compute_alone(Request(scope, receive), compute)
             return caught.value.status_code, app.state.places.long.full
 
-        assert asyncio.run(asked()) == (module.GONE, False)
+        assert asyncio.run(asked()) == (module.CLIENT_GONE_STATUS, False)
         assert ended.is_set()
 
     def test_what_is_long_ends_before_others_wait_in_vain(self, made, ask, monkeypatch):
-        monkeypatch.setattr(module, "PATIENCE", -1.0)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", -1.0)
         north, (viewer,) = self.links(ask, "viewer")
         with Asker(made[0], viewer) as looking:
             for part in ("shadow?policy=cucb", "projection?rounds=1&draws=10"):
@@ -1173,8 +1179,8 @@ class TestTurns:
     ):
         (head,) = log.store.heads()
         text = service.export(log, head.campaign)
-        monkeypatch.setattr(campaigns, "MUCH", 0)
-        monkeypatch.setattr(module, "PATIENCE", -1.0)
+        monkeypatch.setattr(campaigns, "LARGE_MIN_IMPORT_BYTES", 0)
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", -1.0)
         elsewhere, other = app_on(tmp_path / "other.db")
         with Asker(elsewhere) as there:
             answer = there.post("/api/campaigns/import", content=text)
@@ -1182,7 +1188,7 @@ class TestTurns:
         assert other.store.heads() == []
 
     def test_an_export_comes_in_parts(self, ask, log, north, monkeypatch):
-        monkeypatch.setattr(campaigns, "EXPORTED", 2)
+        monkeypatch.setattr(campaigns, "EXPORT_TURN_EVENTS", 2)
         (head,) = log.store.heads()
         assert head.number % 2 == 0
         ask.post(f"{north}/notes", json={"text": "x"})
@@ -1205,7 +1211,7 @@ class TestBudgets:
 
     @pytest.fixture(autouse=True)
     def at_once(self, monkeypatch):
-        monkeypatch.setattr(budgets, "PAUSE", 0.0)
+        monkeypatch.setattr(budgets, "REFUSAL_PAUSE_S", 0.0)
 
     def link(self, ask, place, role):
         token = ask.post(f"{place}/links", json={"role": role, "name": role}).json()["token"]
@@ -1217,8 +1223,8 @@ class TestBudgets:
         return ask.put(path, json=told, headers=link | {"If-Match": "*"})
 
     def test_a_link_writes_so_much_an_hour(self, ask, log, north, monkeypatch):
-        monkeypatch.setattr(budgets, "LEAST", 6)
-        monkeypatch.setattr(budgets, "BY_AGENT", 0)
+        monkeypatch.setattr(budgets, "REPORTER_HOURLY_WRITES", 6)
+        monkeypatch.setattr(budgets, "AGENT_HOURLY_WRITES", 0)
         reporter, planner = (self.link(ask, north, role) for role in ("reporter", "planner"))
         ask.put(f"{north}/rounds/1/outcomes/Ana", json=self.TOLD, headers=reporter)
         for number in range(5):
@@ -1236,8 +1242,8 @@ class TestBudgets:
             assert self.tell(ask, north, "Ana", {}, number + 1).status_code == 200
 
     def test_all_agents_of_a_large_team_may_report_by_one_link(self, ask, monkeypatch):
-        monkeypatch.setattr(budgets, "LEAST", 3)
-        monkeypatch.setattr(budgets, "BY_AGENT", 1)
+        monkeypatch.setattr(budgets, "REPORTER_HOURLY_WRITES", 3)
+        monkeypatch.setattr(budgets, "AGENT_HOURLY_WRITES", 1)
         team = [{"name": f"a{i}", "sensitivity": 0.5} for i in range(20)]
         arms = [{"name": f"n{i}"} for i in range(20)]
         body = NORTH | {"agents": team, "arms": arms}
@@ -1268,7 +1274,7 @@ class TestBudgets:
         assert note(9_000, {}).status_code == 201
 
     def test_a_visit_is_changed_so_often_by_whatever_name(self, ask, north, monkeypatch):
-        monkeypatch.setattr(budgets, "OF_VISIT", 4)
+        monkeypatch.setattr(budgets, "VISIT_HOURLY_WRITES", 4)
         link = self.link(ask, north, "reporter")
         for path in ("1/outcomes/Ana", "1/outcomes/agent-1", "01/outcomes/Ana"):
             ask.put(f"{north}/rounds/{path}", json=self.TOLD, headers=link)
@@ -1280,7 +1286,7 @@ class TestBudgets:
         assert self.tell(ask, north, "Ana", {}, 1).status_code == 200
 
     def test_on_a_page_it_is_said_too(self, made, ask, north, monkeypatch):
-        monkeypatch.setattr(budgets, "OF_VISIT", 1)
+        monkeypatch.setattr(budgets, "VISIT_HOURLY_WRITES", 1)
         token = ask.post(f"{north}/links", json={"role": "reporter", "name": "R"}).json()["token"]
         place = north.removeprefix("/api")
         arm = ask.get(f"{north}/rounds/1").json()["visits"][0]["arm_id"]
@@ -1293,8 +1299,8 @@ class TestBudgets:
         assert int(answer.headers["retry-after"]) > 0
 
     def test_a_budget_fills_again(self, monkeypatch):
-        monkeypatch.setattr(budgets, "HOUR", 0.2)
-        monkeypatch.setattr(budgets, "MOST", 3)
+        monkeypatch.setattr(budgets, "BUDGET_HOUR_S", 0.2)
+        monkeypatch.setattr(budgets, "BUDGETS_MAX_ENTRIES", 3)
         left = budgets.Budgets()
         assert [left.spend("me", 2) for _ in range(2)] == [0.0, 0.0]
         assert 0.0 < left.spend("me", 2) <= 0.1
@@ -1627,15 +1633,15 @@ class TestProblems:
 
     def test_what_is_read_of_a_body_waits_for_its_turn(self, made, ask, north, monkeypatch):
         """And a link that has spent its budget is told so before."""
-        monkeypatch.setattr(budgets, "PAUSE", 0.0)
-        monkeypatch.setattr(budgets, "LEAST", 1)
-        monkeypatch.setattr(budgets, "BY_AGENT", 0)
+        monkeypatch.setattr(budgets, "REFUSAL_PAUSE_S", 0.0)
+        monkeypatch.setattr(budgets, "REPORTER_HOURLY_WRITES", 1)
+        monkeypatch.setattr(budgets, "AGENT_HOURLY_WRITES", 0)
         token = ask.post(f"{north}/links", json={"role": "reporter", "name": "R"}).json()["token"]
         bearer = {"Authorization": f"Bearer {token}"}
         place = f"{north}/rounds/1/outcomes/Ana"
         read = []
         monkeypatch.setattr(
-            base, "model_from_body", lambda *given: (read.append(made[0].state.places.quick._holding.copy()), model_from_body(*given))[1]
+            base, "parse_body", lambda *given: (read.append(made[0].state.places.quick._holding.copy()), parse_body(*given))[1]
         )  # fmt: skip
         assert ask.put(place, content=b"{", headers=JSON | bearer).status_code == 400
         assert [[asker.campaign for asker in one] for one in read] == [[north.split("/")[-1]]]
@@ -1790,13 +1796,13 @@ class TestDocumentation:
 
     PAGE = (DOCS / "http-api.md").read_text("utf-8")
     WORDS: ClassVar = {
-        "anyone": ANYONE,
-        "server's owner": ALONE,
-        "all": ALL,
-        "owner": OWNERS,
-        "owner, planner": PLANNERS,
-        "owner, planner, viewer": READERS,
-        "owner, planner, reporter": REPORTERS,
+        "anyone": ANYONE_ROLES,
+        "server's owner": SERVER_ROLES,
+        "all": LINK_ACCESS,
+        "owner": OWNER_ACCESS,
+        "owner, planner": PLANNER_ACCESS,
+        "owner, planner, viewer": READER_ACCESS,
+        "owner, planner, reporter": REPORTER_ACCESS,
     }
 
     def test_it_has_how_large_a_body_may_be(self):
@@ -1806,14 +1812,14 @@ class TestDocumentation:
             for most, routes in rows
             for route in re.findall(r"`([A-Z]+) (/\S*)`", routes)
         }
-        assert said == BODIES
-        assert BODIES.keys() <= ALLOWED.keys()
-        assert str(FEW_FIELDS) in [most.replace(",", "") for most, _ in rows]
+        assert said == BODY_MAX_BYTES_BY_ROUTE
+        assert BODY_MAX_BYTES_BY_ROUTE.keys() <= ROUTE_ROLES.keys()
+        assert str(SMALL_BODY_MAX_BYTES) in [most.replace(",", "") for most, _ in rows]
 
     def test_it_has_every_route_and_who_may(self):
         rows = re.findall(r"^\| `([A-Z]+) (/\S*)` \| ([^|]+) \|", self.PAGE, re.M)
-        assert {(method, path): self.WORDS[who] for method, path, who in rows} == API
-        assert len(rows) == len(API)
+        assert {(method, path): self.WORDS[who] for method, path, who in rows} == API_ROUTE_ROLES
+        assert len(rows) == len(API_ROUTE_ROLES)
 
     def test_it_has_every_problem(self):
         rows = dict(re.findall(r"^\| (\d{3}) \| ([^|]+) \|", self.PAGE, re.M))
@@ -1822,5 +1828,5 @@ class TestDocumentation:
             for status, text in rows.items()
             for name in re.findall(r"/problems/([\w-]+)", text)
         }
-        known = {(kind.status, kind.name) for kind in KINDS}
+        known = {(kind.status, kind.name) for kind in PROBLEM_KINDS}
         assert named == known | {(405, "wrong-method")}

@@ -14,24 +14,24 @@ import httpx
 import pytest
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import Draft, from_line, line
-from heterobandits.campaigns.reducer import WRITERS
-from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.events import Draft, parse_event_line, render_event_line
+from heterobandits.campaigns.reducer import WRITER_ROLES_BY_KIND
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.errors import InvalidInput
 from heterobandits.web.app import create_app
 from heterobandits.web.auth import (
-    ANYONE,
-    API,
-    ONE,
+    ANYONE_ROLES,
+    API_BASE,
+    API_ROUTE_ROLES,
+    BadTokenBackoff,
     Gate,
-    Slowing,
-    network,
-    new_token,
-    owner_of,
-    renew_owner,
+    establish_owner,
+    network_of,
+    new_owner_token,
+    renew_owner_token,
 )
-from heterobandits.web.turns import QUICK
+from heterobandits.web.turns import QUICK_PLACES
 from logs import events_of
 from parks import Watched
 from serving import NORTH, OWNER, Asker, Visitor, app_on, served, somebody
@@ -40,37 +40,37 @@ ROLES = ("owner", "planner", "reporter", "viewer")
 # Said again, in the words of the documentation, and by route instead of by role.
 MAY = {
     "viewer": {
-        f"GET {ONE}{part}"
+        f"GET {API_BASE}{part}"
         for part in (
             "", "/rounds", "/rounds/{round}", "/rounds/{round}/explanations", "/arms", "/answers",
             "/shadow", "/projection", "/worth", "/visits.csv",
         )
     },
     "reporter": {
-        f"GET {ONE}",
-        f"GET {ONE}/rounds",
-        f"GET {ONE}/rounds/{{round}}",
-        f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}",
-        f"DELETE {ONE}/rounds/{{round}}/outcomes/{{agent}}",
+        f"GET {API_BASE}",
+        f"GET {API_BASE}/rounds",
+        f"GET {API_BASE}/rounds/{{round}}",
+        f"PUT {API_BASE}/rounds/{{round}}/outcomes/{{agent}}",
+        f"DELETE {API_BASE}/rounds/{{round}}/outcomes/{{agent}}",
     },
 }  # fmt: skip
 MAY["planner"] = MAY["viewer"] | MAY["reporter"] | {
-    f"GET {ONE}/events",
-    f"GET {ONE}/export",
-    f"POST {ONE}/rounds",
-    f"POST {ONE}/rounds/{{round}}/close",
-    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}",
-    f"POST {ONE}/notes",
+    f"GET {API_BASE}/events",
+    f"GET {API_BASE}/export",
+    f"POST {API_BASE}/rounds",
+    f"POST {API_BASE}/rounds/{{round}}/close",
+    f"PUT {API_BASE}/rounds/{{round}}/overrides/{{agent}}",
+    f"POST {API_BASE}/notes",
 }  # fmt: skip
 MAY["owner"] = MAY["planner"] | {
-    f"PATCH {ONE}",
-    f"POST {ONE}/agents",
-    f"PATCH {ONE}/agents/{{agent}}",
-    f"POST {ONE}/arms",
-    f"PATCH {ONE}/arms/{{arm}}",
-    f"GET {ONE}/links",
-    f"POST {ONE}/links",
-    f"DELETE {ONE}/links/{{link}}",
+    f"PATCH {API_BASE}",
+    f"POST {API_BASE}/agents",
+    f"PATCH {API_BASE}/agents/{{agent}}",
+    f"POST {API_BASE}/arms",
+    f"PATCH {API_BASE}/arms/{{arm}}",
+    f"GET {API_BASE}/links",
+    f"POST {API_BASE}/links",
+    f"DELETE {API_BASE}/links/{{link}}",
 }
 MAY["server"] = MAY["owner"] | {
     "GET /api/campaigns",
@@ -80,22 +80,22 @@ MAY["server"] = MAY["owner"] | {
 HEADS = {("HEAD", "/api/openapi.json"), ("HEAD", "/api/health")}
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
 BODIES = {  # that would change something
-    f"PATCH {ONE}": {"name": "taken over"},
-    f"POST {ONE}/agents": {"agents": [{"name": "Mal", "sensitivity": 0.5}]},
-    f"PATCH {ONE}/agents/{{agent}}": {"name": "Mal"},
-    f"POST {ONE}/arms": {"arms": [{"name": "moon"}]},
-    f"PATCH {ONE}/arms/{{arm}}": {"name": "moon"},
-    f"POST {ONE}/rounds": {},
-    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}": {"arms": []},
-    f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}": {"successes": 1, "tests": 1},
-    f"POST {ONE}/notes": {"text": "hello"},
-    f"POST {ONE}/links": {"role": "owner", "name": "Mal"},
+    f"PATCH {API_BASE}": {"name": "taken over"},
+    f"POST {API_BASE}/agents": {"agents": [{"name": "Mal", "sensitivity": 0.5}]},
+    f"PATCH {API_BASE}/agents/{{agent}}": {"name": "Mal"},
+    f"POST {API_BASE}/arms": {"arms": [{"name": "moon"}]},
+    f"PATCH {API_BASE}/arms/{{arm}}": {"name": "moon"},
+    f"POST {API_BASE}/rounds": {},
+    f"PUT {API_BASE}/rounds/{{round}}/overrides/{{agent}}": {"arms": []},
+    f"PUT {API_BASE}/rounds/{{round}}/outcomes/{{agent}}": {"successes": 1, "tests": 1},
+    f"POST {API_BASE}/notes": {"text": "hello"},
+    f"POST {API_BASE}/links": {"role": "owner", "name": "Mal"},
     "POST /api/campaigns": NORTH,
 }
 QUERIES = {
-    f"GET {ONE}/shadow": "?policy=cucb",
-    f"GET {ONE}/projection": "?rounds=1&draws=10",
-    f"GET {ONE}/worth": "?sensitivity=0.5&rounds=1&draws=10",
+    f"GET {API_BASE}/shadow": "?policy=cucb",
+    f"GET {API_BASE}/projection": "?rounds=1&draws=10",
+    f"GET {API_BASE}/worth": "?sensitivity=0.5&rounds=1&draws=10",
 }
 
 
@@ -105,7 +105,7 @@ class World:
     def __init__(self, folder):
         self.app, self.log = app_on(folder / "campaigns.db")
         self.app.state.slowing.FIRST = 0.0  # it has tests of its own
-        me = Request("Vera")
+        me = Author("Vera")
         self.north = service.create(self.log, me, **NORTH).state.campaign
         self.south = service.create(self.log, me, **NORTH).state.campaign
         service.plan_round(self.log, self.north, me)
@@ -124,9 +124,9 @@ class World:
         self.tokens["changed at its end"] = good[:-1] + ("A" if good[-1] != "A" else "B")
         self.tokens["with another link's id"] = good.replace(good.split("_")[2], self.link)
         self.tokens["without a secret"] = "_".join(good.split("_")[:3]) + "_"
-        self.tokens["a hash instead"] = service.token_hash(good)
+        self.tokens["a hash instead"] = service.hash_of_token(good)
         self.tokens["of no campaign"] = good.replace(self.north, "0" * 12)
-        self.tokens["made up"] = new_token()
+        self.tokens["made up"] = new_owner_token()
         self.tokens["empty"] = ""
         time.sleep(1.1)  # until the one that expires has
 
@@ -135,7 +135,7 @@ class World:
         if seconds is not None:
             expires = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
         _, token = service.issue_link(
-            self.log, campaign or self.north, Request("Vera"),
+            self.log, campaign or self.north, Author("Vera"),
             role=role, name=f"{role} link {len(self.log.state(campaign or self.north).links)}", agent=agent, expires=expires,
         )  # fmt: skip
         return token
@@ -180,19 +180,19 @@ BAD = (
     "none", "expired", "revoked", "changed at its end", "with another link's id",
     "without a secret", "a hash instead", "of no campaign", "made up", "empty",
 )  # fmt: skip
-GUARDED = sorted(name for name, roles in API.items() if roles != ANYONE)
+GUARDED = sorted(name for name, roles in API_ROUTE_ROLES.items() if roles != ANYONE_ROLES)
 
 
 class TestTable:
     """The table of the code is what is documented, and has all routes."""
 
     def test_it_has_every_route_of_the_app(self, world):
-        assert routes(world.app) == set(API)
+        assert routes(world.app) == set(API_ROUTE_ROLES)
 
     def test_it_says_what_the_documentation_says(self):
         for role, may in MAY.items():
-            assert {f"{m} {r}" for (m, r), roles in API.items() if role in roles} == may
-        public = {name for name, roles in API.items() if roles == ANYONE}
+            assert {f"{m} {r}" for (m, r), roles in API_ROUTE_ROLES.items() if role in roles} == may
+        public = {name for name, roles in API_ROUTE_ROLES.items() if roles == ANYONE_ROLES}
         assert {path for _, path in public} == {
             "/api/openapi.json", "/api/health", "/metrics",
         }  # fmt: skip
@@ -232,7 +232,7 @@ class TestEveryRoute:
         for method, route in GUARDED:
             answer = world.asked("of another campaign", method, route)
             assert answer.status_code == (404 if "{campaign}" in route else 403), (method, route)
-            if (method, route) == ("GET", ONE):  # nor can it tell whether there is one
+            if (method, route) == ("GET", API_BASE):  # nor can it tell whether there is one
                 said = answer.json()
                 for one in (said, nowhere):
                     one["detail"] = re.sub("[0-9a-f]{12}", "", one["detail"])
@@ -242,9 +242,9 @@ class TestEveryRoute:
 
     def test_methods_that_no_route_has(self, world):
         before = world.log.store.heads()
-        paths = {route for _, route in API}
+        paths = {route for _, route in API_ROUTE_ROLES}
         for method, route in product(METHODS, sorted(paths)):
-            if (method, route) not in {*API, *HEADS}:
+            if (method, route) not in {*API_ROUTE_ROLES, *HEADS}:
                 answer = world.asked("server", method, route)
                 # a path may be another's too, as /api/campaigns/import is one of a campaign
                 assert answer.status_code in (404, 405), (method, route)
@@ -282,7 +282,7 @@ class TestEveryRoute:
             assert ask.put(own, json={"successes": 1, "tests": 1}).status_code in (200, 201)
 
     def test_a_reporter_reports_ten_times_the_planned_tests_at_most(self, world):
-        planned = service.plan_round(world.log, world.north, Request("Vera")).state
+        planned = service.plan_round(world.log, world.north, Author("Vera")).state
         before = planned.number
         place = f"/api/campaigns/{world.north}/rounds/{planned.next_round - 1}/outcomes"
         any_ = {"If-Match": "*"}
@@ -335,11 +335,11 @@ class TestLinks:
 
     def test_for_a_bad_token_no_campaign_is_read(self, tmp_path):
         _, log = app_on(tmp_path / "x.db")
-        campaign = service.create(log, Request("Vera"), **NORTH).state.campaign
-        _, good = service.issue_link(log, campaign, Request("Vera"), role="viewer", name="Eva")
+        campaign = service.create(log, Author("Vera"), **NORTH).state.campaign
+        _, good = service.issue_link(log, campaign, Author("Vera"), role="viewer", name="Eva")
         log.store.close()
         with Watched(tmp_path / "x.db") as store:
-            app = create_app(Log(store), None)
+            app = create_app(Repository(store), None)
             app.state.slowing.FIRST = 0.0
             place = f"/api/campaigns/{campaign}"
             with Asker(app, good[:-1] + ("A" if good[-1] != "A" else "B")) as guesser:
@@ -356,13 +356,13 @@ class TestLinks:
             page = ask.get(f"/api/campaigns/{world.north}/links").text
         for token in filter(None, world.tokens.values()):
             assert token not in page
-            assert service.token_hash(token) not in page
+            assert service.hash_of_token(token) not in page
 
     @pytest.mark.parametrize("kept", ["é" * 64, "", "\u0000" * 64])
     def test_a_hash_that_is_none_opens_nothing(self, tmp_path, kept):
         app, log = app_on(tmp_path / "x.db")
         assert Gate(log, kept).caller(OWNER) is None
-        me = Request("Vera")
+        me = Author("Vera")
         state = service.create(log, me, **NORTH).state
         done, token = service.issue_link(log, state.campaign, me, role="owner", name="Eva")
         assert app.state.gate.caller(token).who == "Eva"
@@ -373,19 +373,19 @@ class TestLinks:
 
 KINDS = {
     "POST /api/campaigns/import": ["imported"],
-    f"PATCH {ONE}": ["renamed", "policy changed", "season changed"],
-    f"POST {ONE}/agents": ["agents added"],
-    f"PATCH {ONE}/agents/{{agent}}": ["renamed", "retired", "returned", "agent revised"],
-    f"POST {ONE}/arms": ["arms added"],
-    f"PATCH {ONE}/arms/{{arm}}": ["renamed", "retired", "returned"],
-    f"POST {ONE}/rounds": ["round planned"],
-    f"POST {ONE}/rounds/{{round}}/close": ["round closed"],
-    f"PUT {ONE}/rounds/{{round}}/overrides/{{agent}}": ["overridden"],
-    f"PUT {ONE}/rounds/{{round}}/outcomes/{{agent}}": ["reported", "corrected"],
-    f"DELETE {ONE}/rounds/{{round}}/outcomes/{{agent}}": ["withdrawn"],
-    f"POST {ONE}/notes": ["note"],
-    f"POST {ONE}/links": ["link issued"],
-    f"DELETE {ONE}/links/{{link}}": ["link revoked"],
+    f"PATCH {API_BASE}": ["renamed", "policy changed", "season changed"],
+    f"POST {API_BASE}/agents": ["agents added"],
+    f"PATCH {API_BASE}/agents/{{agent}}": ["renamed", "retired", "returned", "agent revised"],
+    f"POST {API_BASE}/arms": ["arms added"],
+    f"PATCH {API_BASE}/arms/{{arm}}": ["renamed", "retired", "returned"],
+    f"POST {API_BASE}/rounds": ["round planned"],
+    f"POST {API_BASE}/rounds/{{round}}/close": ["round closed"],
+    f"PUT {API_BASE}/rounds/{{round}}/overrides/{{agent}}": ["overridden"],
+    f"PUT {API_BASE}/rounds/{{round}}/outcomes/{{agent}}": ["reported", "corrected"],
+    f"DELETE {API_BASE}/rounds/{{round}}/outcomes/{{agent}}": ["withdrawn"],
+    f"POST {API_BASE}/notes": ["note"],
+    f"POST {API_BASE}/links": ["link issued"],
+    f"DELETE {API_BASE}/links/{{link}}": ["link revoked"],
 }
 
 
@@ -393,8 +393,10 @@ def test_who_may_ask_for_an_event_is_who_may_have_written_it():
     for route, kinds in KINDS.items():
         method, path = route.split()
         for kind in kinds:
-            assert API[method, path] == WRITERS[kind] | {"server"}
-    assert {kind for kinds in KINDS.values() for kind in kinds} == set(WRITERS) - {"created"}
+            assert API_ROUTE_ROLES[method, path] == WRITER_ROLES_BY_KIND[kind] | {"server"}
+    assert {kind for kinds in KINDS.values() for kind in kinds} == set(WRITER_ROLES_BY_KIND) - {
+        "created"
+    }
 
 
 class TestOwner:
@@ -402,25 +404,25 @@ class TestOwner:
 
     def test_it_is_made_once_and_kept_as_a_hash(self, tmp_path):
         _, log = app_on(tmp_path / "x.db")
-        stated, token = owner_of(log.store, None)
+        stated, token = establish_owner(log.store, None)
         assert stated is None  # the gate looks into the store, where it may be replaced
-        assert log.store.setting("owner") == service.token_hash(token)
+        assert log.store.setting("owner") == service.hash_of_token(token)
         assert len(token) >= len("hb_owner_") + 43  # 256 bits in letters of six
-        assert owner_of(log.store, None) == (None, None)
+        assert establish_owner(log.store, None) == (None, None)
         log.store.close()
         assert token.encode() not in (tmp_path / "x.db").read_bytes()
 
     def test_one_that_is_set_stands_in_its_place(self, tmp_path):
         _, log = app_on(tmp_path / "x.db")
-        assert owner_of(log.store, OWNER) == (service.token_hash(OWNER), None)
+        assert establish_owner(log.store, OWNER) == (service.hash_of_token(OWNER), None)
         with pytest.raises(InvalidInput, match="at least 32"):
-            owner_of(log.store, "short")
+            establish_owner(log.store, "short")
 
     def test_another_in_its_place_counts_at_once(self, database, called, monkeypatch):
         monkeypatch.setenv("HETEROBANDITS_DATABASE", database)
         with Store(database) as store:
-            _, old = owner_of(store, None)
-            app = create_app(Log(store), None)
+            _, old = establish_owner(store, None)
+            app = create_app(Repository(store), None)
             with Asker(app, old) as asker, Visitor(app, old) as visitor:
                 assert asker.get("/api/campaigns").status_code == 200
                 assert visitor.get("/new").status_code == 200
@@ -433,19 +435,19 @@ class TestOwner:
             assert "HETEROBANDITS_OWNER_TOKEN" in err
             with Asker(app, new) as asker:
                 assert asker.get("/api/campaigns").status_code == 200
-            assert store.setting("owner") == service.token_hash(new)
-            with Asker(create_app(Log(store), service.token_hash(OWNER)), new) as asker:
+            assert store.setting("owner") == service.hash_of_token(new)
+            with Asker(create_app(Repository(store), service.hash_of_token(OWNER)), new) as asker:
                 assert asker.get("/api/campaigns").status_code == 401  # one that was stated wins
 
     def test_it_writes_nothing_once_it_was_replaced_while_it_waited(self, database):
         with Store(database) as store:
-            log = Log(store)
-            _, old = owner_of(store, None)
+            log = Repository(store)
+            _, old = establish_owner(store, None)
             app = create_app(log, None)
             with Asker(app, old) as asker:
                 north = f"/api/campaigns/{asker.post('/api/campaigns', json=NORTH).json()['id']}"
                 export = asker.get(f"{north}/export").text
-            first = from_line(export.splitlines()[0])
+            first = parse_event_line(export.splitlines()[0])
             elsewhere = events_of(
                 [Draft(first.kind, first.body)], None, "c0ffee000001", first.time, "Zoë"
             )
@@ -453,7 +455,7 @@ class TestOwner:
             quick, writing = app.state.places.quick, app.state.places.writing
             written = [
                 ("/api/campaigns", {"json": NORTH}),
-                ("/api/campaigns/import", {"content": line(*elsewhere)}),
+                ("/api/campaigns/import", {"content": render_event_line(*elsewhere)}),
                 (f"{north}/notes", {"json": {"text": "x"}}),
             ]
 
@@ -466,12 +468,12 @@ class TestOwner:
                     asyncio.TaskGroup() as group,
                     AsyncExitStack() as held,
                 ):
-                    for number in range(QUICK):
+                    for number in range(QUICK_PLACES):
                         await held.enter_async_context(quick.turn(somebody(number)))
                     asking = [group.create_task(client.post(p, **m)) for p, m in written]
                     while quick.waiting + writing.waiting < len(written):
                         await asyncio.sleep(0.001)
-                    renew_owner(store)
+                    renew_owner_token(store)
                 return [one.result().status_code for one in asking]
 
             assert asyncio.run(asked()) == [401] * 3
@@ -479,12 +481,12 @@ class TestOwner:
 
     def test_it_writes_nothing_once_it_was_replaced_while_its_body_came(self, tmp_path):
         with Store(tmp_path / "x.db") as store:
-            _, old = owner_of(store, None)
+            _, old = establish_owner(store, None)
 
             answers = []
 
             async def receive():
-                renew_owner(store)
+                renew_owner_token(store)
                 return {"type": "http.request", "body": json.dumps(NORTH).encode()}
 
             async def send(message):
@@ -495,7 +497,7 @@ class TestOwner:
                 "type": "http", "method": "POST", "path": "/api/campaigns", "query_string": b"", "scheme": "http",
                 "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
             }  # fmt: skip
-            asyncio.run(create_app(Log(store), None)(request, receive, send))
+            asyncio.run(create_app(Repository(store), None)(request, receive, send))
             assert answers[0] == 401
             assert store.heads() == []
 
@@ -504,30 +506,32 @@ class TestSlowing:
     """Bad tokens are slowed down, by where they come from."""
 
     def test_it_grows_up_to_a_bound_and_others_do_not_wait(self):
-        slowing = Slowing()
+        slowing = BadTokenBackoff()
         waits = [slowing.seconds("10.0.0.1") for _ in range(12)]
         assert waits[:4] == [0.05, 0.1, 0.2, 0.4]
         assert max(waits) == waits[-1] == 5.0
         assert slowing.seconds("10.0.0.2") == 0.05
 
     def test_memory_is_bounded(self):
-        slowing = Slowing()
+        slowing = BadTokenBackoff()
         for number in range(slowing.MOST + 500):
             slowing.seconds(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
         assert len(slowing) == slowing.MOST
 
     def test_it_begins_anew_after_a_quiet_while(self, monkeypatch):
-        slowing = Slowing()
+        slowing = BadTokenBackoff()
         moments = iter([0.0, 1.0, 2.0, 2.0 + slowing.QUIET + 1])
         monkeypatch.setattr(time, "monotonic", lambda: next(moments))
         assert [slowing.seconds("::1") for _ in range(4)] == [0.05, 0.1, 0.2, 0.05]
 
     def test_a_household_of_version_6_is_one(self):
-        assert network("2001:db8::1") == network("2001:db8::ffff:1") == "2001:db8::/64"
-        assert network("2001:db8:0:1::1") != network("2001:db8::1")
-        assert network("fe80::1%eth0") == "fe80::/64"
-        assert network("::ffff:10.0.0.1") == network("10.0.0.1") != network("::ffff:10.0.0.2")
-        assert network(None) == network("no address") == "unknown"
+        assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") == "2001:db8::/64"
+        assert network_of("2001:db8:0:1::1") != network_of("2001:db8::1")
+        assert network_of("fe80::1%eth0") == "fe80::/64"
+        assert (
+            network_of("::ffff:10.0.0.1") == network_of("10.0.0.1") != network_of("::ffff:10.0.0.2")
+        )
+        assert network_of(None) == network_of("no address") == "unknown"
 
     @pytest.mark.slow
     def test_on_a_real_server_good_tokens_are_not_slowed(self, tmp_path):
@@ -539,12 +543,12 @@ class TestSlowing:
                 answer = httpx.get(f"{server.url}/api/campaigns", headers=headers, timeout=30)
                 return answer.status_code, time.monotonic() - began
 
-            bad = [asked(new_token()) for _ in range(5)]
+            bad = [asked(new_owner_token()) for _ in range(5)]
             assert {status for status, _ in bad} == {401}
             for (_, seconds), least in zip(bad, (0.05, 0.1, 0.2, 0.4, 0.8), strict=True):
                 assert seconds >= least
             with ThreadPoolExecutor(1) as pool:  # while a bad one waits 1.6 s
-                waiting = pool.submit(asked, new_token())
+                waiting = pool.submit(asked, new_owner_token())
                 time.sleep(0.2)
                 status, seconds = asked(OWNER)
                 assert status == 200

@@ -7,40 +7,40 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.storage.repository import Request
-from heterobandits.web.app import PAGES as ROOMS
+from heterobandits.campaigns.storage.repository import Author
+from heterobandits.web.app import PAGE_MODULES as ROOMS
 from heterobandits.web.auth import (
-    ALONE,
-    ANYONE,
-    HOME,
-    OWNERS,
-    PAGES,
-    PLANNERS,
-    READERS,
-    REPORTERS,
+    ANYONE_ROLES,
+    OWNER_ACCESS,
+    PAGE_BASE,
+    PAGE_ROUTE_ROLES,
+    PLANNER_ACCESS,
+    READER_ACCESS,
+    REPORTER_ACCESS,
+    SERVER_ROLES,
 )
-from heterobandits.web.pages.base import POLICY, files
+from heterobandits.web.pages.base import CONTENT_SECURITY_POLICY, static_files
 from heterobandits.web.request_fields import Form
 from logs import run_sql
 from markup import Page
 from paths import DOCS
 from serving import NORTH, OWNER, Asker, Visitor, app_on
 
-ME = Request("Vera")
+ME = Author("Vera")
 ROLES = ("owner", "planner", "reporter", "viewer")
 # Said again, in the words of the documentation, and by page instead of by role.
-LOOKS = {f"GET {HOME}{part}" for part in ("", "/wall", "/rounds", "/rounds/{round}", "/ahead", "/ahead/run", "/compare", "/visits.csv")}  # fmt: skip
-REPORTING = {f"GET {HOME}/report", f"POST {HOME}/rounds/{{round}}/outcomes/{{agent}}"}
+LOOKS = {f"GET {PAGE_BASE}{part}" for part in ("", "/wall", "/rounds", "/rounds/{round}", "/ahead", "/ahead/run", "/compare", "/visits.csv")}  # fmt: skip
+REPORTING = {f"GET {PAGE_BASE}/report", f"POST {PAGE_BASE}/rounds/{{round}}/outcomes/{{agent}}"}
 MAY = {"viewer": LOOKS, "reporter": REPORTING}
 MAY["planner"] = LOOKS | REPORTING | {
-    f"{name.split()[0]} {HOME}{name.split()[1]}"
+    f"{name.split()[0]} {PAGE_BASE}{name.split()[1]}"
     for name in (
         "GET /plan", "POST /plan", "POST /rounds/{round}/override", "POST /rounds/{round}/close",
         "GET /history", "POST /notes", "GET /audit.html", "GET /events.ndjson",
     )
 }  # fmt: skip
 MAY["owner"] = MAY["planner"] | {
-    f"{name.split()[0]} {HOME}{name.split()[1]}"
+    f"{name.split()[0]} {PAGE_BASE}{name.split()[1]}"
     for name in (
         "GET /team", "POST /agents", "POST /agents/{agent}", "POST /arms", "POST /arms/{arm}",
         "POST /settings", "POST /links", "POST /links/{link}", "POST /cards",
@@ -49,17 +49,17 @@ MAY["owner"] = MAY["planner"] | {
 MAY["server"] = MAY["owner"] | {"GET /new", "POST /new", "POST /new/check", "POST /new/try"}
 HOSTILE = "<b>x</b> {{ 7*7 }} & \"two\" 'one' --> </script>"
 FIELDS = {  # that would change something
-    f"POST {HOME}/agents": {"name": "Mal", "sensitivity": "0.5"},
-    f"POST {HOME}/agents/{{agent}}": {"do": "rename", "name": "Mal"},
-    f"POST {HOME}/arms": {"names": "moon", "name": "moon"},
-    f"POST {HOME}/arms/{{arm}}": {"do": "rename", "name": "moon"},
-    f"POST {HOME}/settings": {"do": "name", "name": "taken over"},
-    f"POST {HOME}/links": {"role": "owner", "name": "Mal"},
-    f"POST {HOME}/links/{{link}}": {"do": "revoke"},
-    f"POST {HOME}/cards": {"round": "1"},
-    f"POST {HOME}/notes": {"text": "hello"},
-    f"POST {HOME}/rounds/{{round}}/override": {"agent": "agent-1", "arm": "arm-1"},
-    f"POST {HOME}/rounds/{{round}}/outcomes/{{agent}}": {"do": "found", "arm": "ARM"},
+    f"POST {PAGE_BASE}/agents": {"name": "Mal", "sensitivity": "0.5"},
+    f"POST {PAGE_BASE}/agents/{{agent}}": {"do": "rename", "name": "Mal"},
+    f"POST {PAGE_BASE}/arms": {"names": "moon", "name": "moon"},
+    f"POST {PAGE_BASE}/arms/{{arm}}": {"do": "rename", "name": "moon"},
+    f"POST {PAGE_BASE}/settings": {"do": "name", "name": "taken over"},
+    f"POST {PAGE_BASE}/links": {"role": "owner", "name": "Mal"},
+    f"POST {PAGE_BASE}/links/{{link}}": {"do": "revoke"},
+    f"POST {PAGE_BASE}/cards": {"round": "1"},
+    f"POST {PAGE_BASE}/notes": {"text": "hello"},
+    f"POST {PAGE_BASE}/rounds/{{round}}/override": {"agent": "agent-1", "arm": "arm-1"},
+    f"POST {PAGE_BASE}/rounds/{{round}}/outcomes/{{agent}}": {"do": "found", "arm": "ARM"},
 }
 
 
@@ -125,7 +125,7 @@ def world(tmp_path_factory):
     made.log.store.close()
 
 
-GUARDED = sorted(f"{m} {r}" for (m, r), roles in PAGES.items() if roles != ANYONE)
+GUARDED = sorted(f"{m} {r}" for (m, r), roles in PAGE_ROUTE_ROLES.items() if roles != ANYONE_ROLES)
 
 
 class TestTable:
@@ -138,12 +138,14 @@ class TestTable:
             for route in room.router.routes
             for method in route.methods
         }
-        assert there == set(PAGES)
+        assert there == set(PAGE_ROUTE_ROLES)
 
     def test_it_says_what_the_documentation_says(self):
         for role, may in MAY.items():
-            assert {f"{m} {r}" for (m, r), roles in PAGES.items() if role in roles} == may
-        public = {f"{m} {r}" for (m, r), roles in PAGES.items() if roles == ANYONE}
+            assert {
+                f"{m} {r}" for (m, r), roles in PAGE_ROUTE_ROLES.items() if role in roles
+            } == may
+        public = {f"{m} {r}" for (m, r), roles in PAGE_ROUTE_ROLES.items() if roles == ANYONE_ROLES}
         assert public == {
             "GET /", "GET /enter/{token}", "POST /enter/{token}", "POST /leave", "GET /static/{name}",
         }  # fmt: skip
@@ -151,16 +153,16 @@ class TestTable:
     def test_the_documentation_has_every_page_and_who_may(self):
         page = (DOCS / "web-pages.md").read_text("utf-8")
         words = {
-            "anyone": ANYONE, "who has it": ANYONE, "server's owner": ALONE, "owner": OWNERS,
-            "owner, planner": PLANNERS, "owner, planner, viewer": READERS,
-            "owner, planner, reporter": REPORTERS,
+            "anyone": ANYONE_ROLES, "who has it": ANYONE_ROLES, "server's owner": SERVER_ROLES, "owner": OWNER_ACCESS,
+            "owner, planner": PLANNER_ACCESS, "owner, planner, viewer": READER_ACCESS,
+            "owner, planner, reporter": REPORTER_ACCESS,
         }  # fmt: skip
         told = {
             tuple(name.split(" ")): words[who]
             for names, who in re.findall(r"^\| (`[A-Z]+ /[^|]*) \| ([^|]+) \|", page, re.M)
             for name in re.findall(r"`([A-Z]+ /[^`]*)`", names)
         }
-        assert told == PAGES
+        assert told == PAGE_ROUTE_ROLES
 
 
 class TestEveryPage:
@@ -266,7 +268,7 @@ class TestEveryPage:
                 assert answer.headers["cache-control"] == "no-store", name
                 assert answer.headers["x-content-type-options"] == "nosniff", name
                 if answer.headers["content-type"].startswith("text/html") and "audit" not in name:
-                    assert answer.headers["content-security-policy"] == POLICY
+                    assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
                     assert answer.headers["referrer-policy"] == "same-origin"
                     assert "style=" not in answer.text  # which the policy would not show
                     assert " onclick" not in answer.text
@@ -274,8 +276,8 @@ class TestEveryPage:
                         assert place.startswith(("/", "#", "?")), place  # no other host
 
     def test_the_policy_allows_nothing_inline(self):
-        assert "unsafe" not in POLICY
-        assert "default-src 'none'" in POLICY
+        assert "unsafe" not in CONTENT_SECURITY_POLICY
+        assert "default-src 'none'" in CONTENT_SECURITY_POLICY
 
 
 class TestLinks:
@@ -297,7 +299,7 @@ class TestLinks:
         def age(days):
             expires = (datetime.now(UTC) + timedelta(days=days)).isoformat()
             _, token = service.issue_link(
-                world.log, world.id, Request("Vera"), role="viewer", name="wall", expires=expires
+                world.log, world.id, Author("Vera"), role="viewer", name="wall", expires=expires
             )
             with Visitor(world.app) as visitor:
                 cookie = visitor.get(f"/enter/{token}").headers["set-cookie"]
@@ -397,7 +399,7 @@ class TestLinks:
         gone = world.issued("owner")
         south = world.issued("owner", campaign=world.south)
         with Visitor(world.app, gone, south) as visitor:
-            service.revoke_link(world.log, world.id, Request("Vera"), gone.split("_")[2])
+            service.revoke_link(world.log, world.id, Author("Vera"), gone.split("_")[2])
             assert "set-cookie" in visitor.get(f"/enter/{world.tokens['viewer']}").headers
             assert "set-cookie" in visitor.get(f"/enter/{OWNER}").headers  # which replaces none
 
@@ -586,7 +588,7 @@ def test_pages_of_a_large_campaign_are_light(tmp_path):
                 answer = own.asked(visitor, name)
                 assert answer.status_code == 200
                 assert len(answer.content) < 75_000, name
-    assert sum(map(len, files().values())) < 40_000  # all scripts and styles there are
+    assert sum(map(len, static_files().values())) < 40_000  # all scripts and styles there are
 
 
 def test_times_are_shown_in_a_way_that_scripts_can_read(world):

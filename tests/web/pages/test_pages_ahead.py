@@ -11,24 +11,24 @@ import pytest
 from starlette.requests import Request as Asked
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.analysis.projection import project, worth
-from heterobandits.campaigns.analysis.projection_lanes import Guess
-from heterobandits.campaigns.analysis.shadows import differs, shadow
-from heterobandits.campaigns.storage.repository import Request
+from heterobandits.campaigns.analysis.projection import project, worth_of_team
+from heterobandits.campaigns.analysis.projection_lanes import GuessedMeans
+from heterobandits.campaigns.analysis.shadows import is_different, shadow
+from heterobandits.campaigns.storage.repository import Author
 from heterobandits.campaigns.validation import Reports
 from heterobandits.errors import InvalidInput
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.pages import ahead
 from heterobandits.web.pages import outlook as module
-from heterobandits.web.pages.outlook import outlook, seconds_of, wish_from
+from heterobandits.web.pages.outlook import compute_outlook, estimate_seconds, parse_wish
 from heterobandits.web.request_fields import Form
 from heterobandits.web.stream import stream_lines
-from heterobandits.web.turns import Places
+from heterobandits.web.turns import ServerPlaces
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
 from states import begun, lived
 
-ME = Request("Vera")
+ME = Author("Vera")
 HOSTILE = "<b>x</b> {{ 1237*4321 }} & \"two\" 'one' </script>"
 ROUNDS = 6
 
@@ -113,7 +113,7 @@ class TestAhead:
         assert page.status_code == 200
         text = Page(page.text).text
         more = Reports(0.7, tests=1)
-        found = worth(world.state, rounds=10, add=more, draws=200)
+        found = worth_of_team(world.state, rounds=10, add=more, draws=200)
         plain = found.plain
         assert f"expected to make {plain.detections:.0f} detections" in text
         assert f"between {plain.low:.0f} and {plain.high:.0f}" in text
@@ -200,7 +200,7 @@ class TestAhead:
 
     def test_many_rounds_are_drawn_in_few_steps(self, world):
         state = begun([0.9, 0.5], 3)
-        found = outlook(state, wish_from(state, form(rounds="150", sensitivity="")))
+        found = compute_outlook(state, parse_wish(state, form(rounds="150", sensitivity="")))
         assert [step.rounds for step in found.steps[:2]] == ["Rounds 1 to 3", "Rounds 4 to 6"]
         assert found.steps[-1].rounds == "Rounds 148 to 150"
         assert len(found.steps) == len(found.course.hits) == 50
@@ -260,63 +260,67 @@ class TestWishes:
 
     def test_small_teams_are_played_in_full(self):
         state = begun([0.9] * 6, 10, season=30)
-        wish = wish_from(state, form())
+        wish = parse_wish(state, form())
         assert (wish.rounds, wish.played, wish.draws) == (30, 30, 200)
         assert wish.add == Reports(0.9)
 
     def test_large_ones_in_fewer_draws_and_then_fewer_rounds(self):
         state = begun([0.9] * 20, 50)
-        wish = wish_from(state, form(rounds="60", sensitivity=""))
+        wish = parse_wish(state, form(rounds="60", sensitivity=""))
         assert wish.played == 60
         assert 20 < wish.draws < 200
         assert wish.draws % 10 == 0
         for draws, fits in ((wish.draws, True), (wish.draws + 10, False)):
-            assert (seconds_of(state, 60, draws, False) <= module.AIM) == fits
+            assert (estimate_seconds(state, 60, draws, False) <= module.OUTLOOK_TARGET_S) == fits
         slow = begun([0.9] * 20, 50, season=200)
-        short = wish_from(slow, form())
+        short = parse_wish(slow, form())
         assert short.draws == 20
         assert short.rounds == 200 > short.played >= 20
-        assert seconds_of(slow, short.played, 20, True) <= module.MOST_SECONDS + 0.1
-        assert short.played < wish_from(slow, form(patient="1")).played < 200
+        assert estimate_seconds(slow, short.played, 20, True) <= module.OUTLOOK_MAX_S + 0.1
+        assert short.played < parse_wish(slow, form(patient="1")).played < 200
 
     def test_what_was_not_played_is_said(self, monkeypatch):
         state = begun([0.9, 0.5], 3, season=40)
-        monkeypatch.setattr(module, "MOST_SECONDS", 0.5 * seconds_of(state, 40, 20, False))
-        found = outlook(state, wish_from(state, form(sensitivity="")))
+        monkeypatch.setattr(module, "OUTLOOK_MAX_S", 0.5 * estimate_seconds(state, 40, 20, False))
+        found = compute_outlook(state, parse_wish(state, form(sensitivity="")))
         assert re.match(
             r"These are the next (19|20) of 40 rounds: to play all of them takes", found.note
         )
         assert found.sentences[0].startswith(f"In the next {found.note.split()[4]} rounds")
         monkeypatch.undo()
-        assert outlook(state, wish_from(state, form(sensitivity="", rounds="2"))).note is None
+        assert (
+            compute_outlook(state, parse_wish(state, form(sensitivity="", rounds="2"))).note is None
+        )
 
     def test_what_is_too_large_is_refused(self, monkeypatch):
         state = begun([0.9] * 30, 200, season=10)
-        monkeypatch.setattr(module, "PATIENT_SECONDS", 0.99 * seconds_of(state, 1, 20, False))
+        monkeypatch.setattr(
+            module, "PATIENT_OUTLOOK_MAX_S", 0.99 * estimate_seconds(state, 1, 20, False)
+        )
         with pytest.raises(InvalidInput, match="with 30 agents and 200 arms a single round"):
-            wish_from(state, form(sensitivity=""))
+            parse_wish(state, form(sensitivity=""))
 
     def test_guessed_means(self):
         state = begun([0.9, 0.6], 4, season=12)
-        wish = wish_from(state, form(sensitivity="", low="0.1", high="0.4"), guessed=True)
-        assert wish.guess == Guess(0.1, 0.4)
-        found = outlook(state, wish)
+        wish = parse_wish(state, form(sensitivity="", low="0.1", high="0.4"), guessed=True)
+        assert wish.guess == GuessedMeans(0.1, 0.4)
+        found = compute_outlook(state, wish)
         assert "whose means are drawn evenly between 0.1 and 0.4" in found.assumes[0]
-        plain = project(state, guess=Guess(0.1, 0.4), draws=200)
+        plain = project(state, guess=GuessedMeans(0.1, 0.4), draws=200)
         assert found.facts[0][0] == f"{plain.detections:.1f}"
-        assert wish_from(state, form(low="0.1", high="0.4")).guess is None
+        assert parse_wish(state, form(low="0.1", high="0.4")).guess is None
 
     def test_every_mistake_of_a_form_at_once(self):
         given = form(rounds="0", sensitivity="2", low="0.6", high="0.2")
         with pytest.raises(InvalidInput) as caught:
-            wish_from(begun([0.9], 4, season=12), given, guessed=True)
+            parse_wish(begun([0.9], 4, season=12), given, guessed=True)
         assert [field for field, _ in caught.value.errors] == ["rounds", "sensitivity", "low"]
 
     def test_the_middle_of_the_team_is_offered(self):
         state = begun(
             [{"sensitivity": s, "tests": t} for s, t in ((0.3, 2), (0.9, 9), (0.5, 4))], 4
         )
-        wish = wish_from(state, form())
+        wish = parse_wish(state, form())
         assert wish.add == Reports(0.5, tests=4)
 
 
@@ -325,12 +329,12 @@ class TestWords:
 
     def test_one_more_agent_that_finds_nothing(self):
         state = lived(begun([0.9, 0.6], 5, season=30), [0.6, 0.3, 0.2, 0.1, 0.5], 5)
-        found = outlook(state, wish_from(state, form(sensitivity="0.0001", rounds="10")))
+        found = compute_outlook(state, parse_wish(state, form(sensitivity="0.0001", rounds="10")))
         assert "is not distinguishable from nothing" in found.sentences[-1]
 
     def test_one_arm_is_known_and_nothing_is_lost(self):
         state = begun([0.5], 1, season=8)
-        found = outlook(state, wish_from(state, form()))
+        found = compute_outlook(state, parse_wish(state, form()))
         assert "as many as going round the arms in turn" in found.sentences[0]
         assert [value for value, _ in found.facts[1:3]] == ["+0 %", "100 %"]
         assert found.looks[-1].known == "over 98 %"
@@ -338,19 +342,19 @@ class TestWords:
     def test_where_there_is_nothing_to_find(self):
         state = begun([0.5, 0.7], 3, season=8)
         nothing = form(low="0", high="0", sensitivity="0.9")
-        found = outlook(state, wish_from(state, nothing, guessed=True))
+        found = compute_outlook(state, parse_wish(state, nothing, guessed=True))
         assert [value for value, _ in found.facts[:3]] == ["0.00", "–", "–"]
         assert "not distinguishable from nothing" in found.sentences[-1]
 
     def test_one_round(self):
         state = begun([0.5, 0.7], 3, season=8)
-        found = outlook(state, wish_from(state, form(rounds="1")))
+        found = compute_outlook(state, parse_wish(state, form(rounds="1")))
         assert found.sentences[0].startswith("In the next round the team")
         assert len(found.steps) == len(found.looks) == 1
 
     def test_outcomes_that_are_waited_for(self, world):
         state = world.log.state(world.hostile)
-        found = outlook(state, wish_from(state, form(rounds="2", sensitivity="")))
+        found = compute_outlook(state, parse_wish(state, form(rounds="2", sensitivity="")))
         assert "still wait for stay unknown" in found.assumes[-1]
 
 
@@ -361,7 +365,7 @@ async def silence():
 
 def asking(campaign="", app=None):
     """A request, of a campaign, to a server that computes nothing yet."""
-    app = app or SimpleNamespace(state=SimpleNamespace(places=Places()))
+    app = app or SimpleNamespace(state=SimpleNamespace(places=ServerPlaces()))
     scope = {"type": "http", "method": "GET", "app": app, "client": None, "state": {}}
     return Asked(scope | {"path_params": {"campaign": campaign}}, silence)
 
@@ -412,7 +416,7 @@ class TestStreams:
         ]
 
     def test_who_has_waited_too_long_is_told(self, monkeypatch):
-        monkeypatch.setattr("heterobandits.web.turns.PATIENCE", 0.01)
+        monkeypatch.setattr("heterobandits.web.turns.TURN_TIMEOUT_S", 0.01)
         request = asking()
 
         async def read():
@@ -469,7 +473,7 @@ class TestCompare:
         assert re.search(r'<option value="cucb" selected>', page.text)
         names, arms = world.state.agent_names, [*world.state.arm_names, "stays home"]
         wanted = []
-        for one in reversed([one for one in found.rounds if differs(one)]):
+        for one in reversed([one for one in found.rounds if is_different(one)]):
             wanted.append(f"Round {one.round}")
             for name, was, other in zip(names, one.planned, one.other, strict=True):
                 if was != other:
@@ -493,9 +497,9 @@ class TestCompare:
 
     def test_the_last_rounds_alone_and_how_many_more(self, look, world, monkeypatch):
         differing = [
-            one.round for one in shadow(world.log, world.id, "random").rounds if differs(one)
+            one.round for one in shadow(world.log, world.id, "random").rounds if is_different(one)
         ]
-        monkeypatch.setattr(ahead, "MOST_COMPARED", 2)
+        monkeypatch.setattr(ahead, "COMPARISON_MAX_ROUNDS", 2)
         page = Page(look("compare?policy=random").text).text
         assert f"{len(differing) - 2} earlier rounds differ too" in page
         assert re.findall(r"Round (\d+)", page) == [str(n) for n in reversed(differing[-2:])]

@@ -9,15 +9,15 @@ from threading import Lock
 import pytest
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.audit.report import audit, checked_audit
-from heterobandits.campaigns.storage.repository import Request
+from heterobandits.campaigns.audit.report import check_audit, render_audit
+from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web import turns
 from heterobandits.web.pages import history as module
-from heterobandits.web.pages.base import POLICY
+from heterobandits.web.pages.base import CONTENT_SECURITY_POLICY
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
 
-ME = Request("Vera")
+ME = Author("Vera")
 HOSTILE = "<b>x</b> {{ 7*7 }} & \"two\" 'one' </script>"
 MARKUP = re.compile(r"<tr><th[^>]*>(\d+)</th><td[^>]*>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", re.S)  # fmt: skip
 
@@ -188,7 +188,7 @@ class TestHistory:
         assert [one.event.hash for one in kept.told(world.log, before)][-1] == before.hash
 
     def test_so_many_words_are_at_hand_at_most(self, world, monkeypatch):
-        monkeypatch.setattr(module, "MOST_KEPT", world.state.number)
+        monkeypatch.setattr(module, "CHRONICLES_MAX_EVENTS", world.state.number)
         kept = module.Chronicles()
         assert len(kept.told(world.log, world.state)) == world.state.number
         assert set(kept._kept) == {world.id}
@@ -200,10 +200,12 @@ class TestHistory:
         assert set(kept._kept) == {world.id}
 
     def test_what_was_told_is_not_told_again_however_long_it_is(self, world, monkeypatch):
-        monkeypatch.setattr(module, "MOST_KEPT", 1)
-        kept, told, tell_all = module.Chronicles(), [], module.tell_events
+        monkeypatch.setattr(module, "CHRONICLES_MAX_EVENTS", 1)
+        kept, told, tell_all = module.Chronicles(), [], module.narrate_events
         monkeypatch.setattr(
-            module, "tell_events", lambda new, story: told.append(len(new)) or tell_all(new, story)
+            module,
+            "narrate_events",
+            lambda new, story: told.append(len(new)) or tell_all(new, story),
         )
         kept.told(world.log, world.state)
         service.add_note(*world.where, "one more")
@@ -217,7 +219,7 @@ class TestHistory:
 
     def test_a_long_log_is_told_alone(self, world, monkeypatch):
         whole = world.history()
-        monkeypatch.setattr(turns, "MANY", 3)
+        monkeypatch.setattr(turns, "LARGE_MIN_EVENTS", 3)
         assert rows(world.history()) == rows(whole)
 
 
@@ -294,8 +296,8 @@ class TestFiles:
     def test_the_audit_is_that_of_the_events(self, world):
         with Visitor(world.app, world.token("planner")) as visitor:
             answer = visitor.get(f"{world.home}/audit.html")
-        assert answer.text == audit(service.history(world.log, world.id))
-        assert checked_audit(answer.text).same
+        assert answer.text == render_audit(service.history(world.log, world.id))
+        assert check_audit(answer.text).same
         sent = answer.headers
         assert sent["content-disposition"] == f'attachment; filename="{world.id}-audit.html"'
         assert sent["content-type"] == "text/html; charset=utf-8"
@@ -305,7 +307,7 @@ class TestFiles:
         assert not any(part.startswith(("script-src", "img-src", "connect-src")) for part in policy)
 
     def test_the_audit_ends_before_others_wait_in_vain(self, world, monkeypatch):
-        monkeypatch.setattr("heterobandits.web.turns.PATIENCE", -1.0)
+        monkeypatch.setattr("heterobandits.web.turns.TURN_TIMEOUT_S", -1.0)
         with Visitor(world.app, world.token("planner")) as visitor:
             answer = visitor.get(f"{world.home}/audit.html")
         assert answer.status_code == 422
@@ -314,7 +316,7 @@ class TestFiles:
     def test_the_audit_tells_how_far_it_is(self, world):
         shares = []
         events = service.history(world.log, world.id)
-        assert audit(events, shares.append) == audit(events)
+        assert render_audit(events, shares.append) == render_audit(events)
         assert shares == sorted(shares)
         assert len(shares) > 2 * len(events)
         assert (shares[0], shares[-1]) == (0.0, 1.0)
@@ -324,7 +326,7 @@ class TestFiles:
             answer = visitor.get(f"{world.home}/events.ndjson")
         assert answer.headers["content-disposition"].endswith(f'"{world.id}-events.ndjson"')
         assert answer.headers["content-type"] == "application/x-ndjson"
-        assert answer.headers["content-security-policy"] == POLICY
+        assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
         _, log = app_on(tmp_path / "other.db")
         assert (
             service.import_events(log, ME, answer.text, keep_links=True).state.hash

@@ -8,8 +8,8 @@ from html import unescape
 import pytest
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.files.templates import example, template_files
-from heterobandits.campaigns.storage.repository import Request
+from heterobandits.campaigns.files.templates import load_template, template_files
+from heterobandits.campaigns.storage.repository import Author
 from heterobandits.policies.policy import CATALOGUE
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
@@ -91,8 +91,8 @@ class TestTheForm:
         assert "The numbers are made up." in answer.text
         shown = Form(answer.text)
         state = made(owner.submit("/new", **shown.fields | {"name": "Mine"}), log)
-        told = example(name)
-        other = log.state(service.create(log, Request("x"), name="x", **told).state.campaign)
+        told = load_template(name)
+        other = log.state(service.create(log, Author("x"), name="x", **told).state.campaign)
         assert state.agent_names == other.agent_names
         assert [row.reports for row in state.rows] == [row.reports for row in other.rows]
         assert list(state.arm_names) == told["arms"]
@@ -150,7 +150,7 @@ class TestMaking:
         assert state.number == 1
 
     def test_a_name_that_is_taken_is_refused_even_if_it_only_looks_like_it(self, owner, log):
-        service.create(log, Request("Vera"), **NORTH)
+        service.create(log, Author("Vera"), **NORTH)
         before = log.store.heads()
         answer = owner.submit("/new", **PARK | {"name": "North \u200b park "})
         assert answer.status_code == 422
@@ -346,8 +346,8 @@ class TestWho:
     def test_no_link_of_a_campaign_makes_another(self, world, role):
         app, log = world
         app.state.slowing.FIRST = 0.0
-        campaign = service.create(log, Request("Vera"), **NORTH).state.campaign
-        _, token = service.issue_link(log, campaign, Request("Vera"), role=role, name="Mal")
+        campaign = service.create(log, Author("Vera"), **NORTH).state.campaign
+        _, token = service.issue_link(log, campaign, Author("Vera"), role=role, name="Mal")
         with Visitor(app, token) as visitor:
             answers = [visitor.get("/new")]
             answers += [visitor.submit(path, **PARK) for path in ("/new", "/new/check", "/new/try")]

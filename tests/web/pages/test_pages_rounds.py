@@ -7,24 +7,30 @@ from datetime import UTC, datetime
 import pytest
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.analysis.season_summary import standing
-from heterobandits.campaigns.audit.verification import replayed
-from heterobandits.campaigns.files.demo import HALF, MEANS, SEASON, begin_demo, half_season
-from heterobandits.campaigns.service import token_hash
-from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.analysis.season_summary import summarize_season
+from heterobandits.campaigns.audit.verification import replay_events
+from heterobandits.campaigns.files.demo import (
+    DEMO_FINISHED_ROUNDS,
+    DEMO_MEANS,
+    DEMO_SEASON_ROUNDS,
+    create_demo,
+    demo_events,
+)
+from heterobandits.campaigns.service import hash_of_token
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.inference.intervals import Posteriors
 from heterobandits.planner import planning
-from heterobandits.planner.plans import SENTENCES
+from heterobandits.planner.plans import REASON_SENTENCES
 from heterobandits.web.app import create_app
 from heterobandits.web.pages import report
-from heterobandits.web.pages.text import WHY
+from heterobandits.web.pages.text import WHY_SENTENCES
 from markup import Page
 from parks import Watched
 from serving import NORTH, OWNER, Visitor, app_on
 
 pytestmark = pytest.mark.smoke
 
-ME = Request("Vera")
+ME = Author("Vera")
 
 
 class Park:
@@ -204,7 +210,7 @@ class TestPlan:
         assert "All 1 rounds of the season are planned" in text_of(park.get())
 
     def test_every_reason_of_a_plan_has_a_sentence(self):
-        assert WHY.keys() == SENTENCES.keys()
+        assert WHY_SENTENCES.keys() == REASON_SENTENCES.keys()
 
 
 class TestRound:
@@ -348,7 +354,7 @@ class TestReport:
     def test_somebody_else_was_faster(self, park):
         number = park.planned()
         path, arm = park.visit(number, "Ana")
-        service.report(park.log, park.id, Request("Ana"), number, {"Ana": 0})
+        service.report(park.log, park.id, Author("Ana"), number, {"Ana": 0})
         answer = park.submit(path, do="found", arm=arm)
         assert answer.status_code == 409
         assert park.told(number, "Ana").counts == (0, 1)
@@ -450,13 +456,13 @@ class TestReport:
         assert park.told(first, "Ana").counts == (0, 1)
 
     def test_no_more_is_read_than_the_visits_shown_need(self, tmp_path):
-        log = Log(Watched(tmp_path / "season.db"))
+        log = Repository(Watched(tmp_path / "season.db"))
         campaign = service.create(log, ME, **NORTH).state.campaign
         for number in range(1, 31):
             service.plan_round(log, campaign, ME)
             service.report(log, campaign, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
         service.correct(log, campaign, ME, 2, {"Ana": 0}, None)
-        with Visitor(create_app(log, token_hash(OWNER)), OWNER) as visitor:
+        with Visitor(create_app(log, hash_of_token(OWNER)), OWNER) as visitor:
             log.store.counted = 0
             first = visitor.get(f"/campaigns/{campaign}/report?round=1").text
             assert 0 < log.store.counted < 10
@@ -479,7 +485,7 @@ class TestReport:
         self, park, monkeypatch
     ):
         first, second = park.planned(), park.planned()
-        monkeypatch.setattr(report, "MOST_WAITING", 4)
+        monkeypatch.setattr(report, "REPORT_MAX_WAITING_VISITS", 4)
         page = park.get("/report").text
         order = re.findall(r'<article class="card visit" id="visit-(\d+)-', page)
         assert order == [str(first)] * 3 + [str(second)]
@@ -535,7 +541,7 @@ class TestKnown:
         state = service.create(park.log, ME, **made).state
         state = service.plan_round(park.log, state.campaign, ME).state
         state = service.report(park.log, state.campaign, ME, 1, {"A": 1}).state
-        found = standing(state)
+        found = summarize_season(state)
         # the posterior of the visited arm has density 2m, so its mean is 2/3; of the other, 1/2
         assert (found.visits, found.tests, found.found) == (1, 1, 1)
         assert found.in_turn == pytest.approx(0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-9)
@@ -567,16 +573,16 @@ class TestKnown:
     def test_an_arm_that_is_retired_counts_in_what_was(self, park):
         number = park.planned()
         state = service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0}).state
-        before = standing(state)
+        before = summarize_season(state)
         state = service.retire(park.log, park.id, ME, "arm", "arm-1").state
-        after = standing(state)
+        after = summarize_season(state)
         assert after.in_turn == before.in_turn
         assert after.ahead_in_turn != before.ahead_in_turn
         assert "also those that are retired" in park.get().text
 
     def test_of_a_season_without_an_end_nothing_is_expected(self, park):
         state = service.create(park.log, ME, **NORTH | {"season": None}).state
-        assert standing(state).ahead is None
+        assert summarize_season(state).ahead is None
         page = park.visitor.get(f"/campaigns/{state.campaign}").text
         assert "if each is as good" not in page
         assert "if each is as good" in park.get().text
@@ -600,13 +606,13 @@ class TestDemo:
 
     def test_it_is_a_whole_log_with_all_that_happens_in_a_season(self, tmp_path):
         _, log = app_on(tmp_path / "x.db")
-        campaign = begin_demo(log)
+        campaign = create_demo(log)
         events = log.store.read(campaign)
-        state = replayed(events)  # every plan made again
-        assert len(state.rounds) == HALF
-        assert state.season == SEASON
-        assert state.waiting == {HALF}
-        assert len(MEANS) == len(state.arms)
+        state = replay_events(events)  # every plan made again
+        assert len(state.rounds) == DEMO_FINISHED_ROUNDS
+        assert state.season == DEMO_SEASON_ROUNDS
+        assert state.waiting == {DEMO_FINISHED_ROUNDS}
+        assert len(DEMO_MEANS) == len(state.arms)
         kinds = {event.kind for event in events}
         assert {"created", "round planned", "reported", "corrected", "note"} <= kinds
         assert any(one.given.absent for one in state.rounds)
@@ -615,5 +621,5 @@ class TestDemo:
 
     def test_it_is_the_same_every_time_but_for_the_days(self):
         end = datetime(2026, 6, 1, 12, tzinfo=UTC)
-        one, other = (half_season("0" * 12, end) for _ in range(2))
+        one, other = (demo_events("0" * 12, end) for _ in range(2))
         assert [event.hash for event in one] == [event.hash for event in other]

@@ -10,14 +10,14 @@ import pytest
 import zxingcpp
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.state import ROLES
-from heterobandits.campaigns.storage.repository import Request
-from heterobandits.web.pages.qr import qr, stays_here
+from heterobandits.campaigns.state import LINK_ROLES
+from heterobandits.campaigns.storage.repository import Author
+from heterobandits.web.pages.qr import is_unreachable_base, render_qr
 from heterobandits.web.pages.team import ROLES_IN_WORDS
 from markup import Page, words_of
 from serving import NORTH, OWNER, Asker, app_on
 
-VERA = Request("Vera")
+VERA = Author("Vera")
 ORIGIN = {"Origin": "http://127.0.0.1", "Content-Type": "application/x-www-form-urlencoded"}
 TOKEN = re.compile(r"hb_[0-9a-f]{12}_[0-9a-f]{12}_[\w-]{43}")
 ADDRESS = re.compile(r"http://127\.0\.0\.1/enter/" + TOKEN.pattern)
@@ -125,10 +125,10 @@ def codes(seen):
 class TestCodes:
     @pytest.mark.parametrize("text", ["a", "https://park.example.org/enter/hb_" + "aZ-_9" * 20])
     def test_it_is_read_as_it_was_written(self, text):
-        assert read(qr(text)) == text
+        assert read(render_qr(text)) == text
 
     def test_it_has_a_quiet_zone_and_no_style(self):
-        made = qr("https://park.example.org/enter/hb_" + "aZ-_9" * 12)
+        made = render_qr("https://park.example.org/enter/hb_" + "aZ-_9" * 12)
         picture = raster(made, 1)
         assert (picture[:4] == 255).all()
         assert (picture[:, :4] == 255).all()
@@ -141,7 +141,7 @@ class TestCodes:
     def test_it_is_read_with_some_of_it_gone(self):
         """Level M mends 15 % of the codewords; a twelfth of the modules is painted over."""
         text = "https://park.example.org/enter/hb_" + "aZ-_9" * 12
-        picture = raster(qr(text), 1)
+        picture = raster(render_qr(text), 1)
         side = len(picture) - 8
         hole = int((0.08 * side * side) ** 0.5)
         middle = len(picture) // 2
@@ -161,7 +161,7 @@ class TestCodes:
         ],
     )
     def test_which_addresses_a_phone_cannot_reach(self, base, here):
-        assert stays_here(base) is here
+        assert is_unreachable_base(base) is here
 
 
 class TestTeam:
@@ -458,7 +458,7 @@ class TestLinks:
         with Asker(site.app, None) as ask:
             return ask.get(address).status_code == 200
 
-    @pytest.mark.parametrize("role", ROLES)
+    @pytest.mark.parametrize("role", LINK_ROLES)
     def test_it_opens_what_it_is_for(self, site, role):
         seen, address = self.made(site, role=role, name="Somebody")
         assert "shown this once" in seen.source
@@ -552,7 +552,7 @@ class TestLinks:
         assert site.post(f"/links/{link}", do="show").status_code == 422
 
     def test_all_roles_are_in_words(self, site):
-        assert tuple(ROLES_IN_WORDS) == ROLES
+        assert tuple(ROLES_IN_WORDS) == LINK_ROLES
         seen = site.get()
         for words in ROLES_IN_WORDS.values():
             assert words in seen.source

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
-from heterobandits.inference.intervals import MOST_RANKED, exactly_known, order_threshold
+from heterobandits.inference.intervals import RANKING_MAX_ARMS, exact_posteriors, order_threshold
 from heterobandits.planner.certainty import Certainty
 from heterobandits.planner.changes import (
     ArmAlarm,
@@ -24,26 +23,24 @@ from heterobandits.planner.changes import (
     visits_by_arm,
 )
 from heterobandits.planner.knowledge import Knowledge
-from heterobandits.planner.plans import change_text, count_text
-from heterobandits.policies.policy import NEEDS
+from heterobandits.planner.plans import render_change, render_count
+from heterobandits.policies.policy import ASSUMPTIONS
 
-Counts = npt.NDArray[np.int32]
-
-MOST_VISITS = 1_000_000  # to come, that are looked ahead to
-MOST_TOLD = 8  # arms in a sentence
-SAME_FIND = (
+FORECAST_MAX_VISITS = 1_000_000  # to come, that are looked ahead to
+SENTENCE_MAX_ARMS = 8  # arms in a sentence
+SAME_FIND_WARNING = (
     "if they may find the same thing, their outcomes are not independent, and what is certain of it fails more often "
     "than is said"
 )
 # Of states, which do not change: many people look at the same one.
 CERTAIN: WeakKeyDictionary[State, Certainty] = WeakKeyDictionary()
-CHANGED: WeakKeyDictionary[State, list[ArmAlarm]] = WeakKeyDictionary()
-ANSWERED: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
+CHANGED_ARMS_CACHE: WeakKeyDictionary[State, list[ArmAlarm]] = WeakKeyDictionary()
+ANSWERS_CACHE: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class ArmEstimate:
-    """What is known of an arm.
+    """What the campaign knows about one arm.
 
     Attributes
     ----------
@@ -76,9 +73,9 @@ class ArmEstimate:
 
 @dataclass(frozen=True)
 class Answers:
-    """What is certain of the arms that are not retired, and what is not known yet.
+    """What is certain about the arms in use, and what is still open.
 
-    Arms that are left out, as `left_out` has them, are in `changed` alone.
+    Arms that are left out, as `mixed_arms` has them, are in `changed` alone.
 
     Attributes
     ----------
@@ -91,8 +88,8 @@ class Answers:
     candidates
         The arms that may still be the best.
     visits_needed
-        About how many further visits it takes to know the best, as `visits_needed` counts them; None if it is known,
-        if that is more than `MOST_VISITS`, if some of them were never visited, or if the policy forgets.
+        About how many further visits it takes to know the best, as `forecast_visits` counts them; None if it is known,
+        if that is more than `FORECAST_MAX_VISITS`, if some of them were never visited, or if the policy forgets.
     changed
         The arms that have changed.
     sentences
@@ -109,7 +106,7 @@ class Answers:
 
 
 def estimates(state: State) -> list[ArmEstimate]:
-    """What is known of every arm, in the order of the arms."""
+    """What the campaign knows about every arm, in the order of the arms."""
     certain = certainty(state)
     means, known, order = certain.posteriors.mean, certain.intervals, certain.order
     arms = len(state.arms)
@@ -117,7 +114,7 @@ def estimates(state: State) -> list[ArmEstimate]:
     last = np.full(arms, arms) if order is None else order.worst
     by_agent = np.zeros((len(state.agents), arms), np.int64)
     np.add.at(by_agent, [row.agent for row in state.rows], state.pulls)
-    visits = visits_of(state)
+    visits = count_visits_by_arm(state)
     return [
         ArmEstimate(
             arm=n,
@@ -141,12 +138,12 @@ def estimates(state: State) -> list[ArmEstimate]:
 def certainty(state: State) -> Certainty:
     """What is known of all arms, by the tables that the policy looks at; of those that are left out nothing is certain."""
     if state not in CERTAIN:
-        tables, left = state.knowledge.tables, tuple(left_out(state))
+        tables, left = state.knowledge.tables, tuple(mixed_arms(state))
         CERTAIN[state] = Certainty(state.team, tables, state.policy.delta, left)
     return CERTAIN[state]
 
 
-def left_out(state: State) -> list[int]:
+def mixed_arms(state: State) -> list[int]:
     """The arms that have changed since the first visit to them that the policy recalls."""
     begun = len(state.rounds) - state.policy.window if state.policy.window else -1
     changes = changed_arms(state)
@@ -154,20 +151,20 @@ def left_out(state: State) -> list[int]:
     return detector_of(state).mixed_arms(changes, visits, begun)
 
 
-def mixed_text(state: State) -> str:
-    """That plans and projections go by arms that have changed as if they had not, in words; nothing if there are none."""
-    left = [n for n in left_out(state) if not state.arms[n].retired]
+def mixed_arms_text(state: State) -> str:
+    """A warning that plans and projections pool outcomes of some arms from before and after a change; empty if there are none."""
+    left = [n for n in mixed_arms(state) if not state.arms[n].retired]
     if not left:
         return ""
     has, it = ("has", "it") if len(left) == 1 else ("have", "them")
     return (
-        f"{arm_list(state, left, 'and')} {has} changed: here, as in plans, what was seen of {it} before and since counts as of "
+        f"{render_arms(state, left, 'and')} {has} changed: here, as in plans, what was seen of {it} before and since counts as of "
         "one mean."
     )
 
 
-def visits_of(state: State) -> list[int]:
-    """How many visits to each arm have an outcome."""
+def count_visits_by_arm(state: State) -> list[int]:
+    """For each arm, the number of visits that have an outcome."""
     counts = [0] * len(state.arms)
     for round in state.rounds:
         for (_, arm), told in round.told.items():
@@ -176,15 +173,15 @@ def visits_of(state: State) -> list[int]:
 
 
 def answers(state: State) -> Answers:
-    """What can be said of the arms that are not retired."""
-    if state not in ANSWERED:
-        ANSWERED[state] = work_out_answers(state)
-    return ANSWERED[state]
+    """What the campaign can say about the arms in use, from the cache if it is there."""
+    if state not in ANSWERS_CACHE:
+        ANSWERS_CACHE[state] = work_out_answers(state)
+    return ANSWERS_CACHE[state]
 
 
 def work_out_answers(state: State) -> Answers:
-    """The same, worked out."""
-    left = left_out(state)
+    """Compute what `answers` returns."""
+    left = mixed_arms(state)
     here = [n for n, arm in enumerate(state.arms) if not arm.retired and n not in left]
     order = certainty(state).order
     candidates, pairs = here, []
@@ -199,15 +196,15 @@ def work_out_answers(state: State) -> Answers:
     best = candidates[0] if len(candidates) == 1 and not alone else None
     needed = None
     if len(candidates) > 1 and order is not None and not state.policy.forgets:
-        needed = None if arms_unseen(state, candidates) else visits_needed(state, candidates)
+        needed = None if unseen_arms(state, candidates) else forecast_visits(state, candidates)
     alarms = [one for one in changed_arms(state) if not state.arms[one.arm].retired]
-    known = Answers(confidence(state), best, pairs, candidates, needed, alarms, [])
+    known = Answers(confidence_of(state), best, pairs, candidates, needed, alarms, [])
     known.sentences.extend(answer_sentences(state, known))
     return known
 
 
-def confidence(state: State) -> float:
-    """With which probability, at least, all that was ever said of intervals, of the order or of changes is right.
+def confidence_of(state: State) -> float:
+    """The probability, at least, that every interval, ranking and change ever shown is right.
 
     1 - delta, less what those who came later may fail with: delta is shared among the pairs of arms, and its half among the agents
     that are calibrated, that there are at a time; the interval of an arm that is alone has all of it   docs/campaigns-answers.md
@@ -223,28 +220,28 @@ def confidence(state: State) -> float:
     there = had = 0
     for number in sorted({*arms, *calibrated}):
         now, known = (sum(since <= number for since in those) for those in (arms, calibrated))
-        spent += (0.5 * delta if known else delta) * new_pairs(now, there)
+        spent += (0.5 * delta if known else delta) * share_of_new_pairs(now, there)
         spent += 0.5 * delta * (1.0 - had / known) if known else 0.0
         there, had = now, known
     return max(0.0, 1.0 - spent)
 
 
-def new_pairs(arms: int, before: int) -> float:
-    """The share of all pairs of arms that were none before; never less than the share of the arms that are new.
+def share_of_new_pairs(arms: int, before: int) -> float:
+    """The share of all pairs of arms that are new; at least the share of arms that are new.
 
-    >>> new_pairs(3, 0), new_pairs(4, 3), new_pairs(2, 1), new_pairs(1, 1)
+    >>> share_of_new_pairs(3, 0), share_of_new_pairs(4, 3), share_of_new_pairs(2, 1), share_of_new_pairs(1, 1)
     (1.0, 0.5, 1.0, 0.0)
     """
     return 0.0 if arms == before else 1.0 - math.comb(before, 2) / max(1, math.comb(arms, 2))
 
 
-def arms_unseen(state: State, arms: Sequence[int]) -> list[int]:
-    """Those of which no outcome was ever reported."""
+def unseen_arms(state: State, arms: Sequence[int]) -> list[int]:
+    """Those of these arms for which nobody has ever reported an outcome."""
     return [n for n in arms if not state.pulls[:, n].any()]
 
 
-def visits_needed(state: State, contested: Sequence[int]) -> int | None:
-    """About how many further visits it takes until the best of these arms is known; None if over `MOST_VISITS`.
+def forecast_visits(state: State, contested: Sequence[int]) -> int | None:
+    """Roughly how many more visits will show which of these arms is best; None if more than `FORECAST_MAX_VISITS`.
 
     The least number n of visits, dealt evenly to the contested arms, after which the arm with the highest estimate has enough
     evidence to be above each of the others; if each agent that is not retired makes the same share of the visits to every
@@ -264,15 +261,15 @@ def visits_needed(state: State, contested: Sequence[int]) -> int | None:
     def is_known(visits: int) -> bool:
         each = visits / len(contested)
         tables = (pulls + each * tests, successes + each * found)
-        known, share = exactly_known(team, *tables, delta)
+        known, share = exact_posteriors(team, *tables, delta)
         needed = order_threshold(len(state.arms), share)
         return bool((known.evidence(first, others) >= needed).all())
 
-    if not is_known(MOST_VISITS):
+    if not is_known(FORECAST_MAX_VISITS):
         return None
     enough = 1
     while not is_known(enough):
-        enough = min(2 * enough, MOST_VISITS)
+        enough = min(2 * enough, FORECAST_MAX_VISITS)
     few = enough // 2
     while enough - few > 1:
         middle = (few + enough) // 2
@@ -287,11 +284,11 @@ def detector_of(state: State) -> ChangeDetector:
 
 def changed_arms(state: State) -> list[ArmAlarm]:
     """The arms that have changed."""
-    if state not in CHANGED:
+    if state not in CHANGED_ARMS_CACHE:
         seen = [n for n in range(len(state.arms)) if state.pulls[:, n].any()]
         found = detector_of(state).changes(visits_of_arms(state, seen))
-        CHANGED[state] = [one for one in found if one.changed]
-    return CHANGED[state]
+        CHANGED_ARMS_CACHE[state] = [one for one in found if one.changed]
+    return CHANGED_ARMS_CACHE[state]
 
 
 def visits_of_arms(state: State, arms: Sequence[int]) -> dict[int, ArmVisits]:
@@ -304,35 +301,35 @@ def visits_of_arms(state: State, arms: Sequence[int]) -> dict[int, ArmVisits]:
 
 
 def answer_sentences(state: State, known: Answers) -> list[str]:
-    """Sentences that say it, the most important first."""
-    sure = f"with {percent_at_least(known.confidence)} % confidence"
+    """The answers as sentences, the most important first."""
+    sure = f"with {render_percent_floor(known.confidence)} % confidence"
     sentences = [
-        f"{change_text(state.arms[one.arm].name, one, f' ({sure})')}." for one in known.changed
+        f"{render_change(state.arms[one.arm].name, one, f' ({sure})')}." for one in known.changed
     ]
-    left = [n for n in left_out(state) if not state.arms[n].retired]
+    left = [n for n in mixed_arms(state) if not state.arms[n].retired]
     if left:
         sentences.append(
-            f"What follows leaves out {arm_list(state, left, 'and')}: what was seen of {'it' if len(left) == 1 else 'them'} "
+            f"What follows leaves out {render_arms(state, left, 'and')}: what was seen of {'it' if len(left) == 1 else 'them'} "
             "before and since is not of one mean."
         )
     if not state.pulls.any():
         return [*sentences, "Nothing is known yet: no outcome has been reported."]
-    sentences += [*of_the_best(state, known, sure), *of_the_order(state, known, sure)]
-    never = arms_unseen(state, known.candidates)
+    sentences += [*best_arm_sentences(state, known, sure), *order_sentences(state, known, sure)]
+    never = unseen_arms(state, known.candidates)
     if never:
-        sentences.append(f"Nothing is known of {arm_list(state, never, 'and')} yet.")
-    for arm, numbers in shared(state).items():
+        sentences.append(f"Nothing is known of {render_arms(state, never, 'and')} yet.")
+    for arm, numbers in shared_rounds_by_arm(state).items():
         if not state.arms[arm].retired:
             sentences.append(
-                f"Agents were together at {state.arms[arm].name} in {rounds_text(numbers)}: {SAME_FIND}."
+                f"Agents were together at {state.arms[arm].name} in {render_rounds(numbers)}: {SAME_FIND_WARNING}."
             )
     if any(sure in sentence for sentence in sentences):
-        sentences.append(what_it_needs(state))
+        sentences.append(assumptions_text(state))
     return sentences
 
 
-def shared(state: State) -> dict[int, list[int]]:
-    """By arm the rounds in which outcomes of several agents count."""
+def shared_rounds_by_arm(state: State) -> dict[int, list[int]]:
+    """For each arm, the rounds in which several agents reported outcomes that count."""
     found: dict[int, list[int]] = {}
     for round in state.rounds:
         arms = Counter(arm for (_, arm), told in round.told.items() if told.counts is not None)
@@ -341,36 +338,36 @@ def shared(state: State) -> dict[int, list[int]]:
     return found
 
 
-def together(state: State, round: PlannedRound) -> list[str]:
-    """A warning for each arm that a round sends several agents to."""
+def shared_arm_warnings(state: State, round: PlannedRound) -> list[str]:
+    """A warning for each arm to which this round sends several agents."""
     arms: dict[int, list[str]] = {}
     for agent, arm in round.sent:
         arms.setdefault(arm, []).append(state.agents[agent].name)
     return [
         f"{', '.join(names[:-1])} and {names[-1]} are {'both' if len(names) == 2 else 'all'} sent to "
-        f"{state.arms[arm].name} in round {round.number}: {SAME_FIND}."
+        f"{state.arms[arm].name} in round {round.number}: {SAME_FIND_WARNING}."
         for arm, names in arms.items()
         if len(names) > 1
     ]
 
 
-def rounds_text(numbers: Sequence[int]) -> str:
-    """Rounds by their numbers, as people list them.
+def render_rounds(numbers: Sequence[int]) -> str:
+    """Round numbers as people list them.
 
-    >>> rounds_text([3]), rounds_text([3, 5]), rounds_text(range(1, 12))
+    >>> render_rounds([3]), render_rounds([3, 5]), render_rounds(range(1, 12))
     ('round 3', 'rounds 3 and 5', 'rounds 1, 2, 3, 4, 5, 6, 7, 8 and 3 more')
     """
-    names = [f"{number}" for number in numbers[:MOST_TOLD]]
+    names = [f"{number}" for number in numbers[:SENTENCE_MAX_ARMS]]
     if len(numbers) == 1:
         return f"round {names[0]}"
-    if len(numbers) > MOST_TOLD:
-        names.append(f"{len(numbers) - MOST_TOLD:,} more")
+    if len(numbers) > SENTENCE_MAX_ARMS:
+        names.append(f"{len(numbers) - SENTENCE_MAX_ARMS:,} more")
     return f"rounds {', '.join(names[:-1])} and {names[-1]}"
 
 
-def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
-    """Which arm is the best, or which may be and how many visits would tell."""
-    left = left_out(state)
+def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
+    """Sentences on the best arm: which it is, or which it may be and how many visits would tell."""
+    left = mixed_arms(state)
     arms = sum(not arm.retired and n not in left for n, arm in enumerate(state.arms))
     other = "other " if left else ""
     if not arms:
@@ -380,9 +377,11 @@ def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
     if known.best is not None:
         name = state.arms[known.best].name
         return [f"{name} is certainly the best of the {arms} {other}arms ({sure})."]
-    if len(state.arms) > MOST_RANKED:
-        return [f"The order of {arms:,} arms is not worked out: of up to {MOST_RANKED:,} it is."]
-    places = arm_list(state, known.candidates, "or")
+    if len(state.arms) > RANKING_MAX_ARMS:
+        return [
+            f"The order of {arms:,} arms is not worked out: of up to {RANKING_MAX_ARMS:,} it is."
+        ]
+    places = render_arms(state, known.candidates, "or")
     if len(known.candidates) == arms:
         sentences = [
             f"The best {other}arm is not known yet: it may be any of the {arms}, {places}."
@@ -392,11 +391,11 @@ def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
             f"The best {other}arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
         ]
     if known.visits_needed is not None:
-        visits = count_text(known.visits_needed, "more visit")
+        visits = render_count(known.visits_needed, "more visit")
         sentences.append(
             f"About {visits} would tell, dealt evenly to these arms, if the estimates are right."
         )
-    elif arms_unseen(state, known.candidates):
+    elif unseen_arms(state, known.candidates):
         pass  # what is not known of them says nothing of how many visits it takes
     elif state.policy.forgets:
         sentences.append(
@@ -404,51 +403,51 @@ def of_the_best(state: State, known: Answers, sure: str) -> list[str]:
         )
     else:
         sentences.append(
-            f"Even {MOST_VISITS:,} more visits would not tell, if the estimates are right: the highest are too close"
+            f"Even {FORECAST_MAX_VISITS:,} more visits would not tell, if the estimates are right: the highest are too close"
             f"{' for agents that are only calibrated' if state.team.is_calibrated else ''}."
         )
     return sentences
 
 
-def of_the_order(state: State, known: Answers, sure: str) -> list[str]:
-    """Which arms are above which, a sentence for each that is above some."""
+def order_sentences(state: State, known: Answers, sure: str) -> list[str]:
+    """Sentences on the order: for each arm, the arms that are certainly below it."""
     below: dict[int, list[int]] = {}
     for high, low in known.above:
         below.setdefault(high, []).append(low)
     return [
-        f"{state.arms[high].name} is certainly above {arm_list(state, lower, 'and')} ({sure})."
+        f"{state.arms[high].name} is certainly above {render_arms(state, lower, 'and')} ({sure})."
         for high, lower in below.items()
     ]
 
 
-def what_it_needs(state: State) -> str:
-    """What all that is certain assumes."""
+def assumptions_text(state: State) -> str:
+    """What must hold for the certain statements to be true."""
     return (
-        f"What is certain holds {when_it_holds(state)}; it needs that {NEEDS}, and that outcomes of different arms in one "
+        f"What is certain holds {validity_text(state)}; it needs that {ASSUMPTIONS}, and that outcomes of different arms in one "
         "round are independent given the past."
     )
 
 
-def when_it_holds(state: State) -> str:
-    """In which rounds what is certain holds together."""
+def validity_text(state: State) -> str:
+    """For which rounds the certain statements hold together."""
     if state.policy.forgets:
         return f"for this round, not for all at once, as {state.policy.name} forgets"
     return "in all rounds at once"
 
 
-def percent_at_least(confidence: float) -> str:
-    """A probability in percent, never more than it is.
+def render_percent_floor(confidence: float) -> str:
+    """A probability in percent, always rounded down.
 
-    >>> percent_at_least(0.95), percent_at_least(1 - 0.05 * (1 + 2 / 3)), percent_at_least(0.9999)
+    >>> render_percent_floor(0.95), render_percent_floor(1 - 0.05 * (1 + 2 / 3)), render_percent_floor(0.9999)
     ('95', '91.6', '99.99')
     """
     digits = 1 if confidence < 0.999 else 4
     return f"{math.floor(100 * confidence * 10**digits + 1e-6) / 10**digits:g}"
 
 
-def arm_list(state: State, arms: Sequence[int], word: str) -> str:
-    """The names of arms as people list them."""
-    names = [state.arms[n].name for n in arms[:MOST_TOLD]]
+def render_arms(state: State, arms: Sequence[int], word: str) -> str:
+    """The names of some arms, listed as people list them."""
+    names = [state.arms[n].name for n in arms[:SENTENCE_MAX_ARMS]]
     more = len(arms) - len(names)
     if more:
         names.append(f"{more:,} more")

@@ -14,34 +14,33 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from heterobandits.campaigns.analysis.answers import certainty, mixed_text
-from heterobandits.campaigns.plan_events import arguments
+from heterobandits.arrays import Floats
+from heterobandits.campaigns.analysis.answers import certainty, mixed_arms_text
+from heterobandits.campaigns.plan_events import plan_arguments
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
 from heterobandits.planner import planning
 from heterobandits.planner.matching import allowed_pairs
 from heterobandits.planner.plans import Plan
 
-Floats = npt.NDArray[np.float64]
-Kind = Literal["absent", "closed", "forbidden", "forced"]
+ConstraintKind = Literal["absent", "closed", "forbidden", "forced"]
 
-LEAST_SAID = 0.001  # detections that are said as a number
+PRICE_MIN_DETECTIONS = 0.001  # detections that are said as a number
 MOST_PRICED = 30  # constraints: each takes a plan of its own
 ALWAYS_PRICED = 5  # constraints, however large the campaign is
 PRICED_PAIRS = 200_000  # agents times arms times constraints that are priced: a second or two
-ROUNDING = 1e-12  # of what is expected at best: sums that differ by less are equal
+PRICE_TOLERANCE = 1e-12  # of what is expected at best: sums that differ by less are equal
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a constraint costs: the agent, the arm or both that it is about, and the detections that the plan loses by it.
+    """What one constraint costs: the agent or arm it concerns, or both, and the detections that the plan loses.
 
     They are below 0 where the plan without it would make fewer, and 0 where there would be none.
     """
 
-    kind: Kind
+    kind: ConstraintKind
     agent: int | None
     arm: int | None
     lost: float
@@ -50,7 +49,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Prices:
-    """The detections expected of a round.
+    """The detections expected in one round.
 
     Attributes
     ----------
@@ -72,22 +71,22 @@ class Prices:
 
 def prices(state: State, given: RoundGiven, plan: Plan) -> Prices:
     """What this plan of the next round is expected to detect, and what each circumstance that it was made under costs."""
-    weights = weights_of(state)
-    every = constraints(state, given)
+    weights = detection_weights(state)
+    every = constraints_of(state, given)
     fitting = max(ALWAYS_PRICED, PRICED_PAIRS // max(1, weights.size))
     some = every[: min(MOST_PRICED, fitting)]
-    expected = expectation(weights, enumerate(plan.assignment))
-    best = most(state, given, weights)
+    expected = expected_detections(weights, enumerate(plan.assignment))
+    best = greatest_weight(state, given, weights)
     others = (state.circumstances(circumstances_without(given, *one)) for one in some)
     found = []
     for (kind, agent, arm), sent in zip(
-        some, planning.assignments_under(*arguments(state), others), strict=True
+        some, planning.assignments_under(*plan_arguments(state), others), strict=True
     ):
-        more = 0.0 if sent is None else expectation(weights, sent.items()) - expected
-        lost = more if abs(more) > ROUNDING * best else 0.0
-        found.append(Price(kind, agent, arm, lost, price_in_words(state, kind, agent, arm, lost)))
+        more = 0.0 if sent is None else expected_detections(weights, sent.items()) - expected
+        lost = more if abs(more) > PRICE_TOLERANCE * best else 0.0
+        found.append(Price(kind, agent, arm, lost, render_price(state, kind, agent, arm, lost)))
     found.sort(key=lambda price: -price.lost)
-    said = [mixed_text(state), unpriced_text(len(some), len(every))]
+    said = [mixed_arms_text(state), unpriced_text(len(some), len(every))]
     return Prices(expected, best, found, [*filter(None, said)])
 
 
@@ -99,18 +98,18 @@ def unpriced_text(priced: int, constraints: int) -> str:
     return f"Not priced: {rest:,} of {constraints:,} constraints, as each takes a plan of its own."
 
 
-def expectation(weights: Floats, pairs: Iterable[tuple[int, int | None]]) -> float:
-    """The detections expected of these visits."""
+def expected_detections(weights: Floats, pairs: Iterable[tuple[int, int | None]]) -> float:
+    """The number of detections expected from these visits."""
     return float(sum(weights[row, arm] for row, arm in pairs if arm is not None))
 
 
-def weights_of(state: State) -> Floats:
-    """The detections expected of a visit, rows of the team by arms."""
+def detection_weights(state: State) -> Floats:
+    """The detections expected from each possible visit, rows of the team by arms."""
     return np.asarray(state.team.worth[:, None] * certainty(state).posteriors.mean)
 
 
-def most(state: State, given: RoundGiven, weights: Floats) -> float:
-    """The greatest sum of weights of an assignment under these circumstances."""
+def greatest_weight(state: State, given: RoundGiven, weights: Floats) -> float:
+    """The largest total weight that an assignment can reach under these circumstances."""
     from scipy.optimize import linear_sum_assignment
 
     rows, arms = weights.shape
@@ -119,14 +118,16 @@ def most(state: State, given: RoundGiven, weights: Floats) -> float:
     return float(value[linear_sum_assignment(value, maximize=True)].sum())
 
 
-def constraints(state: State, given: RoundGiven) -> list[tuple[Kind, int | None, int | None]]:
+def constraints_of(
+    state: State, given: RoundGiven
+) -> list[tuple[ConstraintKind, int | None, int | None]]:
     """The constraints of a round; who or what is retired has none."""
 
     def here(agent: int | None, arm: int | None) -> bool:
         gone = agent is not None and state.agents[agent].retired
         return not gone and not (arm is not None and state.arms[arm].retired)
 
-    made: list[tuple[Kind, int | None, int | None]] = [
+    made: list[tuple[ConstraintKind, int | None, int | None]] = [
         *(("absent", a, None) for a in sorted(given.absent)),
         *(("closed", None, n) for n in sorted(given.closed)),
         *(("forbidden", *pair) for pair in sorted(given.forbidden)),
@@ -136,17 +137,17 @@ def constraints(state: State, given: RoundGiven) -> list[tuple[Kind, int | None,
 
 
 def circumstances_without(
-    given: RoundGiven, kind: Kind, agent: int | None, arm: int | None
+    given: RoundGiven, kind: ConstraintKind, agent: int | None, arm: int | None
 ) -> RoundGiven:
     """The circumstances without this constraint."""
     one = agent if kind == "absent" else arm if kind == "closed" else (agent, arm)
     return replace(given, **{kind: getattr(given, kind) - {one}})
 
 
-def price_in_words(
-    state: State, kind: Kind, agent: int | None, arm: int | None, lost: float
+def render_price(
+    state: State, kind: ConstraintKind, agent: int | None, arm: int | None, lost: float
 ) -> str:
-    """What it costs, in words."""
+    """The cost of a constraint as a sentence."""
     who = "" if agent is None else state.agents[agent].name
     place = "" if arm is None else state.arms[arm].name
     what = {
@@ -155,19 +156,19 @@ def price_in_words(
         "forbidden": f"{who} may not go to {place}",
         "forced": f"{who} must go to {place}",
     }
-    more = f": the plan without it is worth {amount_of(-lost)} less" if lost < 0 else ""
-    return f"That {what[kind]} costs {amount_of(max(lost, 0.0))}{more}."
+    more = f": the plan without it is worth {render_detections(-lost)} less" if lost < 0 else ""
+    return f"That {what[kind]} costs {render_detections(max(lost, 0.0))}{more}."
 
 
-def amount_of(lost: float) -> str:
-    """So many detections, in words.
+def render_detections(lost: float) -> str:
+    """A number of detections in words.
 
-    >>> amount_of(0.375), amount_of(1.0), amount_of(1234.4), amount_of(1e-5)
+    >>> render_detections(0.375), render_detections(1.0), render_detections(1234.4), render_detections(1e-5)
     ('0.38 expected detections', '1 expected detection', '1,234 expected detections', 'less than 0.001 expected detections')
     """
     if not lost:
         return "nothing"
-    if lost < LEAST_SAID:
-        return f"less than {LEAST_SAID} expected detections"
+    if lost < PRICE_MIN_DETECTIONS:
+        return f"less than {PRICE_MIN_DETECTIONS} expected detections"
     number = f"{lost:.2g}" if lost < 10 else f"{lost:,.0f}"
     return f"{number} expected detection{'s' * (number != '1')}"

@@ -10,35 +10,37 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from heterobandits.campaigns.analysis.answers import mixed_text
-from heterobandits.campaigns.analysis.projection_lanes import Guess, ProjectedDraws, play_draws
+from heterobandits.arrays import Floats
+from heterobandits.campaigns.analysis.answers import mixed_arms_text
+from heterobandits.campaigns.analysis.projection_lanes import (
+    GuessedMeans,
+    ProjectedDraws,
+    play_draws,
+)
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.reducer import state_after_drafts
-from heterobandits.campaigns.state import State, id_of
-from heterobandits.campaigns.validation import Collected, Reports, Wrong, seed_from
-from heterobandits.errors import InvalidInput, appearance, probability, whole_number
+from heterobandits.campaigns.state import State, member_id
+from heterobandits.campaigns.validation import FieldErrors, InvalidFields, Reports, parse_seed
+from heterobandits.errors import InvalidInput, appearance_of, parse_integer, parse_probability
 
-Floats = npt.NDArray[np.float64]
-
-MOST_PROJECTED = 100_000  # rounds
-MOST_DRAWS = 100_000
-EACH_SIDE = 0.1  # the chance to be below, or above, what is said of 8 times of 10
-MOST_LOOKS = 12  # of a course: whether the best arm is known costs about as much as a round
+PROJECTION_MAX_ROUNDS = 100_000  # rounds
+PROJECTION_MAX_DRAWS = 100_000
+RANGE_TAIL_CHANCE = 0.1  # the chance to be below, or above, what is said of 8 times of 10
+COURSE_MAX_LOOKS = 12  # of a course: whether the best arm is known costs about as much as a round
 # Seconds measured on one core, with teams of 3 x 4 to 20 x 50: of a round, whatever is in it; of each agent with each arm in each draw,
 # where the index is a quantile or looks at calibration and where not, and where visits have several tests so many times that; of each
 # look whether the best arm is known, where agents are calibrated and where not. So many draws more are computed for want of lanes.
-A_ROUND = 2e-3
-SLOW_CELL, CELL = 1.3e-6, 0.2e-6
-SEVERAL_TESTS = 2.0
-CALIBRATED_LOOK, LOOK = 4e-6, 0.3e-6
-SPARE = 12
+ROUND_COST_S = 2e-3
+SLOW_CELL_COST_S, CELL_COST_S = 1.3e-6, 0.2e-6
+SEVERAL_TESTS_FACTOR = 2.0
+CALIBRATED_LOOK_COST_S, LOOK_COST_S = 4e-6, 0.3e-6
+FIXED_COST_DRAWS = 12
 
 
 @dataclass(frozen=True)
 class Projection:
-    """What the rounds to come are expected to yield.
+    """What the coming rounds are expected to yield.
 
     Attributes
     ----------
@@ -68,8 +70,8 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class Worth:
-    """What another team is worth: both projections, and how many more detections the other one makes on the same draws."""
+class TeamWorth:
+    """What another team is worth: both projections, and how many more detections the other team makes on the same draws."""
 
     plain: Projection
     other: Projection
@@ -77,8 +79,8 @@ class Worth:
     more_se: float
 
 
-class Look(NamedTuple):
-    """After so many rounds, the share of draws in which the best arm is known, and its standard error."""
+class CourseLook(NamedTuple):
+    """The share of draws in which the best arm is known after so many rounds, and its standard error."""
 
     round: int
     known: float
@@ -86,8 +88,8 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Course:
-    """How the rounds to come are expected to go, one after the other.
+class SeasonCourse:
+    """How the coming rounds are expected to go, round by round.
 
     Attributes
     ----------
@@ -103,20 +105,20 @@ class Course:
     detections: tuple[float, ...]
     rotation: float
     best: float
-    looks: tuple[Look, ...]
+    looks: tuple[CourseLook, ...]
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """The rest of the season at once: what it is expected to yield, how it goes, and what another team is worth if one was named."""
+class SeasonOutlook:
+    """The rest of the season: its expected yield, its course, and the worth of another team if one was given."""
 
     plain: Projection
-    course: Course
-    worth: Worth | None
+    course: SeasonCourse
+    worth: TeamWorth | None
 
 
-def silent(share: float) -> None:
-    """Nobody is told how far it is."""
+def ignore_progress(share: float) -> None:
+    """Ignore progress."""
 
 
 def project(
@@ -127,22 +129,22 @@ def project(
     seed: int = 0,
     add: Reports | None = None,
     revise: tuple[int, Reports] | None = None,
-    guess: Guess | None = None,
-    tell: Callable[[float], None] = silent,
+    guess: GuessedMeans | None = None,
+    tell: Callable[[float], None] = ignore_progress,
 ) -> Projection:
-    """What the rest of the season is expected to yield, if nobody is absent and nothing closed.
+    """What the rest of the season is expected to yield if everybody comes and nothing is closed.
 
     `add` is one more agent, who reports like this; `revise` an agent, by number, whose reports are these from now on; `guess` says
     what the means are, in place of what is known. `tell` is told the share that is done, and may end it all by raising. Outcomes
     that rounds still wait for are not known.
     """
-    length = rounds_from(state, rounds)
-    changed = with_other_team(state, add, revise)
-    how = (length, draws_from(draws), seed_from(seed))
+    length = parse_projected_rounds(state, rounds)
+    changed = state_with_other_team(state, add, revise)
+    how = (length, parse_draws(draws), parse_seed(seed))
     return sum_up_draws(state, length, play_draws(changed, *how, tell, guess))
 
 
-def worth(
+def worth_of_team(
     state: State,
     *,
     add: Reports | None = None,
@@ -150,12 +152,12 @@ def worth(
     rounds: int | None = None,
     draws: int = 200,
     seed: int = 0,
-    guess: Guess | None = None,
-    tell: Callable[[float], None] = silent,
-) -> Worth:
-    """What one more agent, or one whose reports are others, is worth in the rest of the season."""
-    how = (rounds_from(state, rounds), draws_from(draws), seed_from(seed))
-    changed = with_other_team(state, add, revise)
+    guess: GuessedMeans | None = None,
+    tell: Callable[[float], None] = ignore_progress,
+) -> TeamWorth:
+    """What the rest of the season gains from one more agent, or from an agent that reports differently."""
+    how = (parse_projected_rounds(state, rounds), parse_draws(draws), parse_seed(seed))
+    changed = state_with_other_team(state, add, revise)
     plain = play_draws(state, *how, lambda share: tell(0.5 * share), guess)
     other = play_draws(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
     return worth_of_draws(state, how[0], plain, other)
@@ -168,96 +170,100 @@ def look_ahead(
     rounds: int | None = None,
     draws: int = 200,
     seed: int = 0,
-    guess: Guess | None = None,
-    tell: Callable[[float], None] = silent,
-) -> Ahead:
-    """What `project` and, with one more agent, `worth` say of the rest of the season, and how it goes round by round."""
-    how = (rounds_from(state, rounds), draws_from(draws), seed_from(seed))
-    changed = None if add is None else with_other_team(state, add, None)
+    guess: GuessedMeans | None = None,
+    tell: Callable[[float], None] = ignore_progress,
+) -> SeasonOutlook:
+    """What `project` and, with one more agent, `worth_of_team` say of the rest of the season, and how it goes round by round."""
+    how = (parse_projected_rounds(state, rounds), parse_draws(draws), parse_seed(seed))
+    changed = None if add is None else state_with_other_team(state, add, None)
     part = 1.0 if changed is None else 0.5
-    looks = looks_of(how[0])
+    looks = look_rounds(how[0])
     plain = play_draws(state, *how, lambda share: tell(part * share), guess, looks)
     found = None
     if changed is not None:
         other = play_draws(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
         found = worth_of_draws(state, how[0], plain, other)
-    return Ahead(sum_up_draws(state, how[0], plain), course_of(how[0], looks, plain), found)
+    return SeasonOutlook(sum_up_draws(state, how[0], plain), course_of(how[0], looks, plain), found)
 
 
-def guess_from(low: Any, high: Any) -> Guess:
+def parse_guess(low: Any, high: Any) -> GuessedMeans:
     """The means somebody guesses, between `low` and `high`."""
-    errors = Collected()
+    errors = FieldErrors()
     ends = [
-        errors.of(name, lambda value, name: probability(value, name, "mean", "[0, 1]"), value)
+        errors.of(name, lambda value, name: parse_probability(value, name, "mean", "[0, 1]"), value)
         for name, value in (("low", low), ("high", high))
     ]
     errors.end()
     least, most = (end or 0.0 for end in ends)
     if least > most:
-        raise Wrong([("low", f"low is {least:g} and high {most:g}: the lowest mean comes first")])
-    return Guess(least, most)
+        raise InvalidFields(
+            [("low", f"low is {least:g} and high {most:g}: the lowest mean comes first")]
+        )
+    return GuessedMeans(least, most)
 
 
-def seconds_of(state: State, rounds: int, draws: int, more: bool) -> float:
-    """About how long it takes to play so many rounds in so many draws, once more with one more agent."""
+def estimate_seconds(state: State, rounds: int, draws: int, more: bool) -> float:
+    """Roughly how many seconds it takes to play so many rounds in so many draws, again with one more agent if asked."""
     rule = state.policy.rule
     several = max(state.team.tests) > 1
     slow = rule is not None and (rule.quantile or rule.calibrated)
-    cell = (SLOW_CELL if slow else CELL) * (SEVERAL_TESTS if several else 1.0)
-    look = CALIBRATED_LOOK if state.team.is_calibrated else LOOK
+    cell = (SLOW_CELL_COST_S if slow else CELL_COST_S) * (SEVERAL_TESTS_FACTOR if several else 1.0)
+    look = CALIBRATED_LOOK_COST_S if state.team.is_calibrated else LOOK_COST_S
     cells = (len(state.rows) + more) * len(state.arms)
-    played = rounds * (1 + more) * (A_ROUND + cell * cells * (draws + SPARE))
-    return played + min(rounds, MOST_LOOKS) * look * cells * draws
+    played = rounds * (1 + more) * (ROUND_COST_S + cell * cells * (draws + FIXED_COST_DRAWS))
+    return played + min(rounds, COURSE_MAX_LOOKS) * look * cells * draws
 
 
-def looks_of(rounds: int) -> tuple[int, ...]:
-    """The rounds of a course after which is looked whether the best arm is known."""
-    count = min(rounds, MOST_LOOKS)
+def look_rounds(rounds: int) -> tuple[int, ...]:
+    """The rounds of a course after which the projection checks whether the best arm is known."""
+    count = min(rounds, COURSE_MAX_LOOKS)
     return tuple(-(-rounds * i // count) for i in range(1, count + 1))
 
 
-def rounds_from(state: State, rounds: Any) -> int:
-    """How many rounds to project: those left of the season if nothing is said."""
+def parse_projected_rounds(state: State, rounds: Any) -> int:
+    """The number of rounds to project: as given, or those left of the season."""
     if rounds is not None:
-        return whole_number(rounds, "rounds", 1, MOST_PROJECTED)
+        return parse_integer(rounds, "rounds", 1, PROJECTION_MAX_ROUNDS)
     if state.rounds_left is None:
         raise InvalidInput("the season has no end: say how many rounds to project")
     if not state.rounds_left:
         raise InvalidInput(
             f"all {state.season} rounds of the season are planned: say how many rounds to project"
         )
-    return min(state.rounds_left, MOST_PROJECTED)
+    return min(state.rounds_left, PROJECTION_MAX_ROUNDS)
 
 
-def draws_from(draws: Any) -> int:
-    """`draws` as a number of draws, two at least for a standard error."""
-    return whole_number(draws, "draws", 2, MOST_DRAWS)
+def parse_draws(draws: Any) -> int:
+    """`draws` as a number of draws: at least two, so that there is a standard error."""
+    return parse_integer(draws, "draws", 2, PROJECTION_MAX_DRAWS)
 
 
-def with_other_team(state: State, add: Reports | None, revise: tuple[int, Reports] | None) -> State:
-    """The state as it would be with one more agent, or another way to report; nothing is written."""
+def state_with_other_team(
+    state: State, add: Reports | None, revise: tuple[int, Reports] | None
+) -> State:
+    """The state with one more agent, or with an agent that reports differently; nothing is written."""
     drafts = []
     if add is not None:
-        taken = {appearance(name) for name in state.agent_names}
+        taken = {appearance_of(name) for name in state.agent_names}
         names = (f"one more {i}" for i in range(len(taken) + 1))
         name = next(name for name in names if name not in taken)
         drafts.append(Draft("agents added", {"agents": [{"name": name, **add.body}]}))
     if revise is not None:
         agent, reports = revise
-        which = whole_number(agent, "the number of an agent", 0, len(state.agents) - 1)
-        body = {"id": id_of("agent", which), "since": "now", "reports": reports.body}
+        which = parse_integer(agent, "the number of an agent", 0, len(state.agents) - 1)
+        body = {"id": member_id("agent", which), "since": "now", "reports": reports.body}
         drafts.append(Draft("agent revised", body))
     return state_after_drafts(state, drafts)
 
 
 def sum_up_draws(state: State, rounds: int, played: ProjectedDraws) -> Projection:
-    """The projection that all draws make."""
+    """The projection that follows from all draws."""
     detections, error = mean_and_error(played.expected)
     known, known_error = mean_and_error(played.best_known)
-    low, high = eight_of_ten(played.made)
+    low, high = eighty_percent_range(played.made)
     rotation, _ = mean_and_error(played.rotation)
     draws = len(played.expected)
-    mixed = mixed_text(state)
+    mixed = mixed_arms_text(state)
     return Projection(
         rounds=rounds,
         draws=draws,
@@ -272,25 +278,25 @@ def sum_up_draws(state: State, rounds: int, played: ProjectedDraws) -> Projectio
     )
 
 
-def eight_of_ten(values: Floats) -> tuple[float, float]:
-    """Between which one more value lies in 8 of 10 cases or more: a value is as likely to have any place among the others.
+def eighty_percent_range(values: Floats) -> tuple[float, float]:
+    """A range that contains one more value with a chance of at least 80 %: it is as likely to take any place among the others.
 
-    >>> eight_of_ten(np.arange(1.0, 21.0)), eight_of_ten(np.arange(1.0, 100.0)), eight_of_ten(np.arange(1.0, 4.0))
+    >>> eighty_percent_range(np.arange(1.0, 21.0)), eighty_percent_range(np.arange(1.0, 100.0)), eighty_percent_range(np.arange(1.0, 4.0))
     ((2.0, 19.0), (10.0, 90.0), (1.0, 3.0))
     """
-    place = max(1, int(EACH_SIDE * (len(values) + 1) + 1e-9))
+    place = max(1, int(RANGE_TAIL_CHANCE * (len(values) + 1) + 1e-9))
     ordered = np.sort(values)
     return float(ordered[place - 1]), float(ordered[-place])
 
 
-def chance(known: float, draws: int) -> str:
-    """A share of draws as a chance: of none, or of all, what would come out so in 5 % of cases; of many draws 3 of as many.
+def render_chance(known: float, draws: int) -> str:
+    """A share of draws as a chance in words; shares of 0 and 1 allow for what so few draws would miss.
 
     Others are rounded towards 1/2: what was in some draws and not in others is neither certain nor impossible.
 
-    >>> chance(0.0, 100), chance(0.45, 100), chance(1.0, 20), chance(0.0, 2)
+    >>> render_chance(0.0, 100), render_chance(0.45, 100), render_chance(1.0, 20), render_chance(0.0, 2)
     ('under 3 %', '45 %', 'over 86 %', 'under 78 %')
-    >>> chance(0.005, 200), chance(0.995, 200)
+    >>> render_chance(0.005, 200), render_chance(0.995, 200)
     ('1 %', '99 %')
     """
     rare = math.ceil(100.0 * (1.0 - 0.05 ** (1.0 / draws)))
@@ -305,22 +311,22 @@ def chance(known: float, draws: int) -> str:
 
 def worth_of_draws(
     state: State, rounds: int, plain: ProjectedDraws, other: ProjectedDraws
-) -> Worth:
-    """What the other team is worth, draw by draw."""
+) -> TeamWorth:
+    """What the other team is worth, compared draw by draw."""
     more, error = mean_and_error(other.expected - plain.expected)
-    return Worth(
+    return TeamWorth(
         sum_up_draws(state, rounds, plain), sum_up_draws(state, rounds, other), more, error
     )
 
 
-def course_of(rounds: int, looks: Sequence[int], played: ProjectedDraws) -> Course:
-    """The course that all draws make."""
+def course_of(rounds: int, looks: Sequence[int], played: ProjectedDraws) -> SeasonCourse:
+    """The course that follows from all draws."""
     rotation, best = float(played.rotation.mean()) / rounds, float(played.best.mean())
     seen = zip(looks, played.known.T, strict=True)
-    known = (Look(number, *mean_and_error(column)) for number, column in seen)
-    return Course(tuple(played.course.mean(axis=0).tolist()), rotation, best, tuple(known))
+    known = (CourseLook(number, *mean_and_error(column)) for number, column in seen)
+    return SeasonCourse(tuple(played.course.mean(axis=0).tolist()), rotation, best, tuple(known))
 
 
 def mean_and_error(values: Floats) -> tuple[float, float]:
-    """The mean and its standard error."""
+    """The mean of some values and its standard error."""
     return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))

@@ -16,27 +16,25 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from heterobandits.arrays import Floats, Integers
 from heterobandits.campaigns.state import State
 from heterobandits.core.assignment import assign, table
 from heterobandits.core.randomness import WORD_SIZE, round_words, slots
-from heterobandits.inference.intervals import Posteriors, exactly_known, order_threshold
-from heterobandits.machine import available_threads
-from heterobandits.planner.matching import each_its_own
+from heterobandits.inference.intervals import Posteriors, exact_posteriors, order_threshold
+from heterobandits.machine import count_cores
+from heterobandits.planner.matching import has_own_rows
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
-
-TRUE = 2**62  # the trials, from here on, whose luck says which reports are true
-CELLS = 4_000_000  # of a table, agents by arms by draws, at a time
-STEPS = 512  # between which the distribution of a mean is taken to be even
-OUTSIDE = 40.0  # ln of the share of a posterior that is cut off at its ends, at most, below 0
+TRUTH_FIRST_TRIAL = 2**62  # the trials, from here on, whose luck says which reports are true
+PROJECTION_MAX_CELLS = 4_000_000  # of a table, agents by arms by draws, at a time
+POSTERIOR_STEPS = 512  # between which the distribution of a mean is taken to be even
+# ln of the share of a posterior that is cut off at its ends, at most, below 0
+POSTERIOR_CUT_LN = 40.0
 
 
 @dataclass(frozen=True)
-class Guess:
-    """Every arm has a mean drawn evenly between these two, in place of its posterior: for a campaign that knows nothing yet."""
+class GuessedMeans:
+    """Bounds for guessed means: each arm's mean is drawn evenly between them, for a campaign that has no outcomes yet."""
 
     low: float
     high: float
@@ -64,47 +62,49 @@ def play_draws(
     draws: int,
     seed: int,
     tell: Callable[[float], None],
-    guess: Guess | None = None,
+    guess: GuessedMeans | None = None,
     looks: Sequence[int] = (),
 ) -> ProjectedDraws:
-    """The rounds to come in so many draws, as many of them at a time as there is room for, in a thread for each core.
+    """Play the coming rounds in so many draws, as many at a time as memory allows, in one thread per core.
 
     With looks, after these rounds, the course is kept too: a number for each round of each draw.
     """
-    means = drawn_means(state, seed, draws, guess)
-    size = max(1, CELLS // (len(state.rows) * len(state.arms)))
-    cores = available_threads()
+    means = draw_means(state, seed, draws, guess)
+    size = max(1, PROJECTION_MAX_CELLS // (len(state.rows) * len(state.arms)))
+    cores = count_cores()
     parts = []
     with ThreadPoolExecutor(cores) as pool:
         for first in range(0, draws, size):
             block = np.arange(first, min(first + size, draws))
             shares = [part for part in np.array_split(block, cores) if len(part)]
-            lanes = [Lanes(state, seed, int(part[0]), means[:, part]) for part in shares]
+            lanes = [ProjectionLanes(state, seed, int(part[0]), means[:, part]) for part in shares]
             for number in range(1, rounds + 1):
-                found = list(pool.map(Lanes.play, lanes))
+                found = list(pool.map(ProjectionLanes.play, lanes))
                 if looks:
                     for part, expected in zip(lanes, found, strict=True):
                         part.course.append(expected)
                 if number in looks:
-                    for part, known in zip(lanes, pool.map(Lanes.best_known, lanes), strict=True):
+                    for part, known in zip(
+                        lanes, pool.map(ProjectionLanes.best_known, lanes), strict=True
+                    ):
                         part.known.append(known)
                 tell((first + len(block) * number / rounds) / draws)
             parts += [part.results(rounds) for part in lanes]
     return ProjectedDraws(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def drawn_means(state: State, seed: int, draws: int, guess: Guess | None = None) -> Floats:
-    """Means of all arms from their posteriors, arms by draws; or evenly from the guess, by the same words.
+def draw_means(state: State, seed: int, draws: int, guess: GuessedMeans | None = None) -> Floats:
+    """The arms' means drawn from their posteriors, arms by draws; or evenly from the guess, with the same random words.
 
     By inverting the distribution function, which is taken to be straight between STEPS + 1 means that are evenly spaced where
     the posterior is: its density is a step function, and a draw is off by up to 3 % of the posterior's standard deviation.
     """
-    luck = uniforms(seed, 0, 0, 0, len(state.arms), draws)
+    luck = draw_uniforms(seed, 0, 0, 0, len(state.arms), draws)
     if guess is not None:
         return guess.low + (guess.high - guess.low) * luck
     known = Posteriors.of(state.team, *state.knowledge.tables)
-    lower, upper = known.ends(OUTSIDE)
-    grid = np.linspace(0.0, 1.0, STEPS + 1)
+    lower, upper = known.ends(POSTERIOR_CUT_LN)
+    grid = np.linspace(0.0, 1.0, POSTERIOR_STEPS + 1)
     places = lower + (upper - lower) * grid[:, None]
     heights = np.array([known.log_likelihood(means) for means in places])
     density = np.exp(heights - heights.max(axis=0))
@@ -116,14 +116,14 @@ def drawn_means(state: State, seed: int, draws: int, guess: Guess | None = None)
     return out
 
 
-def uniforms(seed: int, trial: int, number: int, first: int, count: int, lanes: int) -> Floats:
-    """Numbers strictly between 0 and 1 by their addresses, shape (count, lanes)."""
+def draw_uniforms(seed: int, trial: int, number: int, first: int, count: int, lanes: int) -> Floats:
+    """Random numbers strictly between 0 and 1 at these addresses, shape (count, lanes)."""
     words = round_words(seed, trial, number, first, count, lanes)
     return np.asarray((words + 0.5) * WORD_SIZE)
 
 
-class Lanes:
-    """A block of draws, round after round: the tables of each draw, and what was detected."""
+class ProjectionLanes:
+    """A block of draws that are played side by side: the two tables of each, and its detections."""
 
     def __init__(self, state: State, seed: int, first: int, means: Floats) -> None:
         self.state, self.team, self.policy = state, state.team, state.policy
@@ -140,7 +140,7 @@ class Lanes:
             np.repeat(part[:, :, None].astype(cell), lanes, axis=2) for part in (pulls, successes)
         )
         self.total = np.repeat(state.pulls.sum(axis=0)[:, None], lanes, axis=1)
-        self.past: list[tuple[Places, Places, Places]] = []  # for a window
+        self.past: list[tuple[Integers, Integers, Integers]] = []  # for a window
         self.expected, self.made = np.zeros((2, lanes))
         self.course: list[Floats] = []
         self.known: list[Floats] = []
@@ -161,7 +161,7 @@ class Lanes:
         self.remember(arm, tests, found)
         return np.asarray(expected, np.float64)
 
-    def assigned(self) -> Places:
+    def assigned(self) -> Integers:
         """The arm of every agent in turn, turns by draws; one that is none for who stays home."""
         rows, arms, lanes = self.pulls.shape
         address = (self.seed, self.first, self.elapsed + 1)
@@ -169,7 +169,7 @@ class Lanes:
         index = self.policy.index_rows(self.team, self.pulls, self.successes, self.rounds(), words)
         where, dealt = slots(rows, arms), self.policy.dealt
         place = np.argsort(self.team.order)  # the words belong to turns
-        if each_its_own(index[:, :, 0], dealt):
+        if has_own_rows(index[:, :, 0], dealt):
             index = index[self.turns]
             ties = words(where.ties, rows * arms).reshape(rows, arms, lanes)[place[self.turns]]
         else:
@@ -197,11 +197,13 @@ class Lanes:
             return self.elapsed
         return np.maximum(self.elapsed, self.total.max(axis=0))
 
-    def outcomes(self, arm: Places, tests: Places, mean: Floats) -> Places:
+    def outcomes(self, arm: Integers, tests: Integers, mean: Floats) -> Integers:
         """How many tests report 1, by the luck of the arm; those that are true are noted."""
         lanes = np.arange(arm.shape[1])
         number = self.elapsed + 1
-        luck = partial(uniforms, number=number, first=0, count=len(self.means), lanes=len(lanes))
+        luck = partial(
+            draw_uniforms, number=number, first=0, count=len(self.means), lanes=len(lanes)
+        )
         rows = np.array(self.turns)[:, None]
         chance = self.team.offset[rows] + self.team.slope[rows] * mean
         found = successes_by_luck(luck(self.seed, self.first)[arm, lanes], tests, chance)
@@ -209,11 +211,13 @@ class Lanes:
         if self.team.offset[self.turns].any():
             sure = np.array(self.team.sensitivities)[rows] * mean
             share = np.divide(sure, chance, out=np.zeros_like(chance), where=chance > 0.0)
-            true = successes_by_luck(luck(self.seed, TRUE + self.first)[arm, lanes], found, share)
+            true = successes_by_luck(
+                luck(self.seed, TRUTH_FIRST_TRIAL + self.first)[arm, lanes], found, share
+            )
         self.made += true.sum(axis=0)
         return found
 
-    def remember(self, arm: Places, tests: Places, found: Places) -> None:
+    def remember(self, arm: Integers, tests: Integers, found: Integers) -> None:
         """Put a round into the tables; a policy that forgets loses what is older."""
         if self.policy.fade < 1.0:
             self.pulls *= self.policy.fade
@@ -224,7 +228,7 @@ class Lanes:
             self.past.append((arm, tests, found))
             self.lose(self.elapsed - self.policy.window)
 
-    def count(self, arm: Places, tests: Places, found: Places) -> None:
+    def count(self, arm: Integers, tests: Integers, found: Integers) -> None:
         """Add what agents brought back to the tables that the policy looks at."""
         rows, lanes = np.array(self.turns)[:, None], np.arange(arm.shape[1])
         self.pulls[rows, arm, lanes] += tests
@@ -243,8 +247,8 @@ class Lanes:
 
     def results(self, rounds: int) -> ProjectedDraws:
         """What came of so many rounds."""
-        rotation = rounds * detections_in_turn(self.means[self.free], self.team.worth[self.turns])
-        kept = (by_draw(part, len(self.expected)) for part in (self.course, self.known))
+        rotation = rounds * rotation_detections(self.means[self.free], self.team.worth[self.turns])
+        kept = (rows_by_draw(part, len(self.expected)) for part in (self.course, self.known))
         return ProjectedDraws(
             self.expected, self.made, rotation, self.best_known(), self.best_possible(), *kept
         )
@@ -258,7 +262,7 @@ class Lanes:
         """Whether the evidence is enough that the best arm is above each other one, 1 or 0."""
         _, arms, lanes = self.pulls.shape
         pulls, successes = (part.reshape(-1, arms * lanes) for part in (self.pulls, self.successes))
-        known, share = exactly_known(self.team, pulls, successes, self.policy.delta)
+        known, share = exact_posteriors(self.team, pulls, successes, self.policy.delta)
         best = self.free[self.means[self.free].argmax(axis=0)]
         others = np.where(self.free[:-1, None] < best, self.free[:-1, None], self.free[1:, None])
         every = np.arange(lanes)
@@ -267,19 +271,19 @@ class Lanes:
         return np.asarray(enough.reshape(others.shape).all(axis=0), np.float64)
 
 
-def by_draw(noted: Sequence[Floats], draws: int) -> Floats:
-    """What was noted of every draw, time after time, with a row for each draw."""
+def rows_by_draw(noted: Sequence[Floats], draws: int) -> Floats:
+    """Values noted for every draw time after time, as one row for each draw."""
     return np.array(noted, np.float64).reshape(len(noted), draws).T
 
 
-def detections_in_turn(means: Floats, worth: Floats) -> Floats:
-    """A round's detections if agents, of whom each finds so much, go round the arms in turn; who is too many stays home in turn."""
+def rotation_detections(means: Floats, worth: Floats) -> Floats:
+    """The detections in a round if the agents went round the arms in turn; agents beyond the number of arms take turns at home."""
     each = means.sum(axis=0) / max(len(means), len(worth))
     return np.asarray(float(worth.sum()) * each)
 
 
-def successes_by_luck(luck: Floats, tests: Places, chance: Floats) -> Places:
-    """How many of so many tests succeed with this chance: the more the smaller the number that luck is."""
+def successes_by_luck(luck: Floats, tests: Integers, chance: Floats) -> Integers:
+    """The number of successes in so many tests at this chance; it falls as the random word `luck` grows."""
     if tests.max() <= 1:
         return np.asarray(tests * (luck < chance), np.int64)
     from scipy.stats import binom

@@ -1,4 +1,4 @@
-"""How a season stands: what was found so far, what is to come, and what it would be in turn.
+"""Where a season stands: what was found, what is to come, and what visits in turn would have found.
 
 found            the tests that reported a find, false alarms among them
 in turn          sum over the reported tests of offset_a + slope_a m, with m the mean of the posterior means of all arms:
@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.campaigns.analysis.answers import certainty, mixed_text
-from heterobandits.campaigns.analysis.prices import expectation, weights_of
-from heterobandits.campaigns.analysis.projection_lanes import detections_in_turn
+from heterobandits.campaigns.analysis.answers import certainty, mixed_arms_text
+from heterobandits.campaigns.analysis.prices import detection_weights, expected_detections
+from heterobandits.campaigns.analysis.projection_lanes import rotation_detections
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
 
 
-class Standing(NamedTuple):
-    """What a campaign has come to: visits with an outcome, tests made in them, finds, and finds expected in turn.
+class SeasonSummary(NamedTuple):
+    """Where a campaign stands: visits with an outcome, tests made, finds, and the finds expected from visits in turn.
 
     `ahead` and `ahead_in_turn` are the detections expected of the rounds left, at the rate of the next; None if the season has no
     end, or is over. `warnings` say what all of it goes by although it is known better.
@@ -36,8 +36,8 @@ class Standing(NamedTuple):
     warnings: list[str]
 
 
-def standing(state: State) -> Standing:
-    """How a campaign stands."""
+def summarize_season(state: State) -> SeasonSummary:
+    """Summarise where a campaign stands."""
     means = certainty(state).posteriors.mean
     tests = state.pulls.sum(axis=1)
     visits = sum(told.counts is not None for round in state.rounds for told in round.told.values())
@@ -46,9 +46,13 @@ def standing(state: State) -> Standing:
     if state.rounds_left:
         going = [agent.row for agent in state.agents if not agent.retired]
         plan = plan_of(state, RoundGiven())
-        ahead = state.rounds_left * expectation(weights_of(state), enumerate(plan.assignment))
+        ahead = state.rounds_left * expected_detections(
+            detection_weights(state), enumerate(plan.assignment)
+        )
         here = [n for n, arm in enumerate(state.arms) if not arm.retired]
-        turned = state.rounds_left * float(detections_in_turn(means[here], state.team.worth[going]))
-    warnings = [*filter(None, [mixed_text(state)])]
+        turned = state.rounds_left * float(
+            rotation_detections(means[here], state.team.worth[going])
+        )
+    warnings = [*filter(None, [mixed_arms_text(state)])]
     found = int(state.successes.sum())
-    return Standing(visits, int(tests.sum()), found, expected, ahead, turned, warnings)
+    return SeasonSummary(visits, int(tests.sum()), found, expected, ahead, turned, warnings)

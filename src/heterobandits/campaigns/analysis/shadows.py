@@ -1,24 +1,24 @@
-"""What another policy would have planned, round by round, from what was known then and under the same circumstances."""
+"""What another policy would have planned in each round, from what was known then and under the same circumstances."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from heterobandits.campaigns.analysis.projection import silent
+from heterobandits.campaigns.analysis.projection import ignore_progress
 from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.plan_events import plan_might_tie, plan_of
+from heterobandits.campaigns.plan_events import plan_may_tie, plan_of
 from heterobandits.campaigns.reasons import assigned_from
-from heterobandits.campaigns.reducer import GIVEN, fold, given_from
+from heterobandits.campaigns.reducer import GIVEN_FIELDS, fold_events, parse_circumstances
 from heterobandits.campaigns.service import history
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.storage.repository import Log
-from heterobandits.campaigns.validation import policy_from
-from heterobandits.planner.plans import count_text
-from heterobandits.policies.policy import Policy, forgetting
+from heterobandits.campaigns.storage.repository import Repository
+from heterobandits.campaigns.validation import parse_policy
+from heterobandits.planner.plans import render_count
+from heterobandits.policies.policy import Policy, forgetting_policies
 
 
 @dataclass(frozen=True)
-class Shadowed:
-    """A round: the arm of each agent, by number, as it was planned and as the other policy would have planned it.
+class ShadowedRound:
+    """One round: where each agent was planned to go, and where the other policy would have sent it.
 
     `tied` if that is another assignment, and one of the two policies, had it broken ties otherwise, would have planned the other one.
     """
@@ -31,85 +31,85 @@ class Shadowed:
 
 @dataclass(frozen=True)
 class Shadow:
-    """All rounds beside those of another policy, how many differ, how many more only in ties, and what it means in words."""
+    """All rounds beside those of another policy: how many differ, how many more differ only in ties, and what that means."""
 
     policy: str
-    rounds: list[Shadowed]
+    rounds: list[ShadowedRound]
     differ: int
     tied: int
     sentences: list[str]
 
 
 def shadow(
-    log: Log,
+    log: Repository,
     campaign: str,
     policy: str,
     delta: float | None = None,
-    tell: Callable[[float], None] = silent,
+    tell: Callable[[float], None] = ignore_progress,
 ) -> Shadow:
     """What a policy would have planned in each round of a campaign, in one pass over its log.
 
     Its delta, and its memory if it forgets, are those of the campaign at that time, unless a delta is given. `tell` is told
     the share that is done, and may end it all by raising.
     """
-    rounds: list[Shadowed] = []
+    rounds: list[ShadowedRound] = []
     state: State | None = None
     since: list[Event] = []  # the events after `state`
     events = history(log, campaign)
     for event in events:
         tell(event.number / len(events))
         if event.kind == "round planned":
-            state = fold(since, state)
+            state = fold_events(since, state)
             since = []
-            rounds.append(shadowed(state, event, other_policy(state, policy, delta)))
+            rounds.append(shadow_round(state, event, policy_for_shadow(state, policy, delta)))
         since.append(event)
-    name = other_policy(fold(since, state), policy, delta).name
-    differ, tied = sum(map(differs, rounds)), sum(one.tied for one in rounds)
+    name = policy_for_shadow(fold_events(since, state), policy, delta).name
+    differ, tied = sum(map(is_different, rounds)), sum(one.tied for one in rounds)
     return Shadow(name, rounds, differ, tied, shadow_sentences(name, rounds))
 
 
-def other_policy(state: State, name: str, delta: float | None) -> Policy:
-    """The other policy as it would have stood in a campaign at this time."""
+def policy_for_shadow(state: State, name: str, delta: float | None) -> Policy:
+    """The other policy, set up as this campaign would have used it at this time."""
     level = state.policy.delta if delta is None else delta
-    memory = state.policy.memory if name in forgetting() else None
-    return policy_from(name, level, state.season, memory)
+    memory = state.policy.memory if name in forgetting_policies() else None
+    return parse_policy(name, level, state.season, memory)
 
 
-def shadowed(state: State, event: Event, policy: Policy) -> Shadowed:
-    """A round that was planned by this event, which follows on the state, beside that of another policy."""
+def shadow_round(state: State, event: Event, policy: Policy) -> ShadowedRound:
+    """The round that this event planned, beside the plan of another policy for the state before the event."""
     body = event.body
-    given = given_from(state, **{name: body[name] for name in GIVEN})
+    given = parse_circumstances(state, **{name: body[name] for name in GIVEN_FIELDS})
     sent = (assigned_from(state, one) for one in body["assignments"])
     places = {one.agent: one.arm for one in sent}
     planned = tuple(places[a] for a in range(len(state.agents)))
     plan = plan_of(state, given, policy)
     other = tuple(plan.assignment[agent.row] for agent in state.agents)
     tied = planned != other and (
-        plan_might_tie(state, given, by_row(state, planned), policy)
-        or plan_might_tie(state, given, by_row(state, other))
+        plan_may_tie(state, given, arms_by_row(state, planned), policy)
+        or plan_may_tie(state, given, arms_by_row(state, other))
     )
-    return Shadowed(body["round"], planned, other, tied)
+    return ShadowedRound(body["round"], planned, other, tied)
 
 
-def by_row(state: State, places: Iterable[int | None]) -> dict[int, int]:
-    """The arms of those who are sent somewhere, by row of the team."""
+def arms_by_row(state: State, places: Iterable[int | None]) -> dict[int, int]:
+    """The arms of the agents that are sent somewhere, by row of the team."""
     return {a.row: arm for a, arm in zip(state.agents, places, strict=True) if arm is not None}
 
 
-def differs(one: Shadowed) -> bool:
-    """Whether anybody would have gone elsewhere, and not only in ties."""
+def is_different(one: ShadowedRound) -> bool:
+    """Whether the other policy would have sent anybody elsewhere, not only because of a tie."""
     return one.planned != one.other and not one.tied
 
 
-def shadow_sentences(name: str, rounds: list[Shadowed]) -> list[str]:
-    """How much differs, and what cannot be known."""
+def shadow_sentences(name: str, rounds: list[ShadowedRound]) -> list[str]:
+    """Sentences on how much the plans differ, and on what nobody can know."""
     if not rounds:
         return ["No round has been planned yet."]
-    changed = sum(differs(one) for one in rounds)
-    of_all = count_text(len(rounds), "round")
+    changed = sum(is_different(one) for one in rounds)
+    of_all = render_count(len(rounds), "round")
     ties = sum(one.tied for one in rounds)
     chance = [
-        f"In {count_text(ties, 'round')} they differ only where arms tie, as all do before anything is known: chance decided, no policy."
+        f"In {render_count(ties, 'round')} they differ only where arms tie, as all do before anything is known: chance decided, no policy."
     ] * bool(ties)
     if not changed:
         but = ", but for ties" if ties else ""
@@ -117,12 +117,12 @@ def shadow_sentences(name: str, rounds: list[Shadowed]) -> list[str]:
     moved = sum(
         a != b
         for one in rounds
-        if differs(one)
+        if is_different(one)
         for a, b in zip(one.planned, one.other, strict=True)
     )
     return [
         f"{name} would have planned {changed:,} of {of_all} differently: somebody would have gone elsewhere or "
-        f"stayed home {count_text(moved, 'time')}.",
+        f"stayed home {render_count(moved, 'time')}.",
         "Each round is planned from what was known then, which came of the plans that were made: what its own plans would "
         "have found nobody knows.",
         *chance,

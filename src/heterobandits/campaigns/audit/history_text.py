@@ -1,33 +1,33 @@
-"""Events in words: with names for ids, and what a change changed."""
+"""Events in words: with names in place of ids, and with what each change changed."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from heterobandits.errors import TURNING, UNPRINTABLE, shown
+from heterobandits.errors import TEXT_DIRECTION_MARKS, UNPRINTABLE_CATEGORIES, repr_of
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
-    from heterobandits.campaigns.state import Kind, State
+    from heterobandits.campaigns.state import MemberKind, State
 
-MOST_NAMED = 12  # of those whom a round sends, in a sentence
+SENTENCE_MAX_NAMES = 12  # of those whom a round sends, in a sentence
 
 
-def printable(text: str) -> str:
-    """The text as a terminal may have it: an event from elsewhere may say anything."""
+def escape_text(text: str) -> str:
+    """The text with everything escaped that a terminal must not receive: an imported event may contain anything."""
     if text.isprintable():  # nearly every text; it is asked of thousands
         return text
     return "".join(
         c.encode("unicode_escape").decode()
-        if c in TURNING or unicodedata.category(c) in UNPRINTABLE
+        if c in TEXT_DIRECTION_MARKS or unicodedata.category(c) in UNPRINTABLE_CATEGORIES
         else c
         for c in text
     )
 
 
 def counts_text(body: Mapping[str, Any], planned: int | None = None) -> str:
-    """What came of a visit, as a body has it; with the tests that were planned, if it had more, or not half as many.
+    """The outcome in an event's body, in words; with the planned number of tests if the visit had far more or fewer.
 
     >>> counts_text({"successes": 3, "tests": 12}, 12), counts_text({"successes": 3, "tests": 5}, 12)
     ('3 of 12', '3 of 5 (12 planned)')
@@ -35,20 +35,20 @@ def counts_text(body: Mapping[str, Any], planned: int | None = None) -> str:
     if body.get("missing"):
         return "not done"
     text = f"{body['successes']} of {body['tests']}"
-    return f"{text} ({planned} planned)" if is_far(body["tests"], planned) else text
+    return f"{text} ({planned} planned)" if is_far_from_plan(body["tests"], planned) else text
 
 
-def is_far(tests: int | None, planned: int | None) -> bool:
-    """Whether a visit had more tests than planned, or not half as many.
+def is_far_from_plan(tests: int | None, planned: int | None) -> bool:
+    """Whether a visit had more tests than planned, or fewer than half.
 
-    >>> is_far(12, 12), is_far(6, 12), is_far(5, 12), is_far(13, 12), is_far(None, 12)
+    >>> is_far_from_plan(12, 12), is_far_from_plan(6, 12), is_far_from_plan(5, 12), is_far_from_plan(13, 12), is_far_from_plan(None, 12)
     (False, False, True, True, False)
     """
     return tests is not None and planned is not None and (tests > planned or 2 * tests < planned)
 
 
 def reports_text(body: Mapping[str, Any]) -> str:
-    """How an agent reports, as a body has it; one from elsewhere may leave out what is usual."""
+    """How an agent reports, from an event's body; an imported body may leave out defaults."""
     parts = []
     if body.get("sensitivity") is not None:
         parts.append(f"sensitivity {body['sensitivity']:.3g}")
@@ -63,7 +63,7 @@ def reports_text(body: Mapping[str, Any]) -> str:
 
 
 def policy_text(body: Mapping[str, Any]) -> str:
-    """A policy, as a body has it."""
+    """The policy in an event's body, in words."""
     text = body.get("name") or "as recommended"
     if body.get("delta") is not None:
         text += f", delta {body['delta']:g}"
@@ -75,23 +75,23 @@ def season_text(season: int | None) -> str:
     return "without an end" if season is None else f"of {season:,} round{'s' * (season != 1)}"
 
 
-def names_of(given: Sequence[Any]) -> list[str]:
-    """The names of new agents or arms, as a body has them."""
+def names_in_body(given: Sequence[Any]) -> list[str]:
+    """The names of the new agents or arms in an event's body."""
     return [one if isinstance(one, str) else one["name"] for one in given]
 
 
-def author(event: "Event") -> str:
-    """Who wrote an event, with the id of the link that it was written with: names may be alike, ids never are."""
+def author_text(event: "Event") -> str:
+    """Who wrote an event, with the id of the link they used: names may look alike, ids never do."""
     return event.who if event.link is None else f"{event.who} ({event.link})"
 
 
-def tests_in(given: Any) -> int:
-    """The tests of an agent in a visit, as a body has it; one from elsewhere may leave that out."""
+def tests_in_body(given: Any) -> int:
+    """The number of tests in an agent's body; 1 if an imported body leaves it out."""
     return 1 if isinstance(given, str) else given.get("tests") or 1
 
 
-class Story:
-    """Events told one after the other, from the first or from a state on; it remembers what changes are told with."""
+class EventNarrator:
+    """Puts events into words one after the other, and remembers the state that this takes."""
 
     def __init__(self, state: "State | None" = None) -> None:
         self.names: dict[str, str] = {}
@@ -107,13 +107,13 @@ class Story:
 
     def tell(self, event: "Event") -> str:
         """What happened, in a sentence; an event that is damaged or of a newer version is shown as it is."""
-        from heterobandits.campaigns.events import KINDS, VERSION
+        from heterobandits.campaigns.events import EVENT_KINDS, EVENT_VERSION
 
-        if event.kind in KINDS and event.version <= VERSION:
+        if event.kind in EVENT_KINDS and event.version <= EVENT_VERSION:
             tell = getattr(self, f"_{event.kind.replace(' ', '_')}")
             with suppress(LookupError, TypeError, ValueError, AttributeError):
-                return printable(tell(event.body))
-        return printable(f"{event.kind}, which cannot be read: {shown(event.body)}")
+                return escape_text(tell(event.body))
+        return escape_text(f"{event.kind}, which cannot be read: {repr_of(event.body)}")
 
     @property
     def agents(self) -> list[str]:
@@ -129,8 +129,8 @@ class Story:
     def _join(self, agents: Sequence[Any]) -> None:
         """Remember agents that are new, and their tests."""
         first = len(self.agents) + 1
-        self._meet("agent", names_of(agents))
-        new = {f"agent-{n}": tests_in(one) for n, one in enumerate(agents, first)}
+        self._meet("agent", names_in_body(agents))
+        new = {f"agent-{n}": tests_in_body(one) for n, one in enumerate(agents, first)}
         self._tests = self._tests | new
 
     def _counts(self, body: Mapping[str, Any]) -> str:
@@ -139,12 +139,12 @@ class Story:
         if self._state is None:
             then = self._tests_then.get(round, {})
             return counts_text(body, then.get(agent, self._tests.get(agent)))
-        from heterobandits.campaigns.amounts import tests_planned
+        from heterobandits.campaigns.amounts import planned_tests_of
 
         number, at = self._state.agent(agent), self._state.round(round)
-        return counts_text(body, tests_planned(self._state, number, at))
+        return counts_text(body, planned_tests_of(self._state, number, at))
 
-    def _id(self, kind: "Kind", key: str) -> str:
+    def _id(self, kind: "MemberKind", key: str) -> str:
         """The id of an agent or arm; one from elsewhere may stand there by name."""
         if key in self.names:
             return key
@@ -162,28 +162,28 @@ class Story:
         """What the state knows of an agent's visits in a round, by arm."""
         if self._state is None:
             return {}
-        from heterobandits.campaigns.service import counts_body
-        from heterobandits.campaigns.state import id_of
+        from heterobandits.campaigns.service import body_of_counts
+        from heterobandits.campaigns.state import member_id
 
         number = self._state.agent(agent)
         visits = self._state.round(round).told.items()
         which = {"round": round, "agent": agent}
         return {
-            id_of("arm", n): self._counts(which | counts_body(told.counts))
+            member_id("arm", n): self._counts(which | body_of_counts(told.counts))
             for (a, n), told in visits
             if a == number
         }
 
     def _planned(self, body: Mapping[str, Any]) -> str | None:
         """Where the plan of a round sends an agent."""
-        from heterobandits.campaigns.state import id_of
+        from heterobandits.campaigns.state import member_id
 
         round, agent = body["round"], self._id("agent", body["agent"])
         if self._state is None:
             return self._plans[round].get(agent)
         arms = dict(enumerate(self._state.round(round).assignment))
         arm = arms.get(self._state.agent(agent))
-        return None if arm is None else id_of("arm", arm)
+        return None if arm is None else member_id("arm", arm)
 
     def _name(self, key: str) -> str:
         """The name of an agent or arm; one from elsewhere may stand there by name."""
@@ -195,12 +195,12 @@ class Story:
     def _created(self, body: Mapping[str, Any]) -> str:
         self.names["campaign"] = body["name"]
         self._join(body["agents"])
-        self._meet("arm", names_of(body["arms"]))
-        from heterobandits.planner.plans import count_text
+        self._meet("arm", names_in_body(body["arms"]))
+        from heterobandits.planner.plans import render_count
 
         agents, arms = (
-            count_text(len(body["agents"]), "agent"),
-            count_text(len(body["arms"]), "arm"),
+            render_count(len(body["agents"]), "agent"),
+            render_count(len(body["arms"]), "arm"),
         )
         return (
             f"created {body['name']}: {agents}, {arms}, policy "
@@ -213,7 +213,7 @@ class Story:
         return f"added {', '.join(each)}"
 
     def _arms_added(self, body: Mapping[str, Any]) -> str:
-        names = names_of(body["arms"])
+        names = names_in_body(body["arms"])
         self._meet("arm", names)
         return f"added the arm{'s' * (len(names) != 1)} {', '.join(names)}"
 
@@ -230,7 +230,7 @@ class Story:
         return f"brought back {self._name(body['id'])}"
 
     def _agent_revised(self, body: Mapping[str, Any]) -> str:
-        self._tests = self._tests | {self._id("agent", body["id"]): tests_in(body["reports"])}
+        self._tests = self._tests | {self._id("agent", body["id"]): tests_in_body(body["reports"])}
         since = "from the next round on" if body["since"] == "now" else "from the beginning"
         return f"revised {self._name(body['id'])}, {since}: {reports_text(body['reports'])}"
 
@@ -247,7 +247,7 @@ class Story:
             self._id("agent", one["agent"]): self._id("arm", one["arm"]) for one in sent
         }
         text = f"planned round {body['round']}"
-        if len(sent) > MOST_NAMED:
+        if len(sent) > SENTENCE_MAX_NAMES:
             text += f" for {len(sent)} agents"
         elif sent:
             each = (f"{self._who(one)} to {self._name(one['arm'])}" for one in sent)
@@ -317,15 +317,15 @@ class Story:
 
 
 class EventText(NamedTuple):
-    """An event in words, and the ids of the agents and arms that it brought."""
+    """An event in words, and the ids of the agents and arms that it added."""
 
     event: "Event"
     text: str
     new: Sequence[str]
 
 
-def tell_events(events: "Iterable[Event]", story: Story) -> Iterator[EventText]:
-    """Events, each with its words, as they come in a story."""
+def narrate_events(events: "Iterable[Event]", story: EventNarrator) -> Iterator[EventText]:
+    """Each event with its words, in order."""
     for event in events:
         before = len(story.names)
         text = story.tell(event)
@@ -333,7 +333,7 @@ def tell_events(events: "Iterable[Event]", story: Story) -> Iterator[EventText]:
         yield EventText(event, text, brought)
 
 
-def concerns(one: EventText, round: int | None, agent: str | None) -> bool:
+def is_about(one: EventText, round: int | None, agent: str | None) -> bool:
     """Whether an event is about this round and this agent, by id; None is any. An import is about all."""
     body: Any = one.event.body
     if (
@@ -353,7 +353,7 @@ def concerns(one: EventText, round: int | None, agent: str | None) -> bool:
     return agent in each
 
 
-def waits(state: "State", number: int) -> str:
+def waiting_in_words(state: "State", number: int) -> str:
     """For whom a round waits, in words."""
     round = state.round(number)
     who = (

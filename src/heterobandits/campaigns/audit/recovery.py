@@ -1,19 +1,19 @@
-"""The campaigns of a file as they can be read: a damaged one is in nobody's way, and what is left of it can be seen."""
+"""The campaigns of a file, readable or not: a damaged one blocks no other, and shows what is left of it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from heterobandits.campaigns.audit.history_text import Story, printable
-from heterobandits.errors import InvalidInput, appearance
+from heterobandits.campaigns.audit.history_text import EventNarrator, escape_text
+from heterobandits.errors import InvalidInput, appearance_of
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
     from heterobandits.campaigns.state import State
-    from heterobandits.campaigns.storage.repository import Log
+    from heterobandits.campaigns.storage.repository import Repository
 
 
-class Found(NamedTuple):
-    """A campaign of a file: what stands in it, or what is wrong with it."""
+class CampaignEntry(NamedTuple):
+    """One campaign of a file: its state, or what is wrong with it."""
 
     campaign: str
     name: str
@@ -38,8 +38,8 @@ class Found(NamedTuple):
         return self.state
 
 
-def entry_of(log: "Log", campaign: str) -> Found:
-    """The campaign of this id, whether it can be read or not."""
+def entry_of(log: "Repository", campaign: str) -> CampaignEntry:
+    """The campaign with this id, whether or not it can be read."""
     from heterobandits.campaigns.storage.database import StoreUnavailable
 
     try:
@@ -47,32 +47,34 @@ def entry_of(log: "Log", campaign: str) -> Found:
     except StoreUnavailable:  # which says nothing about the campaign
         raise
     except InvalidInput as error:
-        return Found(campaign, last_name(log, campaign), None, printable(str(error)))
-    return Found(campaign, state.name, state, None)
+        return CampaignEntry(campaign, last_name_of(log, campaign), None, escape_text(str(error)))
+    return CampaignEntry(campaign, state.name, state, None)
 
 
-def all_found(log: "Log") -> Iterator[Found]:
-    """All campaigns, in the order of their creation."""
+def campaign_entries(log: "Repository") -> Iterator[CampaignEntry]:
+    """All campaigns, oldest first."""
     for head in log.store.heads():
         yield entry_of(log, head.campaign)
 
 
-def namesake(log: "Log", name: str) -> Found | None:
-    """The campaign that is called so, or looks as if it were."""
-    seen = appearance(name)
-    return next((there for there in all_found(log) if appearance(there.name) == seen), None)
+def find_namesake(log: "Repository", name: str) -> CampaignEntry | None:
+    """The campaign that has this name, or one that looks the same."""
+    seen = appearance_of(name)
+    return next(
+        (there for there in campaign_entries(log) if appearance_of(there.name) == seen), None
+    )
 
 
-def last_name(log: "Log", campaign: str) -> str:
-    """What a damaged campaign was called last, as far as its events say; its id if none does."""
-    story = Story()
+def last_name_of(log: "Repository", campaign: str) -> str:
+    """The last name of a damaged campaign, as far as its events can be read; else its id."""
+    story = EventNarrator()
     for event in readable_events(log, campaign):
         story.tell(event)
-    return printable(str(story.names.get("campaign", campaign)))
+    return escape_text(str(story.names.get("campaign", campaign)))
 
 
-def readable_events(log: "Log", campaign: str) -> "list[Event]":
-    """All events of a campaign, but for those whose row cannot be read at all; whether they fit is not looked at."""
+def readable_events(log: "Repository", campaign: str) -> "list[Event]":
+    """All events of a campaign whose rows can be read; nothing checks whether they fit together."""
     from heterobandits.campaigns.events import NotInOrder
 
     def read(after: int, upto: int) -> "list[Event]":

@@ -13,53 +13,53 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from heterobandits.campaigns.amounts import tests_planned
+from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.analysis.answers import (
     answers,
-    confidence,
+    confidence_of,
     estimates,
-    percent_at_least,
-    when_it_holds,
+    render_percent_floor,
+    validity_text,
 )
 from heterobandits.campaigns.audit.history_text import (
-    Story,
-    author,
+    EventNarrator,
+    author_text,
     counts_text,
-    printable,
+    escape_text,
+    narrate_events,
     reports_text,
-    tell_events,
 )
-from heterobandits.campaigns.audit.verification import Anchor, anchored, replayed
+from heterobandits.campaigns.audit.verification import Anchor, number_of_anchor, replay_events
 from heterobandits.campaigns.events import (
     Event,
-    Tell,
-    announce,
+    OnShare,
+    announce_progress,
     check_chain,
-    from_line,
-    line,
+    parse_event_line,
+    render_event_line,
 )
-from heterobandits.campaigns.files.csv_tables import status_of
-from heterobandits.campaigns.reducer import fold
+from heterobandits.campaigns.files.csv_tables import status_of_visit
+from heterobandits.campaigns.reducer import fold_events
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import counts_body
+from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State
-from heterobandits.errors import InvalidInput, shown
-from heterobandits.output.pages import rendered
-from heterobandits.provenance import sources_digest, version
+from heterobandits.errors import InvalidInput, repr_of
+from heterobandits.output.pages import render_template
+from heterobandits.provenance import digest_of_sources, version_of
 
-BEGINS = b"<!doctype html"  # what a page is recognised by
-MOST_BYTES = 256_000_000  # of a page that is looked at: 100,000 outcomes take about 60 MB
-OPENS, CLOSES = '<pre id="events">', "</pre>"  # around the events
-MADE = re.compile(
+PAGE_PREFIX = b"<!doctype html"  # what a page is recognised by
+AUDIT_MAX_BYTES = 256_000_000  # of a page that is looked at: 100,000 outcomes take about 60 MB
+EVENTS_OPENING_TAG, EVENTS_CLOSING_TAG = '<pre id="events">', "</pre>"  # around the events
+GENERATOR_PATTERN = re.compile(
     r'<meta name="generator" content="(heterobandits [\w.+!-]{1,40}, sources [0-9a-f]{16})">',
     re.ASCII,
 )
-HEAD = 1_000  # letters at the beginning that say what made a page
-AROUND = 40  # letters of a line that differs, from a few before the first that does
+GENERATOR_MAX_OFFSET = 1_000  # letters at the beginning that say what made a page
+DIFFERENCE_LETTERS = 40  # letters of a line that differs, from a few before the first that does
 
 
 class AuditVisit(NamedTuple):
-    """A visit of a round in words; `planned` is where the plan would have it, if somebody decided otherwise."""
+    """One visit of a round in words; `planned` names the plan's arm if somebody decided otherwise."""
 
     agent: str
     arm: str
@@ -67,8 +67,8 @@ class AuditVisit(NamedTuple):
     planned: str | None
 
 
-class Audited(NamedTuple):
-    """An audit whose events are whole: what stands after them, what made it, and the first line that does not follow from them."""
+class CheckedAudit(NamedTuple):
+    """An audit with intact events: the state after them, the program that made the page, and the first line that differs."""
 
     state: State
     maker: str
@@ -81,27 +81,30 @@ class Audited(NamedTuple):
         return self.differs is None
 
 
-def audit(events: Sequence[Event], tell: Tell = lambda share: None) -> str:
-    """The audit of a campaign, an HTML page, from all its events; it tells how far it is, which may end it."""
-    state = fold(check_chain(announce(events, tell, 0.0, 0.3)))
-    return _page(events, state, maker(), tell)
+def render_audit(events: Sequence[Event], tell: OnShare = lambda share: None) -> str:
+    """Render the audit of a campaign, one HTML page, from all its events; `tell` hears the progress and may stop it."""
+    state = fold_events(check_chain(announce_progress(events, tell, 0.0, 0.3)))
+    return _render_audit_page(events, state, audit_maker(), tell)
 
 
 @cache
-def maker() -> str:
-    """What makes audits here: the version, and a digest of its sources, as any of them may change a letter of one."""
-    return f"heterobandits {version('heterobandits')}, sources {sources_digest()}"
+def audit_maker() -> str:
+    """What makes audits here: the version, and a digest of the sources, any of which may change the page."""
+    return f"heterobandits {version_of('heterobandits')}, sources {digest_of_sources()}"
 
 
-def _page(
-    events: Sequence[Event], state: State, made_by: str, tell: Tell = lambda share: None
+def _render_audit_page(
+    events: Sequence[Event], state: State, made_by: str, tell: OnShare = lambda share: None
 ) -> str:
-    """The audit of these events, which make this state, as if that version had made it."""
+    """Render the audit of these events and the state they lead to, as `made_by` would have."""
     rounds = [
-        (round, list(visits(state, round))) for round in announce(state.rounds, tell, 0.3, 0.5)
+        (round, list(audit_visits(state, round)))
+        for round in announce_progress(state.rounds, tell, 0.3, 0.5)
     ]
-    lines = "\n".join(line(event) for event in announce(events, tell, 0.5, 0.7))
-    return rendered(
+    lines = "\n".join(
+        render_event_line(event) for event in announce_progress(events, tell, 0.5, 0.7)
+    )
+    return render_template(
         "audit.html",
         maker=made_by,
         state=state,
@@ -111,22 +114,23 @@ def _page(
             known.counts is not None for round in state.rounds for known in round.told.values()
         ),
         sentences=answers(state).sentences,
-        confidence=percent_at_least(confidence(state)),
-        when=when_it_holds(state),
+        confidence=render_percent_floor(confidence_of(state)),
+        when=validity_text(state),
         arms=estimates(state),
         agents=[
             (agent, reports_text(state.rows[agent.row].reports.body)) for agent in state.agents
         ],
-        told=tell_events(announce(events, tell, 0.7, 1.0), Story()),  # as the page is written
-        printable=printable,
-        author=author,
+        # as the page is written
+        told=narrate_events(announce_progress(events, tell, 0.7, 1.0), EventNarrator()),
+        printable=escape_text,
+        author=author_text,
         # Quotes stay as they are, and so the lines can be read and taken from the file as it lies on the disk.
         events=Markup(html.escape(lines, quote=False)),
     )
 
 
-def visits(state: State, round: PlannedRound) -> Iterator[AuditVisit]:
-    """The visits of a round, by agent; and who was to go somewhere and stayed home by hand."""
+def audit_visits(state: State, round: PlannedRound) -> Iterator[AuditVisit]:
+    """The visits of a round by agent, and the agents that somebody kept at home."""
     for agent in sorted({*range(len(round.assignment)), *round.moved}):
         name, arms = state.agents[agent].name, round.arms_of(agent)
         arm = round.assignment[agent] if agent < len(round.assignment) else None
@@ -135,66 +139,67 @@ def visits(state: State, round: PlannedRound) -> Iterator[AuditVisit]:
             planned = "nowhere" if arm is None else state.arms[arm].name
         for place in arms:
             known = round.told.get((agent, place))
-            status = status_of(round, (agent, place))
+            status = status_of_visit(round, (agent, place))
             outcome = status
             if known is not None:
-                tests = tests_planned(state, agent, round)
-                outcome = counts_text(counts_body(known.counts), tests)
+                tests = planned_tests_of(state, agent, round)
+                outcome = counts_text(body_of_counts(known.counts), tests)
             yield AuditVisit(name, state.arms[place].name, outcome, planned)
         if planned is not None and not arms:
             yield AuditVisit(name, "stayed home", "", planned)
 
 
-def checked_audit(
+def check_audit(
     text: str,
-    tell: Tell = lambda share: None,
+    tell: OnShare = lambda share: None,
     anchor: Anchor = Anchor(),  # noqa: B008 - a tuple
-) -> Audited:
-    """An audit, checked: every event fits, every plan follows, and the page is what these events make, to the letter.
+) -> CheckedAudit:
+    """Check an audit: every event fits, every plan follows, and these events make exactly this page.
 
     If another version has made it and its text is not what this one would write, that may be due to the version: the events
     are checked all the same, and `same` is false.
     """
     anchor = anchor.checked()
     page = text.replace("\r\n", "\n")  # as mail and some editors have it; no browser shows that
-    made = MADE.search(page[:HEAD])
-    events = events_in(page)
+    made = GENERATOR_PATTERN.search(page[:GENERATOR_MAX_OFFSET])
+    events = parse_audit_events(page)
     if made is None:
         raise InvalidInput("it does not say which version made it: it was changed")
-    state = replayed(events, tell)
-    found = anchored(events, anchor)
-    again = _page(events, state, made[1])
-    differs = None if again == page else first_difference(page, again)
-    if differs is not None and made[1] == maker():
+    state = replay_events(events, tell)
+    found = number_of_anchor(events, anchor)
+    again = _render_audit_page(events, state, made[1])
+    differs = None if again == page else describe_first_difference(page, again)
+    if differs is not None and made[1] == audit_maker():
         raise InvalidInput(f"the page does not say what its events say: {differs}")
-    return Audited(state, made[1], differs, found)
+    return CheckedAudit(state, made[1], differs, found)
 
 
-def events_in(page: str) -> list[Event]:
-    """The events that stand in an audit; whether they fit is not looked at.
+def parse_audit_events(page: str) -> list[Event]:
+    """The events that an audit contains; nothing checks whether they fit.
 
     It is searched for two marks, and not parsed: whatever else may be in the page, its letters are compared later.
     """
-    _, _, rest = page.partition(OPENS)
-    lines, closed, _ = rest.partition(CLOSES)
+    _, _, rest = page.partition(EVENTS_OPENING_TAG)
+    lines, closed, _ = rest.partition(EVENTS_CLOSING_TAG)
     if not closed:
         raise InvalidInput("no events are in it: it is no audit of a campaign, or was cut off")
     made = []
     for row in html.unescape(lines).split("\n"):
         try:
-            made.append(from_line(row))
+            made.append(parse_event_line(row))
         except InvalidInput as error:
             raise InvalidInput(f"event {len(made) + 1}: {error}") from None
     return made
 
 
-def first_difference(page: str, again: str) -> str:
-    """The first line of a page that is not what it has to be."""
+def describe_first_difference(page: str, again: str) -> str:
+    """The first line of a page that is not as it should be."""
     pairs = zip_longest(page.split("\n"), again.split("\n"))
     number, (one, other) = next((i, pair) for i, pair in enumerate(pairs, 1) if len({*pair}) > 1)
     letters = enumerate(zip_longest(one or "", other or ""))
-    first = max(0, next((i for i, (a, b) in letters if a != b), 0) - AROUND // 4)
+    first = max(0, next((i for i, (a, b) in letters if a != b), 0) - DIFFERENCE_LETTERS // 4)
     has, needs = (
-        "nothing" if row is None else shown(row[first : first + AROUND]) for row in (one, other)
+        "nothing" if row is None else repr_of(row[first : first + DIFFERENCE_LETTERS])
+        for row in (one, other)
     )
     return f"line {number} has {has}, they make {needs}"

@@ -1,4 +1,4 @@
-"""Whether a log is whole: every event follows on the one before, can be, and every plan follows from what was known then."""
+"""Whether a log is intact: every event follows on the one before and is possible, and every plan follows from what was known."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -6,27 +6,27 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from string import hexdigits
 from typing import NamedTuple
 
-from heterobandits.campaigns.audit.history_text import author
-from heterobandits.campaigns.events import NOTHING, Event, check_chain
-from heterobandits.campaigns.plan_events import check_again
-from heterobandits.campaigns.reducer import fold
+from heterobandits.campaigns.audit.history_text import author_text
+from heterobandits.campaigns.events import GENESIS_HASH, Event, check_chain
+from heterobandits.campaigns.plan_events import check_recorded_plan
+from heterobandits.campaigns.reducer import fold_events
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage import snapshots
-from heterobandits.campaigns.storage.repository import Log
+from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import UnknownCampaign
-from heterobandits.errors import InvalidInput, UnsupportedVersion, shown, whole_number
-from heterobandits.machine import available_threads
+from heterobandits.errors import InvalidInput, UnsupportedVersion, parse_integer, repr_of
+from heterobandits.machine import count_cores
 
-SHORT = 12  # digits of a hash that people copy: 48 bits, which nobody meets by chance
-DIGITS = 64
-NOT_SAID = (
+ANCHOR_MIN_DIGITS = 12  # digits of a hash that people copy: 48 bits, which nobody meets by chance
+HASH_DIGITS = 64
+VERIFICATION_CAVEAT = (
     "whole does not say that no events were cut from the end, nor that all were not sealed anew: compare number and hash "
     "with a sheet, an audit or a note of before (--least N, --hash H)"
 )
 
 
 class Anchor(NamedTuple):
-    """What was written down of a log earlier: the first digits of the hash of an event, and how many events there were."""
+    """What somebody noted about a log earlier: the first digits of an event's hash, and the number of events."""
 
     hash: str | None = None
     least: int | None = None
@@ -35,16 +35,16 @@ class Anchor(NamedTuple):
         """The same, if it can be what was written down."""
         digits = None if self.hash is None else self.hash.strip().lower()
         if digits is not None and not (
-            SHORT <= len(digits) <= DIGITS and set(digits) <= set(hexdigits)
+            ANCHOR_MIN_DIGITS <= len(digits) <= HASH_DIGITS and set(digits) <= set(hexdigits)
         ):
             raise InvalidInput(
-                f"hash is {shown(self.hash)}: the first {SHORT} or more of the {DIGITS} digits, 0 to 9 and a to f"
+                f"hash is {repr_of(self.hash)}: the first {ANCHOR_MIN_DIGITS} or more of the {HASH_DIGITS} digits, 0 to 9 and a to f"
             )
-        least = None if self.least is None else whole_number(self.least, "least", 1)
+        least = None if self.least is None else parse_integer(self.least, "least", 1)
         return Anchor(digits, least)
 
 
-class Verified(NamedTuple):
+class VerifiedLog(NamedTuple):
     """A log that is whole: how many events and rounds it has, the hash of the last event, which stands for all, and which event
     has the hash that was written down.
     """
@@ -55,12 +55,12 @@ class Verified(NamedTuple):
     anchored: int | None = None
 
 
-def verify(
-    log: Log,
+def verify_log(
+    log: Repository,
     campaign: str,
     tell: Callable[[float], None] = lambda share: None,
     anchor: Anchor = Anchor(),  # noqa: B008 - a tuple
-) -> Verified:
+) -> VerifiedLog:
     """Fold all events anew, check their hashes and make every plan again; names the first event that does not fit.
 
     That events were cut from the end, or all of them sealed anew, shows only in comparison with what was written down, the
@@ -69,24 +69,26 @@ def verify(
     anchor = anchor.checked()
     events = log.store.read(campaign)
     if not events:
-        raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
+        raise UnknownCampaign(f"there is no campaign {repr_of(campaign)}")
     kept = log.store.snapshot(campaign)
-    mark = 0 if kept is None or kept.made_with != snapshots.FORMAT else kept.number
+    mark = 0 if kept is None or kept.made_with != snapshots.SNAPSHOT_FORMAT else kept.number
 
     def check_snapshot(state: State) -> None:
-        if kept is not None and snapshots.write_snapshot(state) != kept.data:
+        if kept is not None and snapshots.pack_state(state) != kept.data:
             log.keep(state)
             raise InvalidInput(
                 f"the snapshot of event {kept.number} was not what the events make, and what was shown since may be "
                 "wrong: it is made anew now; verify once more"
             )
 
-    state = replayed(events, tell, mark, check_snapshot)
-    return Verified(state.number, len(state.rounds), state.hash, anchored(events, anchor))
+    state = replay_events(events, tell, mark, check_snapshot)
+    return VerifiedLog(
+        state.number, len(state.rounds), state.hash, number_of_anchor(events, anchor)
+    )
 
 
-def anchored(events: Sequence[Event], anchor: Anchor) -> int | None:
-    """The number of the event that has the hash of an anchor, if it has one; refuses a log that does not hold it."""
+def number_of_anchor(events: Sequence[Event], anchor: Anchor) -> int | None:
+    """The number of the event whose hash an anchor gives, if it gives one; refuses a log without that event."""
     if anchor.least is not None and len(events) < anchor.least:
         raise InvalidInput(
             f"there are {len(events):,} events, and there were at least {anchor.least:,}: the last were cut off"
@@ -101,73 +103,75 @@ def anchored(events: Sequence[Event], anchor: Anchor) -> int | None:
     )
 
 
-def replayed(
+def replay_events(
     events: list[Event],
     tell: Callable[[float], None] = lambda share: None,
     mark: int = 0,
     there: Callable[[State], None] = lambda state: None,
 ) -> State:
-    """The state after these events, all of them checked; plans are made again on all cores.
+    """The state after these events, all of them checked; plans are computed again on all cores.
 
     `there` is called with the state after the event of number `mark`.
     """
     state: State | None = None
-    cores = available_threads()
+    cores = count_cores()
     with ThreadPoolExecutor(cores) as pool:
-        checks: deque[Check] = deque()
-        for part in up_to_plans(events, mark):
+        checks: deque[PlanCheck] = deque()
+        for part in split_at_plans(events, mark):
             before = state
             try:
-                known, state = folded(part, before)
+                known, state = fold_part(part, before)
             except UnsupportedVersion:
                 raise
             except InvalidInput:
-                settle(checks)
-                raise first_wrong(part, before) from None
+                await_checks(checks)
+                raise first_misfit(part, before) from None
             if part[-1].kind == "round planned" and known is not None:
-                again = pool.submit(check_again, known, part[-1].body, state.rounds[-1].given)
-                checks.append(Check(part, before, again))
-            settle(checks, 2 * cores)
+                again = pool.submit(
+                    check_recorded_plan, known, part[-1].body, state.rounds[-1].given
+                )
+                checks.append(PlanCheck(part, before, again))
+            await_checks(checks, 2 * cores)
             if state.number == mark:
                 there(state)
             tell(state.number / len(events))
-        settle(checks)
+        await_checks(checks)
     assert state is not None
     return state
 
 
-class Check(NamedTuple):
-    """A part of a log whose plan is being made again, and the state before it."""
+class PlanCheck(NamedTuple):
+    """A part of a log whose plan is being computed again, and the state before it."""
 
     part: list[Event]
     before: State | None
     again: Future[None]
 
 
-def settle(checks: deque[Check], most: int = 0) -> None:
-    """Wait for the first checks, until at most so many are left; a plan that does not fit is said."""
+def await_checks(checks: deque[PlanCheck], most: int = 0) -> None:
+    """Wait for the oldest checks until at most `most` are left, and report a plan that does not fit."""
     while len(checks) > most:
         part, before, again = checks.popleft()
         try:
             again.result()
         except InvalidInput:
-            raise first_wrong(part, before) from None
+            raise first_misfit(part, before) from None
 
 
-def folded(part: list[Event], state: State | None) -> tuple[State | None, State]:
-    """The states before the last of these events and after it."""
+def fold_part(part: list[Event], state: State | None) -> tuple[State | None, State]:
+    """The state before the last of these events, and the state after it."""
     if part[:-1]:
-        state = fold(check_chain(part[:-1], *end_of(state)), state)
-    return state, fold(check_chain(part[-1:], *end_of(state)), state)
+        state = fold_events(check_chain(part[:-1], *chain_end_of(state)), state)
+    return state, fold_events(check_chain(part[-1:], *chain_end_of(state)), state)
 
 
-def end_of(state: State | None) -> tuple[int, str]:
-    """The number and the hash that the next event follows on."""
-    return (0, NOTHING) if state is None else (state.number, state.hash)
+def chain_end_of(state: State | None) -> tuple[int, str]:
+    """The number and the hash that the next event must continue from."""
+    return (0, GENESIS_HASH) if state is None else (state.number, state.hash)
 
 
-def up_to_plans(events: list[Event], mark: int) -> Iterator[list[Event]]:
-    """The events in parts that end with a planned round, or the event `mark`: a fold copies the state once for each."""
+def split_at_plans(events: list[Event], mark: int) -> Iterator[list[Event]]:
+    """The events in parts that end with a planned round or with event `mark`: each fold copies the state once."""
     part: list[Event] = []
     for event in events:
         part.append(event)
@@ -178,19 +182,19 @@ def up_to_plans(events: list[Event], mark: int) -> Iterator[list[Event]]:
         yield part
 
 
-def first_wrong(part: list[Event], state: State | None) -> InvalidInput:
-    """What is wrong with the first of these events that does not fit."""
+def first_misfit(part: list[Event], state: State | None) -> InvalidInput:
+    """The error of the first of these events that does not fit."""
     place = 0 if state is None else state.number
     for event in part:
         place += 1
         try:
-            _, following = folded([event], state)
+            _, following = fold_part([event], state)
             if event.kind == "round planned" and state is not None:
-                check_again(state, event.body, following.rounds[-1].given)
+                check_recorded_plan(state, event.body, following.rounds[-1].given)
         except InvalidInput as error:
             said = str(error).removeprefix(f"event {place}").lstrip(" ,:")
             return InvalidInput(
-                f"event {place}, {event.kind}, of {event.time} by {author(event)}: {said}"
+                f"event {place}, {event.kind}, of {event.time} by {author_text(event)}: {said}"
             )
         state = following
     raise AssertionError("every event fits")

@@ -1,4 +1,4 @@
-"""What people keep in spreadsheets: agents, arms and outcomes read from CSV, and visits written as CSV.
+"""What people keep in spreadsheets: agents, arms and outcomes read from CSV, and visits written to CSV.
 
 The first line of a file names its columns, in any order and case; of what is pasted it may be missing. Commas, semicolons and
 tabs part them; with semicolons and tabs a number may have a decimal comma. Each mistake is named with its line.
@@ -11,30 +11,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heterobandits.campaigns.amounts import tests_planned
-from heterobandits.campaigns.audit.history_text import is_far
-from heterobandits.campaigns.rounds import Pair, PlannedRound
+from heterobandits.campaigns.amounts import planned_tests_of
+from heterobandits.campaigns.audit.history_text import is_far_from_plan
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import (
     AGENT_FIELDS,
     NOT_DONE,
-    Collected,
-    Wrong,
-    agents_from,
-    arms_from,
+    FieldErrors,
+    InvalidFields,
+    parse_agents,
+    parse_arms,
 )
-from heterobandits.errors import InvalidInput, shown, unknown
+from heterobandits.errors import InvalidInput, repr_of, unknown_name
+from heterobandits.planner.matching import AgentArm
 
-MARKS = ",;\t"  # what parts cells
+CELL_SEPARATORS = ",;\t"  # what parts cells
 # What a spreadsheet computes begins with one of these, some of them in full width too. It may begin after a mark that is not ours:
 # one that parts cells by semicolons sees another cell there. Blanks and quotes before it are no part of what that one reads.
-BEGINS = r"(?:\A|(?<=[;\t]))"
-COMPUTED = r"(?=[\s\"']*[=+\-@＝＋－＠\t\r])"
-FORMULA = re.compile(BEGINS + COMPUTED)
-ESCAPED = re.compile(f"{BEGINS}'{COMPUTED}")
-PASTED = ("name", "sensitivity", "tests")  # the columns of agents where no line names them
+CELL_START_REGEX = r"(?:\A|(?<=[;\t]))"
+FORMULA_START_REGEX = r"(?=[\s\"']*[=+\-@＝＋－＠\t\r])"
+FORMULA_PATTERN = re.compile(CELL_START_REGEX + FORMULA_START_REGEX)
+ESCAPED_FORMULA_PATTERN = re.compile(f"{CELL_START_REGEX}'{FORMULA_START_REGEX}")
+# the columns of agents where no line names them
+PASTED_AGENT_COLUMNS = ("name", "sensitivity", "tests")
 OUTCOME_FIELDS = ("agent", "arm", "outcome", "successes", "tests")
-TEXTS = ("name", "agent", "arm")  # columns in which a comma is a comma
+TEXT_COLUMNS = ("name", "agent", "arm")  # columns in which a comma is a comma
 VISIT_FIELDS = (
     "round",
     "planned",
@@ -46,139 +48,141 @@ VISIT_FIELDS = (
     "tests_planned",
     "far",
 )
-OF = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
-WHOLE = re.compile(r"[+-]?\d{1,18}")
-ALLOWED = "0, 1, successes of tests such as 3/12, or - if it was not done"
+SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
+INTEGER_PATTERN = re.compile(r"[+-]?\d{1,18}")
+OUTCOME_FORMS_TEXT = "0, 1, successes of tests such as 3/12, or - if it was not done"
 
 
 class CsvLine(NamedTuple):
-    """A line of a file: its number, and its cells that are not blank by the name of their column."""
+    """One line of a file: its number, and its non-blank cells by column."""
 
     number: int
     cells: dict[str, str]
 
 
-def inert(text: str) -> str:
-    """The text as a cell that no spreadsheet computes: with an apostrophe before whatever would be taken for a formula.
+def escape_formula(text: str) -> str:
+    """The text as a cell that no spreadsheet computes: with an apostrophe before anything it would take for a formula.
 
-    So does one that has apostrophes before that already. `without_apostrophe` takes just one away.
+    So does one that has apostrophes before that already. `unescape_formula` takes just one away.
 
-    >>> inert("=1+1"), inert("'=1+1"), inert("'t Harde"), inert("x;=1+1")
+    >>> escape_formula("=1+1"), escape_formula("'=1+1"), escape_formula("'t Harde"), escape_formula("x;=1+1")
     ("'=1+1", "''=1+1", "'t Harde", "x;'=1+1")
     """
-    return FORMULA.sub("'", text)
+    return FORMULA_PATTERN.sub("'", text)
 
 
-def without_apostrophe(cell: str) -> str:
-    """The text that `inert` made a cell of; any other as it is.
+def unescape_formula(cell: str) -> str:
+    """Undo `escape_formula`; any other cell stays as it is.
 
-    >>> [without_apostrophe(cell) for cell in ("'=1+1", "''=1+1", "'t Harde", "=1+1")]
+    >>> [unescape_formula(cell) for cell in ("'=1+1", "''=1+1", "'t Harde", "=1+1")]
     ['=1+1', "'=1+1", "'t Harde", '=1+1']
     """
-    return ESCAPED.sub("", cell)
+    return ESCAPED_FORMULA_PATTERN.sub("", cell)
 
 
 def read_team(agents: Path, arms: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """The agents and arms of two files, as `service.create` takes them; what is wrong in either is named at once."""
+    """Read agents and arms from two files, as `service.create` takes them; all mistakes in both are named at once."""
     errors: list[tuple[str, str]] = []
     made: list[Any] = []
     for read, path in ((read_agents, agents), (read_arm_names, arms)):
         try:
             made.append(read(path))
-        except Wrong as wrong:
+        except InvalidFields as wrong:
             errors += wrong.errors
     if errors:
-        raise Wrong(errors)
+        raise InvalidFields(errors)
     return made[0], made[1]
 
 
 def read_agents(path: Path) -> list[dict[str, Any]]:
     """The agents of a file with the columns name, sensitivity, false_positive_rate, tests, calibration ...; all checked."""
-    return _agents(csv_lines(path, AGENT_FIELDS, ("name",)), str(path))
+    return _parse_agents(read_csv_lines(path, AGENT_FIELDS, ("name",)), str(path))
 
 
 def read_arm_names(path: Path) -> list[str]:
-    """The names of the arms of a file, in its column name."""
-    return _arms(csv_lines(path, ("name",), ("name",)), str(path))
+    """Read the names of arms from a file's column `name`."""
+    return _parse_arms(read_csv_lines(path, ("name",), ("name",)), str(path))
 
 
-def pasted_agents(text: str) -> list[dict[str, Any]]:
+def parse_pasted_agents(text: str) -> list[dict[str, Any]]:
     """The agents of a text with such columns; without a line that names them they are name, sensitivity and perhaps tests."""
-    if has_head(text, AGENT_FIELDS):
-        return _agents(lines_in(text, "", AGENT_FIELDS, ("name",)))
+    if has_header(text, AGENT_FIELDS):
+        return _parse_agents(parse_csv_lines(text, "", AGENT_FIELDS, ("name",)))
     # Commas part nothing where anything else can: they may be in a name, or in a number.
-    mark = next((mark for mark in reversed(MARKS) if mark in first_of(text)), ",")
+    mark = next((mark for mark in reversed(CELL_SEPARATORS) if mark in first_line_of(text)), ",")
     made, errors = [], []
-    for number, cells in _cells(text, mark, ""):
-        if any(cells[len(PASTED) :]):
-            place = _place("", number)
-            many = (
-                f"{len(cells)} cells: {', '.join(PASTED)}, unless the first line names the columns"
-            )
+    for number, cells in _split_cells(text, mark, ""):
+        if any(cells[len(PASTED_AGENT_COLUMNS) :]):
+            place = _place_of_line("", number)
+            many = f"{len(cells)} cells: {', '.join(PASTED_AGENT_COLUMNS)}, unless the first line names the columns"
             errors.append((place, f"{place} has {many}"))
-        made.append(_line(number, PASTED, cells, mark))
+        made.append(_parse_csv_line(number, PASTED_AGENT_COLUMNS, cells, mark))
     if errors:
-        raise Wrong(errors)
-    return _agents(made)
+        raise InvalidFields(errors)
+    return _parse_agents(made)
 
 
-def pasted_arms(text: str) -> list[str]:
-    """The names of arms in a text, one a line, or in the first column of a spreadsheet; a first line `name` may be above them."""
-    if has_head(text, ("name",)):
-        return _arms(lines_in(text, "", ("name",), ("name",)))
+def parse_pasted_arms(text: str) -> list[str]:
+    """The names of arms in a text: one a line, or a spreadsheet's first column; a first line `name` may stand above them."""
+    if has_header(text, ("name",)):
+        return _parse_arms(parse_csv_lines(text, "", ("name",), ("name",)))
     # A comma or a semicolon in a list of names is most likely part of a name: nothing is cut off there.
-    rows = _cells(text, "\t", "")
-    return _arms([_line(number, ("name",), cells, "\t") for number, cells in rows])
+    rows = _split_cells(text, "\t", "")
+    return _parse_arms([_parse_csv_line(number, ("name",), cells, "\t") for number, cells in rows])
 
 
-def _agents(rows: Sequence[CsvLine], what: str = "") -> list[dict[str, Any]]:
+def _parse_agents(rows: Sequence[CsvLine], what: str = "") -> list[dict[str, Any]]:
     """The agents in these lines, checked."""
-    given = [_agent(row.cells) for row in rows]
-    places = [_place(what, row.number) for row in rows]
+    given = [_parse_agent(row.cells) for row in rows]
+    places = [_place_of_line(what, row.number) for row in rows]
     blank = {
-        _of(place, "name") for place, one in zip(places, given, strict=True) if "name" not in one
+        _place_of_field(place, "name")
+        for place, one in zip(places, given, strict=True)
+        if "name" not in one
     }
     try:
-        made = agents_from(given, place=places.__getitem__, of=_of)
-    except Wrong as wrong:
-        raise Wrong([
+        made = parse_agents(given, place=places.__getitem__, of=_place_of_field)
+    except InvalidFields as wrong:
+        raise InvalidFields([
             (place, f"{place} is blank: every agent has a name" if place in blank else message)
             for place, message in wrong.errors
         ]) from None  # fmt: skip
     return [{"name": name, **reports.body} for name, reports in made]
 
 
-def _arms(rows: Sequence[CsvLine], what: str = "") -> list[str]:
+def _parse_arms(rows: Sequence[CsvLine], what: str = "") -> list[str]:
     """The names of the arms in these lines, checked."""
-    given = [{"name": without_apostrophe(row.cells.get("name", ""))} for row in rows]
-    places = [_place(what, row.number) for row in rows]
-    return arms_from(given, place=places.__getitem__, of=_of)
+    given = [{"name": unescape_formula(row.cells.get("name", ""))} for row in rows]
+    places = [_place_of_line(what, row.number) for row in rows]
+    return parse_arms(given, place=places.__getitem__, of=_place_of_field)
 
 
 def read_outcomes(path: Path) -> list[tuple[str, str | tuple[str, str], str]]:
-    """Of each line its place, the agent (or the agent and the arm), and the outcome as `outcome_of` takes it.
+    """For each line its place, its agent (or agent and arm), and its outcome as `parse_outcome` takes it.
 
     The columns are agent and outcome (or successes and tests), and arm for those who went to several.
     """
-    errors, made = Collected(), []
-    for row in csv_lines(path, OUTCOME_FIELDS, ("agent",)):
-        place = _place(str(path), row.number)
-        entry = errors.of(place, _entry, row.cells)
+    errors, made = FieldErrors(), []
+    for row in read_csv_lines(path, OUTCOME_FIELDS, ("agent",)):
+        place = _place_of_line(str(path), row.number)
+        entry = errors.of(place, _parse_outcome_line, row.cells)
         if entry is not None:
             made.append((place, *entry))
     errors.end()
     return made
 
 
-def _entry(cells: dict[str, str], place: str) -> tuple[str | tuple[str, str], str]:
-    """Whose visit a line is about, and the outcome, which is in one cell or in two."""
+def _parse_outcome_line(cells: dict[str, str], place: str) -> tuple[str | tuple[str, str], str]:
+    """The agent (and arm) of a line, and its outcome, which takes one cell or two."""
     counted = [cells[name] for name in ("successes", "tests") if name in cells]
     if "agent" not in cells:
         raise InvalidInput(f"{place}: agent is missing: a name")
     if ("outcome" in cells) == bool(counted) or len(counted) == 1:
-        raise InvalidInput(f"{place}: outcome is missing: {ALLOWED}; or both successes and tests")
-    agent = without_apostrophe(cells["agent"])
-    visit = (agent, without_apostrophe(cells["arm"])) if "arm" in cells else agent
+        raise InvalidInput(
+            f"{place}: outcome is missing: {OUTCOME_FORMS_TEXT}; or both successes and tests"
+        )
+    agent = unescape_formula(cells["agent"])
+    visit = (agent, unescape_formula(cells["arm"])) if "arm" in cells else agent
     return visit, "/".join(counted) if counted else cells["outcome"]
 
 
@@ -188,38 +192,40 @@ def parse_outcome(text: str) -> int | tuple[int, int] | str:
     >>> parse_outcome("1"), parse_outcome("3/12"), parse_outcome("-")
     (1, (3, 12), 'not done')
     """
-    text = without_apostrophe(text.strip())
+    text = unescape_formula(text.strip())
     if text in ("-", NOT_DONE):
         return NOT_DONE
-    counts = OF.fullmatch(text)
+    counts = SHARE_PATTERN.fullmatch(text)
     if counts:
         successes, tests = int(counts[1]), int(counts[2])
         if successes > tests:
-            raise InvalidInput(f"the outcome is {shown(text)}: at most all tests are successes")
+            raise InvalidInput(f"the outcome is {repr_of(text)}: at most all tests are successes")
         return successes, tests
     if text in ("0", "1"):
         return int(text)
-    raise InvalidInput(f"the outcome is {shown(text)}: {ALLOWED}")
+    raise InvalidInput(f"the outcome is {repr_of(text)}: {OUTCOME_FORMS_TEXT}")
 
 
-def csv_lines(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[CsvLine]:
-    """The lines of a file that are not blank, by the columns that its first line names."""
-    return lines_in(read_text(path), str(path), columns, needed)
+def read_csv_lines(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[CsvLine]:
+    """Read the non-blank lines of a file, by the columns that its first line names."""
+    return parse_csv_lines(read_text(path), str(path), columns, needed)
 
 
-def lines_in(text: str, what: str, columns: Sequence[str], needed: Sequence[str]) -> list[CsvLine]:
-    """The same of a text; `what` it is called stands before the line of each mistake, if it is called anything."""
-    mark = _mark_of_head(text)
-    rows = _cells(text, mark, what)
+def parse_csv_lines(
+    text: str, what: str, columns: Sequence[str], needed: Sequence[str]
+) -> list[CsvLine]:
+    """Parse the non-blank lines of a text; `what`, if given, names the text in front of each mistake."""
+    mark = _separator_of_header(text)
+    rows = _split_cells(text, mark, what)
     number, head = next(rows, (1, [""]))
-    names = [_column(cell) for cell in head]
+    names = [_column_name(cell) for cell in head]
     while names and not names[-1]:
         names.pop()
-    place = _place(what, number)
+    place = _place_of_line(what, number)
     for i, name in enumerate(names):
         if name not in columns:
             raise InvalidInput(
-                f"{place}: {unknown('column', head[i], columns)}; the first line names the columns"
+                f"{place}: {unknown_name('column', head[i], columns)}; the first line names the columns"
             )
         if name in names[:i]:
             raise InvalidInput(f"{place}: two columns are called {name!r}")
@@ -231,48 +237,51 @@ def lines_in(text: str, what: str, columns: Sequence[str], needed: Sequence[str]
     made, errors = [], []
     for number, cells in rows:
         if any(cells[len(names) :]):
-            place = _place(what, number)
+            place = _place_of_line(what, number)
             errors.append((place, f"{place} has {len(cells)} cells: the first has {len(names)}"))
-        made.append(_line(number, names, cells, mark))
+        made.append(_parse_csv_line(number, names, cells, mark))
     if errors:
-        raise Wrong(errors)
+        raise InvalidFields(errors)
     if not made:
         raise InvalidInput(f"{what or 'the text'} has no lines after the first: at least one")
     return made
 
 
-def has_head(text: str, columns: Sequence[str]) -> bool:
-    """Whether the first line that is not blank names a column.
+def has_header(text: str, columns: Sequence[str]) -> bool:
+    """Whether the first non-blank line names a column.
 
-    >>> has_head("Name;Sensitivity", ("name",)), has_head("Ana;0,9", ("name",))
+    >>> has_header("Name;Sensitivity", ("name",)), has_header("Ana;0,9", ("name",))
     (True, False)
     """
     try:
-        _, head = next(_cells(text, _mark_of_head(text), ""), (1, [""]))
+        _, head = next(_split_cells(text, _separator_of_header(text), ""), (1, [""]))
     except InvalidInput:  # parted otherwise, there may be sense in it
         return False
-    return any(_column(cell) in columns for cell in head)
+    return any(_column_name(cell) in columns for cell in head)
 
 
-def _mark_of_head(text: str) -> str:
-    """What parts the columns that the first line names."""
-    return max(MARKS, key=first_of(text).count)
+def _separator_of_header(text: str) -> str:
+    """The character that separates the columns of the header."""
+    return max(CELL_SEPARATORS, key=first_line_of(text).count)
 
 
-def first_of(text: str) -> str:
-    """The first line that is not blank."""
+def first_line_of(text: str) -> str:
+    """The first non-blank line."""
     return next((line for line in text.splitlines() if line.strip()), "")
 
 
-def _column(cell: str) -> str:
-    """The name of a column as people write it, in any case, with blanks or dashes."""
+def _column_name(cell: str) -> str:
+    """The column that a cell of the header names, in any case, with blanks or dashes."""
     return "_".join(re.split(r"[\s_-]+", cell.lower()))
 
 
-def _line(number: int, names: Sequence[str], cells: Sequence[str], mark: str) -> CsvLine:
-    """The cells of a line that are not blank, by their columns."""
+def _parse_csv_line(number: int, names: Sequence[str], cells: Sequence[str], mark: str) -> CsvLine:
+    """The non-blank cells of a line, by column."""
     known = {name: cell for name, cell in zip(names, cells, strict=False) if cell}
-    return CsvLine(number, {n: c if n in TEXTS else _decimal(c, mark) for n, c in known.items()})
+    return CsvLine(
+        number,
+        {n: c if n in TEXT_COLUMNS else _replace_decimal_comma(c, mark) for n, c in known.items()},
+    )
 
 
 def read_text(path: Path) -> str:
@@ -285,8 +294,8 @@ def read_text(path: Path) -> str:
         raise InvalidInput(f"cannot read {path}: save it as UTF-8") from None
 
 
-def _cells(text: str, mark: str, what: str) -> Iterator[tuple[int, list[str]]]:
-    """The number and the cells of each line that is not blank; a cell in quotes may span several."""
+def _split_cells(text: str, mark: str, what: str) -> Iterator[tuple[int, list[str]]]:
+    """The number and the cells of each non-blank line; a quoted cell may span several."""
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=True, strict=True
     )
@@ -298,53 +307,57 @@ def _cells(text: str, mark: str, what: str) -> Iterator[tuple[int, list[str]]]:
                 yield begins, cells
             begins = reader.line_num + 1
     except csv.Error as error:
-        raise InvalidInput(f"{_place(what, begins)}: this is no CSV: {error}") from None
+        raise InvalidInput(f"{_place_of_line(what, begins)}: this is no CSV: {error}") from None
 
 
-def _decimal(cell: str, mark: str) -> str:
-    """The cell with a point for a decimal comma, where commas part nothing."""
+def _replace_decimal_comma(cell: str, mark: str) -> str:
+    """The cell with a decimal point for a decimal comma, unless commas separate cells."""
     return cell.replace(",", ".") if mark != "," and re.fullmatch(r"\d*,\d+", cell) else cell
 
 
-def _agent(cells: dict[str, str]) -> dict[str, Any]:
-    """The cells of an agent as numbers, where they are; what is none is refused with its field."""
-    read = {"name": without_apostrophe, "calibration": trial, "false_positive_calibration": trial}
-    return {name: read.get(name, number_or_text)(cell) for name, cell in cells.items()}
+def _parse_agent(cells: dict[str, str]) -> dict[str, Any]:
+    """An agent's cells, with numbers as numbers; a cell that should be a number and is not is refused by its field."""
+    read = {
+        "name": unescape_formula,
+        "calibration": parse_trial_cell,
+        "false_positive_calibration": parse_trial_cell,
+    }
+    return {name: read.get(name, parse_number_or_text)(cell) for name, cell in cells.items()}
 
 
-def number_or_text(text: str) -> Any:
-    """A number as it was written; the text itself if it is none."""
+def parse_number_or_text(text: str) -> Any:
+    """The number in a text; the text itself if it is not a number."""
     try:
-        return int(text) if WHOLE.fullmatch(text) else float(text)
+        return int(text) if INTEGER_PATTERN.fullmatch(text) else float(text)
     except ValueError:
         return text
 
 
-def trial(text: str) -> Any:
-    """How many of how many, as a list; the text itself if it says no such thing."""
-    found = OF.fullmatch(text)
+def parse_trial_cell(text: str) -> Any:
+    """A text such as 17/20 as a list of two numbers; the text itself if it is nothing like that."""
+    found = SHARE_PATTERN.fullmatch(text)
     return text if found is None else [int(found[1]), int(found[2])]
 
 
-def _place(what: str, number: int) -> str:
-    """A line, of what."""
+def _place_of_line(what: str, number: int) -> str:
+    """The place of a line, for a message."""
     return f"{what}, line {number}" if what else f"line {number}"
 
 
-def _of(place: str, field: str) -> str:
+def _place_of_field(place: str, field: str) -> str:
     return f"{place}: {field}"
 
 
-def visits_csv(state: State) -> str:
-    """All visits, a line for each, by round and agent, for a spreadsheet."""
+def render_visits(state: State) -> str:
+    """All visits as CSV for a spreadsheet, one line each, by round and agent."""
     page = io.StringIO(newline="")
     table = csv.writer(page)
     table.writerow(VISIT_FIELDS)
     for round in state.rounds:
         for agent, arm in round.sent:
-            names = (inert(state.agents[agent].name), inert(state.arms[arm].name))
-            found, tests = _counts(round, (agent, arm))
-            planned = tests_planned(state, agent, round)
+            names = (escape_formula(state.agents[agent].name), escape_formula(state.arms[arm].name))
+            found, tests = _counts_of_visit(round, (agent, arm))
+            planned = planned_tests_of(state, agent, round)
             table.writerow(
                 [
                     round.number,
@@ -352,21 +365,21 @@ def visits_csv(state: State) -> str:
                     *names,
                     found,
                     tests,
-                    status_of(round, (agent, arm)),
+                    status_of_visit(round, (agent, arm)),
                     planned,
-                    "yes" if is_far(tests, planned) else "",
+                    "yes" if is_far_from_plan(tests, planned) else "",
                 ]
             )
     return page.getvalue()
 
 
-def _counts(round: PlannedRound, pair: Pair) -> tuple[int | None, int | None]:
+def _counts_of_visit(round: PlannedRound, pair: AgentArm) -> tuple[int | None, int | None]:
     told = round.told.get(pair)
     return (None, None) if told is None or told.counts is None else told.counts
 
 
-def status_of(round: PlannedRound, pair: Pair) -> str:
-    """What is known of a visit, in a word."""
+def status_of_visit(round: PlannedRound, pair: AgentArm) -> str:
+    """The status of a visit in one word."""
     told = round.told.get(pair)
     if told is None:
         return "missing" if round.closed else "waiting"

@@ -1,4 +1,4 @@
-"""A made-up half season to look at: a park with rangers, with everything that happens in one.
+"""A made-up half season to look at: a park with rangers in which everything happens that can.
 
 It is played from a seed on means that are made up as well, a round a day up to yesterday.
 """
@@ -9,23 +9,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.events import NOTHING, Draft, Event, sealed, timestamp
-from heterobandits.campaigns.files.templates import example
-from heterobandits.campaigns.reducer import fold
+from heterobandits.campaigns.events import GENESIS_HASH, Draft, Event, render_timestamp, seal_events
+from heterobandits.campaigns.files.templates import load_template
+from heterobandits.campaigns.reducer import fold_events
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.storage.repository import Log, Request
+from heterobandits.campaigns.storage.repository import Author, Repository
 
-NAME = "North park (demo)"
-SEASON = 60
-HALF = SEASON // 2  # rounds that are over
-MEANS = (0.9, 0.08, 0.3, 0.12, 0.05, 0.35, 0.1, 0.03, 0.2, 0.06)  # of the template's areas
-SEED = 6
-PLANNER = "Vera"
+DEMO_NAME = "North park (demo)"
+DEMO_SEASON_ROUNDS = 60
+DEMO_FINISHED_ROUNDS = DEMO_SEASON_ROUNDS // 2  # rounds that are over
+DEMO_MEANS = (0.9, 0.08, 0.3, 0.12, 0.05, 0.35, 0.1, 0.03, 0.2, 0.06)  # of the template's areas
+DEMO_SEED = 6
+DEMO_PLANNER_NAME = "Vera"
 
 
 class DemoSeason:
-    """The events of a season as they are made up, a while apart."""
+    """The events of a made-up season, a while apart."""
 
     def __init__(self, campaign: str, begin: datetime) -> None:
         self.campaign, self.time = campaign, begin
@@ -41,17 +41,19 @@ class DemoSeason:
     def tell(self, who: str, *drafts: Draft, minutes: float = 1.0) -> None:
         """What happens next, and by whom."""
         self.time += timedelta(minutes=minutes)
-        number, previous = (0, NOTHING) if self.state is None else (self.now.number, self.now.hash)
-        new = sealed(
-            drafts, self.campaign, after=number, previous=previous, time=timestamp(self.time), who=who
+        number, previous = (
+            (0, GENESIS_HASH) if self.state is None else (self.now.number, self.now.hash)
+        )
+        new = seal_events(
+            drafts, self.campaign, after=number, previous=previous, time=render_timestamp(self.time), who=who
         )  # fmt: skip
-        self.state = fold(new, self.state)
+        self.state = fold_events(new, self.state)
         self.events += new
 
     def plan(self, **circumstances: Any) -> PlannedRound:
         """The next round, planned."""
         body = service.preview(self.now, **circumstances).body
-        self.tell(PLANNER, Draft("round planned", body))
+        self.tell(DEMO_PLANNER_NAME, Draft("round planned", body))
         return self.now.rounds[-1]
 
     def report(self, at: PlannedRound, luck: random.Random, but: Iterable[str] = ()) -> None:
@@ -59,7 +61,7 @@ class DemoSeason:
         for agent, arm in at.sent:
             name = self.now.agents[agent].name
             if name not in but:
-                found = luck.random() < MEANS[arm] * self.now.team.sensitivities[agent]
+                found = luck.random() < DEMO_MEANS[arm] * self.now.team.sensitivities[agent]
                 self.outcome(at, name, int(found))
 
     def outcome(self, at: PlannedRound, name: str, outcome: Any, kind: str = "reported") -> None:
@@ -68,17 +70,20 @@ class DemoSeason:
         self.tell(name, draft, minutes=37.0)
 
 
-def half_season(campaign: str, end: datetime | None = None) -> list[Event]:
-    """The events of a season of which half is over."""
-    luck = random.Random(SEED)
+def demo_events(campaign: str, end: datetime | None = None) -> list[Event]:
+    """The events of a season that is half over."""
+    luck = random.Random(DEMO_SEED)
     last = datetime.now(UTC) if end is None else end
-    begin = (last - timedelta(days=HALF + 1)).replace(hour=7, minute=0, second=0, microsecond=0)
-    story = DemoSeason(campaign, begin)
-    body = service.created_body(
-        **example("rangers") | {"name": NAME, "seed": SEED, "season": SEASON}
+    begin = (last - timedelta(days=DEMO_FINISHED_ROUNDS + 1)).replace(
+        hour=7, minute=0, second=0, microsecond=0
     )
-    story.tell(PLANNER, Draft("created", body))
-    for day in range(1, HALF + 1):
+    story = DemoSeason(campaign, begin)
+    body = service.body_of_creation(
+        **load_template("rangers")
+        | {"name": DEMO_NAME, "seed": DEMO_SEED, "season": DEMO_SEASON_ROUNDS}
+    )
+    story.tell(DEMO_PLANNER_NAME, Draft("created", body))
+    for day in range(1, DEMO_FINISHED_ROUNDS + 1):
         story.time = begin + timedelta(days=day)
         if day == 4:
             story.report(story.plan(absent=["Ben"], closed=["lake shore"]), luck)
@@ -86,18 +91,20 @@ def half_season(campaign: str, end: datetime | None = None) -> list[Event]:
             at = story.plan()
             story.report(at, luck, but=["Eva"])
             story.outcome(at, "Eva", "not done")
-            story.tell(PLANNER, Draft("note", {"text": "The bridge was out.", "round": day}))
+            story.tell(
+                DEMO_PLANNER_NAME, Draft("note", {"text": "The bridge was out.", "round": day})
+            )
         elif day == 11:
             at = story.plan()
             story.report(at, luck, but=["Dan"])
             story.outcome(at, "Dan", 1)
             story.outcome(at, "Dan", 0, "corrected")
         else:
-            story.report(story.plan(), luck, but=["Femi"] if day == HALF else [])
+            story.report(story.plan(), luck, but=["Femi"] if day == DEMO_FINISHED_ROUNDS else [])
     return story.events
 
 
-def begin_demo(log: Log) -> str:
-    """The id of a new campaign in which half a season has been made up."""
-    made = half_season("d3e05ea50000")
-    return log.begin_with(made, Request(PLANNER)).state.campaign
+def create_demo(log: Repository) -> str:
+    """Create a campaign with half a made-up season, and return its id."""
+    made = demo_events("d3e05ea50000")
+    return log.begin_with(made, Author(DEMO_PLANNER_NAME)).state.campaign

@@ -1,4 +1,4 @@
-"""Databases: which one a text names, how it is opened, which schema it has, and what is said when it cannot be used.
+"""Databases: which one a text names, how to open it, which schema it has, and what to say when it fails.
 
 A plain path is an SQLite file; `postgresql://...` is a database of a PostgreSQL server. In SQLite a transaction that writes
 begins as one, so that two writers wait for each other and neither fails half way.
@@ -16,25 +16,25 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from heterobandits.errors import InvalidInput, UnsupportedVersion, path_from, shown
+from heterobandits.errors import InvalidInput, UnsupportedVersion, parse_path, repr_of
 
-VARIABLE = "HETEROBANDITS_DATABASE"
-REVISION = "0002"  # of the schema that this version reads and writes
+DATABASE_VARIABLE = "HETEROBANDITS_DATABASE"
+SCHEMA_REVISION = "0002"  # of the schema that this version reads and writes
 VERSION_TABLE = "heterobandits_version"
-APPLICATION = 0x48426E64  # HBnd, in the head of an SQLite file
-MIGRATIONS = Path(__file__).parent / "migrations"
-MIGRATING = 4_801_101  # the advisory lock of PostgreSQL under which one process migrates
-PATIENCE = 10.0  # seconds that one waits for another writer, or for a server to come back
-OWN = 0o600  # the mode of new files: names, notes and outcomes are in them
-ROOM = 100_000  # bytes that are free on a disk which is not full
-LEAST_SIZE = 100  # bytes of a file that SQLite has begun
-BETWEEN_LOOKS = 0.001  # seconds, at a file that another writes to
-SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
-ALLOWED = "the path of an SQLite file, or postgresql://user@host:port/database"
-POOL: dict[str, Any] = {"poolclass": sa.QueuePool, "pool_size": 5, "max_overflow": 15}
+SQLITE_APPLICATION_ID = 0x48426E64  # HBnd, in the head of an SQLite file
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
+MIGRATION_LOCK_ID = 4_801_101  # the advisory lock of PostgreSQL under which one process migrates
+DB_LOCK_TIMEOUT_S = 10.0  # seconds that one waits for another writer, or for a server to come back
+NEW_FILE_MODE = 0o600  # the mode of new files: names, notes and outcomes are in them
+FREE_DISK_MIN_BYTES = 100_000  # bytes that are free on a disk which is not full
+SQLITE_MIN_BYTES = 100  # bytes of a file that SQLite has begun
+DB_LOCK_POLL_S = 0.001  # seconds, at a file that another writes to
+POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+DATABASE_FORMS_TEXT = "the path of an SQLite file, or postgresql://user@host:port/database"
+CONNECTION_POOL: dict[str, Any] = {"poolclass": sa.QueuePool, "pool_size": 5, "max_overflow": 15}
 
 SQLITE_REASONS = {
-    sqlite3.SQLITE_BUSY: f"it is locked by another program for more than {PATIENCE:.0f} s",
+    sqlite3.SQLITE_BUSY: f"it is locked by another program for more than {DB_LOCK_TIMEOUT_S:.0f} s",
     sqlite3.SQLITE_LOCKED: "it is locked by another program",
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a backup",
@@ -46,13 +46,13 @@ SQLITE_REASONS = {
 POSTGRES_REASONS = {
     "53100": "the disk of the server is full",
     "53300": "the server has too many connections",
-    "55P03": f"it is locked by another program for more than {PATIENCE:.0f} s",
+    "55P03": f"it is locked by another program for more than {DB_LOCK_TIMEOUT_S:.0f} s",
     "3D000": "the server has no database of that name; make it with createdb",
 }
 
 
 class StoreUnavailable(InvalidInput):
-    """A database that cannot be used now; the message says which, and why.
+    """A database that cannot be used now; the message says which one and why.
 
     `why` is for those too who are not to know which, as far as it has no place, user or word of the database in it.
     """
@@ -63,7 +63,7 @@ class StoreUnavailable(InvalidInput):
 
 
 class Database(NamedTuple):
-    """A database, opened: what it is called in a message, and its engine."""
+    """An open database: its name in messages, and its engine."""
 
     name: str
     engine: sa.Engine
@@ -88,63 +88,68 @@ class Database(NamedTuple):
         return self.engine.execution_options(isolation_level="REPEATABLE READ")
 
 
-def is_url(database: str | Path) -> bool:
+def is_database_url(database: str | Path) -> bool:
     """Whether a text is a URL and not a path."""
     scheme, colon, _ = str(database).partition(":")
-    return bool(colon) and ("://" in str(database) or scheme in SCHEMES)
+    return bool(colon) and ("://" in str(database) or scheme in POSTGRES_SCHEMES)
 
 
-def address_of(database: str | Path) -> Path | sa.URL:
+def address_of_database(database: str | Path) -> Path | sa.URL:
     """The path of an SQLite file, or the URL of a PostgreSQL database. No message has a password in it."""
-    if not isinstance(database, str) or not is_url(database):
-        return path_from(database, "database")
+    if not isinstance(database, str) or not is_database_url(database):
+        return parse_path(database, "database")
     if database.startswith("sqlite:///"):
-        return path_from(database.removeprefix("sqlite:///"), "database")
+        return parse_path(database.removeprefix("sqlite:///"), "database")
     scheme, _, _ = database.partition(":")
     try:
         url = sa.make_url(database)
     except (SQLAlchemyError, ValueError):
-        raise InvalidInput(f"database is a URL that cannot be read: {ALLOWED}") from None
-    if scheme not in SCHEMES:
-        raise InvalidInput(f"database is a URL of {shown(scheme)}: {ALLOWED}")
+        raise InvalidInput(
+            f"database is a URL that cannot be read: {DATABASE_FORMS_TEXT}"
+        ) from None
+    if scheme not in POSTGRES_SCHEMES:
+        raise InvalidInput(f"database is a URL of {repr_of(scheme)}: {DATABASE_FORMS_TEXT}")
     if "@" in (url.host or ""):
         raise InvalidInput("database is a URL with two @: an @ in a password is written %40")
     if not url.database:
-        raise InvalidInput(f"database is a URL without the name of a database: {ALLOWED}")
+        raise InvalidInput(
+            f"database is a URL without the name of a database: {DATABASE_FORMS_TEXT}"
+        )
     return url.set(drivername="postgresql+psycopg")
 
 
-def name_of(database: str | Path) -> str:
+def name_of_database(database: str | Path) -> str:
     """What a database is called in a message: its path, or its URL without user and password."""
-    where = address_of(database)
+    where = address_of_database(database)
     if isinstance(where, Path):
         return str(where)
     port = f":{where.port}" if where.port else ""
     return f"postgresql://{where.host or ''}{port}/{where.database}"
 
 
-def connected(database: str | Path) -> Database:
-    """The database, not looked at yet; an SQLite file has to be there."""
-    where, name = address_of(database), name_of(database)
+def connect_database(database: str | Path) -> Database:
+    """Connect to a database without reading from it; an SQLite file has to exist."""
+    where, name = address_of_database(database), name_of_database(database)
     if isinstance(where, sa.URL):
-        return Database(name, _postgresql(where))
+        return Database(name, _postgresql_engine(where))
     if not where.is_file():
-        raise InvalidInput(f"there is no database {name}: {ALLOWED}")
-    return Database(name, _sqlite(where))
+        raise InvalidInput(f"there is no database {name}: {DATABASE_FORMS_TEXT}")
+    return Database(name, _sqlite_engine(where))
 
 
-def made(database: str | Path) -> Database:
-    """The database, not looked at yet; an SQLite file is made, as an empty one, if there is none."""
-    where = address_of(database)
+def create_database(database: str | Path) -> Database:
+    """Connect to a database without reading from it; an SQLite file is created empty if there is none."""
+    where = address_of_database(database)
     if isinstance(where, Path):
         try:
-            where.touch(OWN, exist_ok=True)  # what SQLite puts beside it has the same mode
+            # what SQLite puts beside it has the same mode
+            where.touch(NEW_FILE_MODE, exist_ok=True)
         except OSError as error:
             raise InvalidInput(f"cannot write to {where}: {error.strerror or error}") from None
-    return connected(database)
+    return connect_database(database)
 
 
-def _sqlite(path: Path) -> sa.Engine:
+def _sqlite_engine(path: Path) -> sa.Engine:
     """An engine on an SQLite file that is there."""
     address = f"{path.absolute().as_uri()}?mode=rw"
     files = _Files(path)
@@ -152,7 +157,11 @@ def _sqlite(path: Path) -> sa.Engine:
     def connect() -> sqlite3.Connection:
         files.check()
         connection = sqlite3.connect(
-            address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            address,
+            uri=True,
+            timeout=DB_LOCK_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
         )
         try:
             connection.execute("PRAGMA foreign_keys = ON")
@@ -165,7 +174,7 @@ def _sqlite(path: Path) -> sa.Engine:
             raise
         return connection
 
-    engine = sa.create_engine("sqlite://", creator=connect, **POOL)
+    engine = sa.create_engine("sqlite://", creator=connect, **CONNECTION_POOL)
 
     @sa.event.listens_for(engine, "checkout")
     def check_again(*_: object) -> None:
@@ -192,7 +201,7 @@ def _sqlite(path: Path) -> sa.Engine:
 
 
 def check_room(place: Database) -> None:
-    """Refuse a database that can be read, but not written to as far as that is known without writing."""
+    """Refuse a database that can be read but not written to, as far as one can tell without writing."""
     with explain_refusals(place.name), place.reading.connect() as connection:
         if place.engine.dialect.name == "postgresql":
             if connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "on":
@@ -200,13 +209,13 @@ def check_room(place: Database) -> None:
             return
         path = connection.exec_driver_sql("PRAGMA database_list").first()[2]  # type: ignore[index]
         disk = os.statvfs(path)
-        if disk.f_blocks and disk.f_bavail * disk.f_frsize < ROOM:
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < FREE_DISK_MIN_BYTES:
             full = SQLITE_REASONS[sqlite3.SQLITE_FULL]
             raise StoreUnavailable(f"cannot use the database {place.name}: {full}", full)
 
 
 class _Files:
-    """An SQLite file and what SQLite keeps beside it: what is written to a file that has lost its name is lost.
+    """An SQLite file and the files SQLite keeps beside it: a write to a file that was renamed or deleted is lost.
 
     SQLite itself deletes what is beside it when the last connection is closed, and at no other time; so as long as one of
     ours is open it has to stay.
@@ -216,7 +225,7 @@ class _Files:
         self._path = path
         real = path.resolve()
         self._others = [real.with_name(real.name + end) for end in ("-wal", "-shm")]
-        self._same = _identity(path)
+        self._same = _identity_of_file(path)
         self._beside: list[tuple[int, int] | None] | None = None
         self._connections = 0
         self._lock = Lock()
@@ -232,19 +241,19 @@ class _Files:
 
     def _whole(self) -> bool:
         """Whether everything is as the connections have it open."""
-        if _identity(self._path) != self._same:
+        if _identity_of_file(self._path) != self._same:
             return False
         if self._beside is None:
             return True
         try:
-            begun = self._path.stat().st_size >= LEAST_SIZE
+            begun = self._path.stat().st_size >= SQLITE_MIN_BYTES
         except OSError:
             return False
         return begun and self._found() == self._beside
 
     def _found(self) -> list[tuple[int, int] | None]:
         """What is beside the file now."""
-        return [_identity(other) for other in self._others]
+        return [_identity_of_file(other) for other in self._others]
 
     def look(self) -> None:
         """Remember what is beside the file, once a connection has it open: a new file has nothing there at first."""
@@ -272,8 +281,8 @@ class _Files:
                 self._beside = None
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells the file at a path from others that were or will be there; None if there is none."""
+def _identity_of_file(path: Path) -> tuple[int, int] | None:
+    """What tells the file at a path from earlier and later files of that name; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -283,7 +292,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def begin_writing(connection: Any) -> None:
     """Begin a transaction that writes, when all others have ended: SQLite itself would look only every 100 ms in the end."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + DB_LOCK_TIMEOUT_S
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         while True:
@@ -295,15 +304,15 @@ def begin_writing(connection: Any) -> None:
                     raise
             else:
                 return
-            time.sleep(BETWEEN_LOOKS)
+            time.sleep(DB_LOCK_POLL_S)
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
+        connection.execute(f"PRAGMA busy_timeout = {DB_LOCK_TIMEOUT_S * 1000:.0f}")
 
 
-def _postgresql(url: sa.URL) -> sa.Engine:
-    """An engine on a PostgreSQL database, which finds out by itself that the server was restarted."""
-    settings = f"-c synchronous_commit=on -c lock_timeout={PATIENCE * 1000:.0f}"
-    defaults = {"connect_timeout": f"{PATIENCE:.0f}", "options": settings}
+def _postgresql_engine(url: sa.URL) -> sa.Engine:
+    """An engine for a PostgreSQL database that notices when the server was restarted."""
+    settings = f"-c synchronous_commit=on -c lock_timeout={DB_LOCK_TIMEOUT_S * 1000:.0f}"
+    defaults = {"connect_timeout": f"{DB_LOCK_TIMEOUT_S:.0f}", "options": settings}
     return sa.create_engine(
         url,
         connect_args={name: value for name, value in defaults.items() if name not in url.query},
@@ -311,33 +320,33 @@ def _postgresql(url: sa.URL) -> sa.Engine:
         pool_pre_ping=True,
         hide_parameters=True,
         use_native_hstore=False,  # or every new connection would ask the server about it
-        **POOL,
+        **CONNECTION_POOL,
     )
 
 
 @contextmanager
 def explain_refusals(name: str) -> Iterator[None]:
-    """What the database refuses within is said in one line, of the database of this name."""
+    """Within this context, errors of the named database become one-line messages."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
         message = f"cannot use the database {name}: {reason_of_error(error)}"
-        raise StoreUnavailable(message, known_reason(error)) from None
+        raise StoreUnavailable(message, worded_reason_of(error)) from None
 
 
 def reason_of_error(error: Exception) -> str:
     """Why a database cannot be used, in one line: in our words, or else in its own."""
     cause = cause_of(error)
-    return known_reason(error) or " ".join(str(cause).split())[:300] or type(cause).__name__
+    return worded_reason_of(error) or " ".join(str(cause).split())[:300] or type(cause).__name__
 
 
 def cause_of(error: Exception) -> BaseException:
-    """What the database itself has raised."""
+    """The error that the database itself raised."""
     return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
 
 
-def known_reason(error: Exception) -> str | None:
-    """Why a database cannot be used, where we have words for it."""
+def worded_reason_of(error: Exception) -> str | None:
+    """Our own words for why a database cannot be used, if we have any."""
     cause = cause_of(error)
     code = getattr(cause, "sqlite_errorcode", None)
     if isinstance(cause, UnicodeDecodeError):  # SQLite names what is wrong in the words of the file
@@ -353,8 +362,8 @@ def known_reason(error: Exception) -> str | None:
 
 
 @contextmanager
-def closing(place: Database) -> Iterator[Database]:
-    """The database for a while; what it refuses is said in one line."""
+def close_afterwards(place: Database) -> Iterator[Database]:
+    """The database, closed at the end; its errors become one-line messages."""
     try:
         with explain_refusals(place.name):
             yield place
@@ -363,88 +372,90 @@ def closing(place: Database) -> Iterator[Database]:
 
 
 def open_database(database: str | Path, *, create: bool) -> Database:
-    """The database of campaigns, of the schema known here; a new one is made if it may be."""
-    place = made(database) if create else connected(database)
+    """Open a database of campaigns that has this version's schema; create it if allowed."""
+    place = create_database(database) if create else connect_database(database)
     try:
         with explain_refusals(place.name):
-            found = revision(place)
+            found = schema_revision_of(place)
             if found is None and not create:
                 raise InvalidInput(f"{place.name} is an empty database: no campaigns are kept here")
             if found is None:
                 with place.writing.begin() as connection:
-                    upgrade_schema(connection, place.name, REVISION)
-            elif found < REVISION:
+                    upgrade_schema(connection, place.name, SCHEMA_REVISION)
+            elif found < SCHEMA_REVISION:
                 raise InvalidInput(
-                    f"{place.name} has the older schema {found}, and this version needs {REVISION}: "
+                    f"{place.name} has the older schema {found}, and this version needs {SCHEMA_REVISION}: "
                     "run `heterobandits db upgrade`"
                 )
-            _write_ahead(place)
+            _enable_write_ahead(place)
     except BaseException:
         place.engine.dispose()
         raise
     return place
 
 
-def revision(place: Database) -> str | None:
-    """The schema that a database has, or None if it is empty; whatever is not ours, or newer, is refused."""
+def schema_revision_of(place: Database) -> str | None:
+    """The schema of a database, or None if it is empty; refuses a foreign or newer one."""
     try:
         with place.engine.connect() as connection:
-            return _revision(connection, place.name)
+            return _revision_of_connection(connection, place.name)
     except sa.exc.DatabaseError as error:
         if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
             raise InvalidInput(f"{place.name} is not a database of heterobandits") from None
         raise
 
 
-def _revision(connection: sa.Connection, name: str) -> str | None:
+def _revision_of_connection(connection: sa.Connection, name: str) -> str | None:
     tables = sa.inspect(connection).get_table_names()
     marked = True
     if connection.dialect.name == "sqlite":
         mark = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
-        marked = mark == (APPLICATION if tables else 0)
+        marked = mark == (SQLITE_APPLICATION_ID if tables else 0)
     if not tables and marked:
         return None
     if VERSION_TABLE not in tables or not marked:
         raise InvalidInput(
-            f"{name} is not a database of heterobandits, but of another program: {ALLOWED}, "
+            f"{name} is not a database of heterobandits, but of another program: {DATABASE_FORMS_TEXT}, "
             "empty or of campaigns"
         )
     versions = sa.table(VERSION_TABLE, sa.column("version_num"))
     found = str(connection.execute(sa.select(versions.c.version_num)).scalar_one())
-    if found > REVISION:
+    if found > SCHEMA_REVISION:
         raise UnsupportedVersion(
-            f"{name} has the schema {found}: this version knows up to {REVISION}; "
+            f"{name} has the schema {found}: this version knows up to {SCHEMA_REVISION}; "
             "use the newer heterobandits that made it"
         )
     return found
 
 
 def upgrade_schema(connection: sa.Connection, name: str, to: str) -> str | None:
-    """The schema that a database had before this transaction brought it up; None if it was empty."""
+    """Upgrade the schema, and return the one before; None if the database was empty."""
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
 
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATING)))
-    before = _revision(connection, name)  # now that nobody else changes it
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK_ID)))
+    before = _revision_of_connection(connection, name)  # now that nobody else changes it
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
     config.attributes["connection"] = connection
     try:
         command.upgrade(config, to)
     except CommandError:
-        raise InvalidInput(f"{name} has the schema {shown(before)}, which no version has") from None
+        raise InvalidInput(
+            f"{name} has the schema {repr_of(before)}, which no version has"
+        ) from None
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
+        connection.exec_driver_sql(f"PRAGMA application_id = {SQLITE_APPLICATION_ID}")
     return before
 
 
-def _write_ahead(place: Database) -> None:
+def _enable_write_ahead(place: Database) -> None:
     """Let an SQLite file be read while it is written. SQLite may not wait by itself for a moment to change that."""
     if place.engine.dialect.name != "sqlite":
         return
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + DB_LOCK_TIMEOUT_S
     while True:
         try:
             with place.engine.connect() as connection:

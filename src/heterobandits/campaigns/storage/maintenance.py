@@ -1,4 +1,4 @@
-"""Upkeep of a database: backup and restore, upgrade, check.
+"""Maintenance of a database: backup, restore, upgrade and check.
 
 A backup is a database itself, in one SQLite file whatever it was taken from: all rows as they stood at one moment, with the
 schema they had.
@@ -10,126 +10,133 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from heterobandits.campaigns.audit.verification import SHORT
-from heterobandits.campaigns.events import NOTHING, check_chain
+from heterobandits.campaigns.audit.verification import ANCHOR_MIN_DIGITS
+from heterobandits.campaigns.events import GENESIS_HASH, check_chain
 from heterobandits.campaigns.storage.database import (
-    OWN,
-    REVISION,
+    NEW_FILE_MODE,
+    SCHEMA_REVISION,
     VERSION_TABLE,
     Database,
-    closing,
-    connected,
+    close_afterwards,
+    connect_database,
+    create_database,
     explain_refusals,
-    made,
     reason_of_error,
-    revision,
+    schema_revision_of,
     upgrade_schema,
 )
 from heterobandits.campaigns.storage.store import Store
-from heterobandits.campaigns.storage.tables import EVENTS, REFUSAL, TRIGGERS
-from heterobandits.errors import InvalidInput, path_from, shown
-from heterobandits.output.files import write_aside, writing_to
+from heterobandits.campaigns.storage.tables import (
+    EVENTS_TABLE,
+    POSTGRES_REFUSAL,
+    TRIGGERS_BY_DIALECT,
+)
+from heterobandits.errors import InvalidInput, parse_path, repr_of
+from heterobandits.output.files import explain_write_errors, write_atomic
 
-TRIGGERS_THERE = {  # and not switched off: how each is made, and what is done by the function that it calls, if it calls one
+# and not switched off: how each is made, and what is done by the function that it calls, if it calls one
+TRIGGER_QUERIES = {
     "sqlite": "SELECT name, sql, '' FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'",
     "postgresql": "SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true), prosrc "
     "FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid "
     "WHERE tgrelid = 'events'::regclass AND tgenabled IN ('O', 'A') AND NOT tgisinternal",
 }
-ROWS = 1000  # copied at a time
-EVENTS_AT_ONCE = 10_000  # checked at a time
+COPY_BATCH_ROWS = 1000  # copied at a time
+CHECK_BATCH_EVENTS = 10_000  # checked at a time
 
 
-class Finding(NamedTuple):
-    """What was looked at, how it stands, and whether that is as it should be."""
+class DatabaseFinding(NamedTuple):
+    """One thing that was checked, how it stands, and whether that is right."""
 
     what: str
     says: str
     fine: bool
 
 
-def backup(database: str | Path, target: str | Path) -> Path:
-    """The file that all of a database was copied to, while others may go on writing to it."""
-    path = path_from(target, "target")
+def backup_database(database: str | Path, target: str | Path) -> Path:
+    """Copy a whole database into a file while others may keep writing, and return the file."""
+    path = parse_path(target, "target")
     if path.exists():
         raise InvalidInput(f"{path} is there already: a backup overwrites nothing")
 
     def write(aside: Path) -> None:
-        aside.chmod(OWN)
-        with closing(connected(aside)) as copy:
-            _copy(source, copy, schema)
+        aside.chmod(NEW_FILE_MODE)
+        with close_afterwards(connect_database(aside)) as copy:
+            _copy_rows(source, copy, schema)
 
-    with closing(connected(database)) as source:
-        schema = _schema(source)
-        with writing_to(path.absolute().parent):
-            write_aside(path, write)
+    with close_afterwards(connect_database(database)) as source:
+        schema = _schema_of(source)
+        with explain_write_errors(path.absolute().parent):
+            write_atomic(path, write)
     return path
 
 
-def restore(file: str | Path, database: str | Path) -> None:
+def restore_database(file: str | Path, database: str | Path) -> None:
     """Copy a backup into a database that is empty or not there yet, and bring it up to this version's schema."""
-    with closing(connected(path_from(file, "backup"))) as source:
-        schema = _schema(source)
-        with closing(made(database)) as target:
-            _copy(source, target, schema, REVISION)
+    with close_afterwards(connect_database(parse_path(file, "backup"))) as source:
+        schema = _schema_of(source)
+        with close_afterwards(create_database(database)) as target:
+            _copy_rows(source, target, schema, SCHEMA_REVISION)
 
 
-def upgraded(database: str | Path) -> tuple[str, str]:
-    """The schemas that a database had and has, brought up to this version's."""
-    with closing(connected(database)) as place:
-        before = _schema(place)
+def upgrade_database(database: str | Path) -> tuple[str, str]:
+    """Upgrade a database to this version's schema, and return the schemas before and after."""
+    with close_afterwards(connect_database(database)) as place:
+        before = _schema_of(place)
         with place.writing.begin() as connection:
-            upgrade_schema(connection, place.name, REVISION)
-    return before, REVISION
+            upgrade_schema(connection, place.name, SCHEMA_REVISION)
+    return before, SCHEMA_REVISION
 
 
-def check_database(database: str | Path) -> Iterator[Finding]:
-    """What is found in a database: its file, its schema, and every campaign's chain of events."""
-    with closing(connected(database)) as place:
-        schema = _schema(place)
-        yield Finding("schema", schema, True)
-        fault = _fault(place)
-        yield Finding("database", fault or "whole", fault is None)
-        if schema < REVISION:
-            yield Finding("campaigns", "not read: run `heterobandits db upgrade` first", False)
+def check_database(database: str | Path) -> Iterator[DatabaseFinding]:
+    """Check a database: its file, its schema, and every campaign's chain of events."""
+    with close_afterwards(connect_database(database)) as place:
+        schema = _schema_of(place)
+        yield DatabaseFinding("schema", schema, True)
+        fault = _sqlite_fault(place)
+        yield DatabaseFinding("database", fault or "whole", fault is None)
+        if schema < SCHEMA_REVISION:
+            yield DatabaseFinding(
+                "campaigns", "not read: run `heterobandits db upgrade` first", False
+            )
             return
-        wrong = _wrong_triggers(place)
+        wrong = _describe_wrong_triggers(place)
         says = f"{wrong}: events could be changed, deleted or not written; compare the hashes with earlier ones"
-        yield Finding("append-only", says if wrong else "kept by triggers", not wrong)
+        yield DatabaseFinding("append-only", says if wrong else "kept by triggers", not wrong)
         with place.engine.connect() as connection:
-            named = sa.select(EVENTS.c.campaign).distinct()
+            named = sa.select(EVENTS_TABLE.c.campaign).distinct()
             campaigns = sorted(connection.scalars(named))
     with Store(database, create=False) as store:
         for campaign in campaigns:
-            what = f"campaign {shown(campaign)}"
+            what = f"campaign {repr_of(campaign)}"
             try:
-                number, last = _end(store, campaign)
-                says = f"{number:,} events, whole, the last with hash {last[:SHORT]}"
-                yield Finding(what, says, True)
+                number, last = _chain_end(store, campaign)
+                says = f"{number:,} events, whole, the last with hash {last[:ANCHOR_MIN_DIGITS]}"
+                yield DatabaseFinding(what, says, True)
             except InvalidInput as error:
-                yield Finding(what, str(error), False)
+                yield DatabaseFinding(what, str(error), False)
 
 
-def _wrong_triggers(place: Database) -> str:
-    """Which of the triggers that keep events are not there, switched off or other ones, and which were added; nothing if all is as it was made."""
+def _describe_wrong_triggers(place: Database) -> str:
+    """Which of the triggers that protect events are missing, disabled, changed or foreign; empty if none."""
     dialect = place.engine.dialect.name
-    does = REFUSAL if dialect == "postgresql" else ""
+    does = POSTGRES_REFUSAL if dialect == "postgresql" else ""
     with place.engine.connect() as connection:
-        rows = connection.exec_driver_sql(TRIGGERS_THERE[dialect])
+        rows = connection.exec_driver_sql(TRIGGER_QUERIES[dialect])
         there = {name: (made, done) for name, made, done in rows}
     wrong = {
         name: "is another one" if name in there else "is missing"
-        for name, made in TRIGGERS[dialect].items()
+        for name, made in TRIGGERS_BY_DIALECT[dialect].items()
         if there.get(name) != (made, does)
     }
-    wrong |= {name: "was added" for name in there if name not in TRIGGERS[dialect]}
+    wrong |= {name: "was added" for name in there if name not in TRIGGERS_BY_DIALECT[dialect]}
     return ", ".join(f"{name} {how}" for name, how in wrong.items())
 
 
-def _end(store: Store, campaign: str) -> tuple[int, str]:
-    """The number and the hash of a campaign's last event, if the chain is whole."""
-    number, last = 0, NOTHING
-    while part := store.read(campaign, number, number + EVENTS_AT_ONCE):
+def _chain_end(store: Store, campaign: str) -> tuple[int, str]:
+    """The number and the hash of a campaign's last event, if the chain is intact."""
+    number, last = 0, GENESIS_HASH
+    while part := store.read(campaign, number, number + CHECK_BATCH_EVENTS):
         for event in check_chain(part, number, last):
             number, last = event.number, event.hash
     if number == 0 or store.head(campaign).number != number:
@@ -137,8 +144,8 @@ def _end(store: Store, campaign: str) -> tuple[int, str]:
     return number, last
 
 
-def _fault(place: Database) -> str | None:
-    """What SQLite finds wrong with its file. A PostgreSQL server looks after its own."""
+def _sqlite_fault(place: Database) -> str | None:
+    """What SQLite finds wrong with its file; a PostgreSQL server checks its own."""
     if place.engine.dialect.name != "sqlite":
         return None
     try:
@@ -152,36 +159,38 @@ def _fault(place: Database) -> str | None:
     return None if lost is None else f"a row of {lost[0]} is of an event that is not there"
 
 
-def _schema(place: Database) -> str:
+def _schema_of(place: Database) -> str:
     """The schema of a database that has one."""
-    found = revision(place)
+    found = schema_revision_of(place)
     if found is None:
         raise InvalidInput(f"{place.name} is an empty database: no campaigns are kept here")
     return found
 
 
-def _copy(source: Database, target: Database, *schemas: str) -> None:
-    """Copy all rows into an empty database, at the first of these schemas, and bring them up to the last; all or nothing."""
+def _copy_rows(source: Database, target: Database, *schemas: str) -> None:
+    """Copy all rows into an empty database with the first of these schemas, then upgrade it to the last; all or nothing."""
     first, *later = schemas
     with source.still.connect() as reading, target.writing.begin() as writing:
         if upgrade_schema(writing, target.name, first) is not None:
             raise InvalidInput(
                 f"{target.name} has campaigns already: give a database that is empty or not there yet"
             )
-        for table, rows in _rows(reading, source.name):
+        for table, rows in _read_rows(reading, source.name):
             writing.execute(sa.insert(table), rows)
         for schema in later:
             upgrade_schema(writing, target.name, schema)
 
 
-def _rows(reading: sa.Connection, name: str) -> Iterator[tuple[sa.Table, list[dict[str, Any]]]]:
-    """All rows of a database, some at a time; what cannot be read is said of it, not of where they go."""
+def _read_rows(
+    reading: sa.Connection, name: str
+) -> Iterator[tuple[sa.Table, list[dict[str, Any]]]]:
+    """All rows of a database in batches; a read error names this database, not the target."""
     with explain_refusals(name):
         found = sa.MetaData()
         found.reflect(reading)
         for table in found.sorted_tables:
             if table.name == VERSION_TABLE:
                 continue
-            rows = reading.execution_options(yield_per=ROWS).execute(sa.select(table))
+            rows = reading.execution_options(yield_per=COPY_BATCH_ROWS).execute(sa.select(table))
             for part in rows.mappings().partitions():
                 yield table, [dict(row) for row in part]

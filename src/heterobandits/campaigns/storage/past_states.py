@@ -1,18 +1,18 @@
-"""States of the past at hand, so that who looks back need not fold a log from its first event."""
+"""A cache of past states, so that looking back need not fold a log from its first event."""
 
 import threading
 from collections import OrderedDict
 
 from heterobandits.campaigns.state import State
 
-MOST = 64  # states that are at hand
-MOST_CELLS = 4_000_000  # of their tables together: 64 MB
-STEP = 512  # events between two states that are kept on the way, at least
-STEPS = 32  # of them in a log, at most
+PAST_MAX_STATES = 64  # states that are at hand
+PAST_MAX_CELLS = 4_000_000  # of their tables together: 64 MB
+PAST_STEP_MIN_EVENTS = 512  # events between two states that are kept on the way, at least
+PAST_MAX_STEPS = 32  # of them in a log, at most
 
 
-class Past:
-    """Some states of the past, those that were looked at last. Any number of threads may use it."""
+class PastStates:
+    """The past states that were used last. Any number of threads may use it."""
 
     def __init__(self) -> None:
         self._states: OrderedDict[tuple[str, int], State] = OrderedDict()
@@ -36,7 +36,9 @@ class Past:
             self._states[state.campaign, state.number] = state
             self._states.move_to_end((state.campaign, state.number))
             cells = sum(kept.pulls.size for kept in self._states.values())
-            while len(self._states) > MOST or (cells > MOST_CELLS and len(self._states) > 1):
+            while len(self._states) > PAST_MAX_STATES or (
+                cells > PAST_MAX_CELLS and len(self._states) > 1
+            ):
                 cells -= self._states.popitem(last=False)[1].pulls.size
 
     def forget(self, campaign: str) -> None:
@@ -46,11 +48,11 @@ class Past:
                 del self._states[name]
 
 
-def stop_after(number: int, upto: int) -> int:
-    """The event after which the next state is kept, on the way from one event to another.
+def next_kept_event(number: int, upto: int) -> int:
+    """The event whose state is cached next on the way from one event to another.
 
-    >>> [stop_after(0, 8_400), stop_after(600, 8_400), stop_after(8_300, 8_400), stop_after(0, 100_000)]
+    >>> [next_kept_event(0, 8_400), next_kept_event(600, 8_400), next_kept_event(8_300, 8_400), next_kept_event(0, 100_000)]
     [512, 1024, 8400, 4096]
     """
-    step = max(STEP, 1 << (upto // STEPS).bit_length())
+    step = max(PAST_STEP_MIN_EVENTS, 1 << (upto // PAST_MAX_STEPS).bit_length())
     return min(upto, number - number % step + step)

@@ -1,4 +1,4 @@
-"""A store with the states of its campaigns at hand: reading what stands now, and writing what follows from it.
+"""A store with the current states of its campaigns: reading a state, and writing what follows from it.
 
 Whoever writes reads the state, makes the events that are to follow on it, lets the fold check them, and appends them. If
 somebody else was faster, it reads on and tries again; what is no longer possible then is refused as such.
@@ -16,45 +16,45 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from heterobandits.campaigns.events import (
-    NOTHING,
-    OWNER,
+    GENESIS_HASH,
+    OWNER_NAME,
     Draft,
     Event,
     body_text,
     check_chain,
-    is_ahead,
-    now,
-    sealed,
+    is_far_ahead,
+    seal_events,
+    utc_now,
 )
-from heterobandits.campaigns.reducer import LinkEnded, check_link, fold
+from heterobandits.campaigns.reducer import LinkEnded, check_link, fold_events
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage import snapshots
-from heterobandits.campaigns.storage.past_states import Past, stop_after
+from heterobandits.campaigns.storage.past_states import PastStates, next_kept_event
 from heterobandits.campaigns.storage.store import (
-    Conflict,
-    Replaced,
+    SettingConflict,
     Snapshot,
     Store,
     StoreUnavailable,
     UnknownCampaign,
+    WriteConflict,
 )
-from heterobandits.campaigns.validation import called, plain
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.campaigns.validation import parse_display_name, parse_plain_text
+from heterobandits.errors import InvalidInput, repr_of
 
-TRIES = 20
-PATIENCE = 0.02  # seconds before the second try, at most
-NO_WAY_S = 20.0  # that a write is tried for, at most
-MOST_STATES = 256  # that are at hand
-ELSEWHERE = "*"  # the scope of keys of requests that make a campaign
+WRITE_MAX_TRIES = 20
+WRITE_RETRY_MAX_PAUSE_S = 0.02  # seconds before the second try, at most
+WRITE_TIMEOUT_S = 20.0  # that a write is tried for, at most
+STATE_CACHE_MAX_STATES = 256  # that are at hand
+CREATION_KEY_SCOPE = "*"  # the scope of keys of requests that make a campaign
 NOTHING_TO_DO = InvalidInput("there is nothing to do")  # which is no mistake
 
 
 class KeyReused(InvalidInput):
-    """An idempotency key of another request."""
+    """An idempotency key that another request has used."""
 
 
-class Request(NamedTuple):
-    """Who asks; with what idempotency key, and a digest of what is asked, so that the same is not done twice; by which link.
+class Author(NamedTuple):
+    """Who writes and by which link, with an idempotency key and a digest of the request, so that nothing is done twice.
 
     With the token of the server's owner that the store knows also its hash: once another one is there, nothing is written.
     `spend` hears how many bytes of bodies are about to be written, and may refuse.
@@ -72,45 +72,45 @@ class Request(NamedTuple):
         return of if self.link is None else f"{of} {self.link}"
 
 
-class Done(NamedTuple):
-    """What was written: the state after it, its events, and whether they had been written for this key before."""
+class WriteResult(NamedTuple):
+    """What was written: the state after it, its events, and whether an earlier request with this key wrote them."""
 
     state: State
     events: list[Event]
     repeated: bool = False
 
 
-def owner_replaced() -> LinkEnded:
+def error_of_replaced_owner() -> LinkEnded:
     """The error for a token of the server's owner that is none any more."""
     return LinkEnded("the token of the server's owner was replaced: nothing was written")
 
 
-def seal_drafts(drafts: Iterable[Draft], state: State, request: Request) -> list[Event]:
-    """The events that these drafts become after a state."""
-    return sealed(
+def seal_drafts(drafts: Iterable[Draft], state: State, request: Author) -> list[Event]:
+    """Turn drafts into events that follow on a state."""
+    return seal_events(
         drafts,
         state.campaign,
         after=state.number,
         previous=state.hash,
-        time=next_time(state),
-        who=called(request.who, "who"),
+        time=next_timestamp(state),
+        who=parse_display_name(request.who, "who"),
         key=request.key,
         link=request.link,
     )
 
 
-def next_time(state: State) -> str:
-    """The time of an event that is written now: not before the last one, unless the clock of that was wrong."""
-    return now() if is_ahead(state.changed) else max(now(), state.changed)
+def next_timestamp(state: State) -> str:
+    """The time for an event written now: never before the last event, unless that one's clock was wrong."""
+    return utc_now() if is_far_ahead(state.changed) else max(utc_now(), state.changed)
 
 
-class Log:
+class Repository:
     """The campaigns of a store. Any number of threads may use it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._states: OrderedDict[str, State] = OrderedDict()
-        self.past = Past()
+        self.past = PastStates()
         self._kept: dict[str, int] = {}
         self._lock = threading.Lock()
         self._writing: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
@@ -131,11 +131,11 @@ class Log:
             self._forget(campaign)
             known, news = None, self.store.read(campaign)
         if not news and known is None:
-            raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
+            raise UnknownCampaign(f"there is no campaign {repr_of(campaign)}")
         if not news:
             return self._remember(known)  # type: ignore[arg-type]
-        after = (0, NOTHING) if known is None else (known.number, known.hash)
-        return self._remember(fold(check_chain(news, *after), known))
+        after = (0, GENESIS_HASH) if known is None else (known.number, known.hash)
+        return self._remember(fold_events(check_chain(news, *after), known))
 
     def _forget(self, campaign: str) -> None:
         """Have nothing of a campaign at hand any more."""
@@ -153,33 +153,33 @@ class Log:
         known = self.past.before(campaign, number) or self._snapshot(campaign, number)
         while known is None or known.number < number:
             begin = 0 if known is None else known.number
-            events = self.store.read(campaign, begin, stop_after(begin, number))
+            events = self.store.read(campaign, begin, next_kept_event(begin, number))
             if not events:
                 break
-            known = fold(events, known)
+            known = fold_events(events, known)
             self.past.keep(known)
         if known is None:
-            raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
+            raise UnknownCampaign(f"there is no campaign {repr_of(campaign)}")
         return known
 
     def write(
         self,
         campaign: str,
-        request: Request,
+        request: Author,
         make: Callable[[State], Iterable[Draft]],
         *,
         gives_way: bool = True,
-    ) -> Done:
+    ) -> WriteResult:
         """Append what `make` drafts for the state as it is when it is written; nothing if it drafts nothing.
 
         It is tried on the state at hand first, which mostly is the newest: the store says if it is not. A refusal holds
         only if the state is the newest and the request was not carried out before. What gives no way to others is tried for
-        `NO_WAY_S` seconds, without a pause.
+        `WRITE_TIMEOUT_S` seconds, without a pause.
         """
         if request.key is not None:
-            plain(request.key, "Idempotency-Key")
-        end = time.monotonic() + NO_WAY_S
-        for attempt in range(TRIES) if gives_way else repeat(0):
+            parse_plain_text(request.key, "Idempotency-Key")
+        end = time.monotonic() + WRITE_TIMEOUT_S
+        for attempt in range(WRITE_MAX_TRIES) if gives_way else repeat(0):
             if time.monotonic() > end:
                 break
             with self._turn(
@@ -189,64 +189,66 @@ class Log:
                 try:
                     events = seal_drafts(make(state), state, request)
                     if events:
-                        after = fold(events, state)
+                        after = fold_events(events, state)
                         self.append(events, campaign, request)
-                        return Done(self._remember(after), events)
-                except Conflict:
+                        return WriteResult(self._remember(after), events)
+                except WriteConflict:
                     refused = None
                 except InvalidInput as error:
                     refused = error
                 else:
                     refused = NOTHING_TO_DO
                 newest = self.state(campaign)
-                check_link(newest, request.link, now())
+                check_link(newest, request.link, utc_now())
                 self.check_owner(request)
                 again = self.repeated(campaign, request)
                 if again is not None:
                     return again
                 if refused is not None and newest.number == state.number:
                     if refused is NOTHING_TO_DO:
-                        return Done(state, [])
+                        return WriteResult(state, [])
                     raise refused
             if refused is None:
-                time.sleep(random.random() * PATIENCE * attempt)  # the more others there seem to be
-        raise Conflict(
-            f"campaign {shown(campaign)} is being changed by others without a pause: try again"
+                # the more others there seem to be
+                time.sleep(random.random() * WRITE_RETRY_MAX_PAUSE_S * attempt)
+        raise WriteConflict(
+            f"campaign {repr_of(campaign)} is being changed by others without a pause: try again"
         )
 
-    def begin(self, campaign: str, request: Request, drafts: Iterable[Draft]) -> Done:
+    def begin(self, campaign: str, request: Author, drafts: Iterable[Draft]) -> WriteResult:
         """A new campaign of this id, with these first events."""
-        events = sealed(
+        events = seal_events(
             drafts,
             campaign,
             after=0,
-            previous=NOTHING,
-            time=now(),
-            who=called(request.who, "who"),
+            previous=GENESIS_HASH,
+            time=utc_now(),
+            who=parse_display_name(request.who, "who"),
             key=request.key,
             link=request.link,
         )
         return self.begin_with(events, request)
 
-    def begin_with(self, events: list[Event], request: Request) -> Done:
+    def begin_with(self, events: list[Event], request: Author) -> WriteResult:
         """A new campaign with events that are sealed already."""
-        again = self.repeated(ELSEWHERE, request)
+        again = self.repeated(CREATION_KEY_SCOPE, request)
         if again is not None:
             return again
-        state = fold(check_chain(events))
+        state = fold_events(check_chain(events))
         try:
-            self.append(events, ELSEWHERE, request)
-        except Conflict:
-            again = self.repeated(ELSEWHERE, request)
+            self.append(events, CREATION_KEY_SCOPE, request)
+        except WriteConflict:
+            again = self.repeated(CREATION_KEY_SCOPE, request)
             if again is None:
                 raise
             return again
-        return Done(self._remember(state), events)
+        return WriteResult(self._remember(state), events)
 
-    def append(self, events: list[Event], scope: str, request: Request) -> None:
+    def append(self, events: list[Event], scope: str, request: Author) -> None:
         """Write events that were folded, and under the request's key that they are what it wrote."""
         request.spend(sum(len(body_text(event).encode()) for event in events))
-        given = None if request.owner is None else (OWNER, request.owner)  # once more, as it writes
+        # once more, as it writes
+        given = None if request.owner is None else (OWNER_NAME, request.owner)
         try:
             self.store.append(
                 events,
@@ -255,26 +257,28 @@ class Log:
                 digest=request.digest,
                 given=given,
             )
-        except Replaced:
-            raise owner_replaced() from None
+        except SettingConflict:
+            raise error_of_replaced_owner() from None
 
-    def check_owner(self, request: Request) -> None:
+    def check_owner(self, request: Author) -> None:
         """Refuse what is asked with a token of the server's owner that was replaced meanwhile."""
-        if request.owner is not None and self.store.setting(OWNER) != request.owner:
-            raise owner_replaced()
+        if request.owner is not None and self.store.setting(OWNER_NAME) != request.owner:
+            raise error_of_replaced_owner()
 
-    def repeated(self, scope: str, request: Request) -> Done | None:
+    def repeated(self, scope: str, request: Author) -> WriteResult | None:
         """What a request with this key has written before."""
         if request.key is None:
             return None
-        found = self.store.keyed(request.scope(scope), plain(request.key, "Idempotency-Key"))
+        found = self.store.keyed(
+            request.scope(scope), parse_plain_text(request.key, "Idempotency-Key")
+        )
         if found is None:
             return None
         if found.digest != request.digest:
-            raise KeyReused(f"the key {shown(request.key)} was used for another request")
+            raise KeyReused(f"the key {repr_of(request.key)} was used for another request")
         self.check_owner(request)
         events = self.store.read(found.campaign, found.first - 1, found.last)
-        return Done(self.state(found.campaign), events, repeated=True)
+        return WriteResult(self.state(found.campaign), events, repeated=True)
 
     def _turn(
         self, turns: WeakValueDictionary[str, threading.Lock], campaign: str
@@ -289,11 +293,11 @@ class Log:
             if had is None or had.number <= state.number:
                 self._states[state.campaign] = state
             self._states.move_to_end(state.campaign)
-            if len(self._states) > MOST_STATES:
+            if len(self._states) > STATE_CACHE_MAX_STATES:
                 dropped, _ = self._states.popitem(last=False)
                 self._kept.pop(dropped, None)
             kept = self._kept.get(state.campaign, 0)
-            due = state.number >= kept + max(snapshots.FIRST, state.number // 10)
+            due = state.number >= kept + max(snapshots.SNAPSHOT_MIN_EVENTS, state.number // 10)
             if due:
                 self._kept[state.campaign] = state.number
         if due:
@@ -302,19 +306,21 @@ class Log:
 
     def keep(self, state: State) -> None:
         """Put a snapshot of a state into the store, if that can be."""
-        data: Any = snapshots.write_snapshot(state)
+        data: Any = snapshots.pack_state(state)
         with suppress(StoreUnavailable):
-            self.store.keep_snapshot(state.campaign, Snapshot(state.number, snapshots.FORMAT, data))
+            self.store.keep_snapshot(
+                state.campaign, Snapshot(state.number, snapshots.SNAPSHOT_FORMAT, data)
+            )
 
     def _snapshot(self, campaign: str, most: int | None = None) -> State | None:
         """The state that was kept, if one was, of an event up to `most`, and this version can read it."""
         found = self.store.snapshot(campaign)
-        if found is None or found.made_with != snapshots.FORMAT:
+        if found is None or found.made_with != snapshots.SNAPSHOT_FORMAT:
             return None
         if most is not None and found.number > most:
             return None
         try:
-            state = snapshots.read_snapshot(found.data)
+            state = snapshots.unpack_state(found.data)
         except (ValueError, KeyError, TypeError, zlib.error, InvalidInput):
             return None  # it may be thrown away at any time
         there = self.store.read(campaign, state.number - 1, state.number)

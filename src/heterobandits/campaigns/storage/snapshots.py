@@ -1,4 +1,4 @@
-"""A state as bytes, so that it need not be folded again: for speed alone, and thrown away at any time.
+"""A state as bytes, so that it need not be folded again: only for speed, and safe to delete.
 
 Rounds stay packed until somebody looks at them: who plans the next round looks at none.
 """
@@ -11,30 +11,31 @@ from dataclasses import asdict
 
 import numpy as np
 
+from heterobandits.arrays import Integers
 from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import Rounds
-from heterobandits.campaigns.state import Agent, AgentRow, Arm, Link, State, Table
-from heterobandits.campaigns.validation import Reports, policy_from
+from heterobandits.campaigns.state import Agent, AgentRow, Arm, Link, State
+from heterobandits.campaigns.validation import Reports, parse_policy
 from heterobandits.errors import InvalidInput
-from heterobandits.provenance import PACKAGE
+from heterobandits.provenance import PACKAGE_FOLDER
 
-MAKERS = (  # of what is in a snapshot
+SNAPSHOT_SOURCES = (  # of what is in a snapshot
     "events.py", "reducer.py", "validation.py", "rounds.py", "storage/snapshots.py", "state.py"
 )  # fmt: skip
-DIGEST = 32  # bytes of a hash, before the rest
-FIRST = 500  # events from which on a snapshot is worth it
+SNAPSHOT_DIGEST_BYTES = 32  # bytes of a hash, before the rest
+SNAPSHOT_MIN_EVENTS = 500  # events from which on a snapshot is worth it
 
 
-def snapshot_format() -> str:
-    """A digest of the sources that make a snapshot: one that others have made is not used."""
-    sources = ((PACKAGE / "campaigns" / name).read_bytes() for name in MAKERS)
+def digest_of_snapshot_sources() -> str:
+    """A digest of the sources that make a snapshot: snapshots from other sources are ignored."""
+    sources = ((PACKAGE_FOLDER / "campaigns" / name).read_bytes() for name in SNAPSHOT_SOURCES)
     return hashlib.sha256(b"".join(sources)).hexdigest()[:16]
 
 
-FORMAT = snapshot_format()
+SNAPSHOT_FORMAT = digest_of_snapshot_sources()
 
 
-def write_snapshot(state: State) -> bytes:
+def pack_state(state: State) -> bytes:
     """A state as bytes."""
     fields = {
         "campaign": state.campaign,
@@ -51,18 +52,18 @@ def write_snapshot(state: State) -> bytes:
         "season": state.season,
         "rounds": state.rounds.packed,
         "links": [asdict(link) for link in state.links.values()],
-        "pulls": _table(state.pulls),
-        "successes": _table(state.successes),
+        "pulls": _encode_table(state.pulls),
+        "successes": _encode_table(state.successes),
         "waiting": sorted(state.waiting),
     }
     data = json.dumps(fields, separators=(",", ":")).encode()
     return hashlib.sha256(data).digest() + zlib.compress(data, 1)
 
 
-def read_snapshot(data: bytes) -> State:
-    """The state that was written."""
-    text = zlib.decompress(data[DIGEST:])
-    if hashlib.sha256(text).digest() != data[:DIGEST]:
+def unpack_state(data: bytes) -> State:
+    """The state that `pack_state` wrote."""
+    text = zlib.decompress(data[SNAPSHOT_DIGEST_BYTES:])
+    if hashlib.sha256(text).digest() != data[:SNAPSHOT_DIGEST_BYTES]:
         raise InvalidInput("a snapshot that is damaged")
     fields = json.loads(text)
     shape = (len(fields["rows"]), len(fields["arms"]))
@@ -83,18 +84,18 @@ def read_snapshot(data: bytes) -> State:
         agents=[Agent(*item) for item in fields["agents"]],
         rows=[AgentRow(agent, since, Reports.of(given)) for agent, since, given in fields["rows"]],
         arms=[Arm(*item) for item in fields["arms"]],
-        policy=policy_from(**fields["policy"], season=fields["season"]),
+        policy=parse_policy(**fields["policy"], season=fields["season"]),
         rounds=Rounds(fields["rounds"]),
         links={item["id"]: Link(**item) for item in fields["links"]},
-        pulls=_read_table(fields["pulls"], shape),
-        successes=_read_table(fields["successes"], shape),
+        pulls=_decode_table(fields["pulls"], shape),
+        successes=_decode_table(fields["successes"], shape),
         waiting=frozenset(fields["waiting"]),
     )
 
 
-def _table(table: Table) -> str:
+def _encode_table(table: Integers) -> str:
     return base64.b64encode(table.astype("<i4").tobytes()).decode()
 
 
-def _read_table(text: str, shape: tuple[int, int]) -> Table:
+def _decode_table(text: str, shape: tuple[int, int]) -> Integers:
     return np.frombuffer(base64.b64decode(text), "<i4").reshape(shape).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The store: where the events of campaigns are kept, in order, each once, and on the disk when it says so.
+"""The store: it keeps the events of campaigns in order, each once, and reports a write when it is on disk.
 
 Two writers are decided by the primary key (campaign, number): one of them is told that somebody else was first. Beside the
 events stand the keys of requests, written in the same transaction, and what may be thrown away at any time: snapshots.
@@ -20,45 +20,52 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from heterobandits.campaigns.events import NOTHING, Event, NotInOrder, body_text, check_chain
+from heterobandits.campaigns.events import GENESIS_HASH, Event, NotInOrder, body_text, check_chain
 from heterobandits.campaigns.storage.database import (
-    PATIENCE,
+    DB_LOCK_TIMEOUT_S,
     StoreUnavailable,
     check_room,
     explain_refusals,
     open_database,
 )
-from heterobandits.campaigns.storage.tables import EVENTS, KEYS, SETTINGS, SNAPSHOTS
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.campaigns.storage.tables import (
+    EVENTS_TABLE,
+    KEYS_TABLE,
+    SETTINGS_TABLE,
+    SNAPSHOTS_TABLE,
+)
+from heterobandits.errors import InvalidInput, repr_of
 
 __all__ = [
-    "Conflict",
-    "Head",
-    "Keyed",
-    "Replaced",
+    "CampaignHead",
+    "KeyedWrite",
+    "SettingConflict",
     "Snapshot",
     "Store",
     "StoreUnavailable",
     "UnknownCampaign",
+    "WriteConflict",
 ]
 
-MOST = 2**63 - 1  # that a number in a database can be
-ZERO = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the character in canonical JSON
-INSERT: dict[str, Callable[[sa.Table], Any]] = {
+DB_INTEGER_MAX = 2**63 - 1  # that a number in a database can be
+ZERO_CHARACTER_PATTERN = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the character in canonical JSON
+INSERT_BY_DIALECT: dict[str, Callable[[sa.Table], Any]] = {
     "sqlite": sqlite.insert,
     "postgresql": postgresql.insert,
 }
-ALLOWED_TEXT = "a text has no character zero and no half characters"
-BETWEEN_TRIES = 0.2  # seconds, while a server comes back
-COLUMNS = [field.name for field in fields(Event)]
-BODY = COLUMNS.index("body")
-FIRST = EVENTS.alias("first")
+STORABLE_TEXT_RULE = "a text has no character zero and no half characters"
+RECONNECT_PAUSE_S = 0.2  # seconds, while a server comes back
+EVENT_COLUMNS = [field.name for field in fields(Event)]
+BODY_COLUMN = EVENT_COLUMNS.index("body")
+FIRST_EVENTS = EVENTS_TABLE.alias("first")
 
 
-def _heads() -> sa.Select[Any]:
-    """The query of where campaigns stand: the last event of each that has a first, both by the primary key."""
-    first, last = FIRST, EVENTS.alias("last")
-    newest = sa.select(sa.func.max(EVENTS.c.number)).where(EVENTS.c.campaign == first.c.campaign)
+def _heads_query() -> sa.Select[Any]:
+    """The query for where campaigns stand: each one's last event and first time, both by primary key."""
+    first, last = FIRST_EVENTS, EVENTS_TABLE.alias("last")
+    newest = sa.select(sa.func.max(EVENTS_TABLE.c.number)).where(
+        EVENTS_TABLE.c.campaign == first.c.campaign
+    )
     columns = (first.c.campaign, last.c.number, last.c.hash, last.c.time, first.c.time)
     return (
         sa.select(*columns)
@@ -68,37 +75,41 @@ def _heads() -> sa.Select[Any]:
     )
 
 
-OF_CAMPAIGN = EVENTS.c.campaign == sa.bindparam("id")
-HEADS = _heads()
-LAST = (
-    sa.select(EVENTS.c.number, EVENTS.c.hash)
-    .where(OF_CAMPAIGN)
-    .order_by(EVENTS.c.number.desc())
+IS_OF_CAMPAIGN = EVENTS_TABLE.c.campaign == sa.bindparam("id")
+HEADS_QUERY = _heads_query()
+LAST_EVENT_QUERY = (
+    sa.select(EVENTS_TABLE.c.number, EVENTS_TABLE.c.hash)
+    .where(IS_OF_CAMPAIGN)
+    .order_by(EVENTS_TABLE.c.number.desc())
     .limit(1)
 )
-READ = (
-    sa.select(*(EVENTS.c[name] for name in COLUMNS))
-    .where(OF_CAMPAIGN, EVENTS.c.number.between(sa.bindparam("least"), sa.bindparam("most")))
-    .order_by(EVENTS.c.number)
+EVENTS_QUERY = (
+    sa.select(*(EVENTS_TABLE.c[name] for name in EVENT_COLUMNS))
+    .where(
+        IS_OF_CAMPAIGN, EVENTS_TABLE.c.number.between(sa.bindparam("least"), sa.bindparam("most"))
+    )
+    .order_by(EVENTS_TABLE.c.number)
 )
-SIZES = READ.with_only_columns(sa.func.length(EVENTS.c.body))
-SETTING = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == sa.bindparam("wanted"))
+SIZES = EVENTS_QUERY.with_only_columns(sa.func.length(EVENTS_TABLE.c.body))
+SETTING_QUERY = sa.select(SETTINGS_TABLE.c.value).where(
+    SETTINGS_TABLE.c.name == sa.bindparam("wanted")
+)
 
 
-class Conflict(InvalidInput):
-    """Somebody else wrote that event, or used that key, first."""
+class WriteConflict(InvalidInput):
+    """Somebody else was first to write that event or to use that key."""
 
 
-class Replaced(InvalidInput):
-    """A setting has another value than what is written was allowed by."""
+class SettingConflict(InvalidInput):
+    """A setting has changed since it allowed this write."""
 
 
 class UnknownCampaign(InvalidInput):
     """No campaign has that id."""
 
 
-class Head(NamedTuple):
-    """Where a campaign stands: its last event, and when its first was."""
+class CampaignHead(NamedTuple):
+    """Where a campaign stands: its last event, and the time of its first."""
 
     campaign: str
     number: int
@@ -107,8 +118,8 @@ class Head(NamedTuple):
     created: str
 
 
-class Keyed(NamedTuple):
-    """What a request with a key has written: the events from `first` to `last`; `digest` says which request it was."""
+class KeyedWrite(NamedTuple):
+    """The events `first` to `last` that a request with a key wrote; `digest` identifies the request."""
 
     digest: str
     campaign: str
@@ -116,13 +127,13 @@ class Keyed(NamedTuple):
     last: int
 
 
-KEYED = sa.select(*(KEYS.c[name] for name in Keyed._fields)).where(
-    KEYS.c.scope == sa.bindparam("of"), KEYS.c.key == sa.bindparam("wanted")
+KEY_QUERY = sa.select(*(KEYS_TABLE.c[name] for name in KeyedWrite._fields)).where(
+    KEYS_TABLE.c.scope == sa.bindparam("of"), KEYS_TABLE.c.key == sa.bindparam("wanted")
 )
 
 
 class Snapshot(NamedTuple):
-    """What the events up to `number` came to, in the words of the version that made it."""
+    """The state after event `number`, in the words of the version that made it."""
 
     number: int
     made_with: str
@@ -137,7 +148,7 @@ class Store:
         weakref.finalize(self, self._place.engine.dispose)  # nobody need remember to close it
         self._for_reading, self._for_writing = self._place.reading, self._place.writing
         dialect = self._place.engine.dialect.name
-        self._insert = INSERT[dialect]
+        self._insert = INSERT_BY_DIALECT[dialect]
         # SQLite has one writer at a time. Threads wait for each other here, where they are woken, and not at the file.
         self._turn: AbstractContextManager[Any] = Lock() if dialect == "sqlite" else nullcontext()
 
@@ -161,45 +172,47 @@ class Store:
         self.setting("")  # whatever is there
         check_room(self._place)
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[CampaignHead]:
         """Where all campaigns stand, in the order of their creation."""
         with self._reading() as connection:
-            found = [Head(*row) for row in connection.execute(HEADS)]
+            found = [CampaignHead(*row) for row in connection.execute(HEADS_QUERY)]
         return sorted(found, key=lambda head: (head.created, head.campaign))
 
-    def head(self, campaign: str) -> Head:
+    def head(self, campaign: str) -> CampaignHead:
         """Where a campaign stands."""
-        if storable(campaign):
+        if is_storable(campaign):
             with self._reading() as connection:
-                row = connection.execute(HEADS.where(FIRST.c.campaign == campaign)).first()
+                row = connection.execute(
+                    HEADS_QUERY.where(FIRST_EVENTS.c.campaign == campaign)
+                ).first()
             if row is not None:
-                return Head(*row)
-        raise UnknownCampaign(f"there is no campaign {shown(campaign)}")
+                return CampaignHead(*row)
+        raise UnknownCampaign(f"there is no campaign {repr_of(campaign)}")
 
     def read(self, campaign: str, after: int = 0, upto: int | None = None) -> list[Event]:
         """The events of a campaign after one number and up to another, in order; none if there are none."""
-        if not storable(campaign) or after >= MOST:
+        if not is_storable(campaign) or after >= DB_INTEGER_MAX:
             return []
-        most = MOST if upto is None else max(0, min(upto, MOST))
+        most = DB_INTEGER_MAX if upto is None else max(0, min(upto, DB_INTEGER_MAX))
         bounds = {"id": campaign, "least": max(after, 0) + 1, "most": most}
         with self._reading() as connection:
-            rows = connection.execute(READ, bounds).all()
-        return _events(rows)
+            rows = connection.execute(EVENTS_QUERY, bounds).all()
+        return _events_of_rows(rows)
 
     def sizes(self, campaign: str, after: int, upto: int) -> list[int]:
         """How many letters the bodies of these events have, in order."""
-        bounds = {"id": campaign, "least": after + 1, "most": min(upto, MOST)}
+        bounds = {"id": campaign, "least": after + 1, "most": min(upto, DB_INTEGER_MAX)}
         with self._reading() as connection:
             return list(connection.execute(SIZES, bounds).scalars())
 
     def news(self, campaign: str, number: int, hash: str) -> list[Event] | None:
         """The events after one that is known; None if the log does not have that one any more, as after an older copy was put back."""
-        bounds = {"id": campaign, "least": number + 1, "most": MOST}
+        bounds = {"id": campaign, "least": number + 1, "most": DB_INTEGER_MAX}
         with self._reading() as connection:
-            last = connection.execute(LAST, {"id": campaign}).first()
+            last = connection.execute(LAST_EVENT_QUERY, {"id": campaign}).first()
             if last is not None and tuple(last) == (number, hash):
                 return []
-            events = _events(connection.execute(READ, bounds).all())
+            events = _events_of_rows(connection.execute(EVENTS_QUERY, bounds).all())
         return events if events and events[0].previous == hash else None
 
     def latest(
@@ -214,12 +227,16 @@ class Store:
 
         A subject is what the JSON of a body has, member by member: `('"agent":"agent-1"', '"round":3')`.
         """
-        body = sa.func.replace(EVENTS.c.body, "}", ",")  # so that every member ends alike
+        body = sa.func.replace(EVENTS_TABLE.c.body, "}", ",")  # so that every member ends alike
         fits = [body.like(f"%{',%'.join(members)},%") for members in about]
         subject = sa.case(*((fit, n) for n, fit in enumerate(fits))).label("subject")
         seen = (
-            sa.select(EVENTS.c.number, subject)
-            .where(EVENTS.c.campaign == campaign, EVENTS.c.number > after, EVENTS.c.kind.in_(kinds))
+            sa.select(EVENTS_TABLE.c.number, subject)
+            .where(
+                EVENTS_TABLE.c.campaign == campaign,
+                EVENTS_TABLE.c.number > after,
+                EVENTS_TABLE.c.kind.in_(kinds),
+            )
             .where(
                 sa.or_(*(body.like(f"%{last},%") for last in {members[-1] for members in about}))
             )
@@ -234,26 +251,26 @@ class Store:
             .where(seen.c.subject.is_not(None))
             .subquery()
         )
-        columns = [EVENTS.c[name] for name in COLUMNS]
+        columns = [EVENTS_TABLE.c[name] for name in EVENT_COLUMNS]
         last = (
             sa.select(*columns, ranked.c.subject, ranked.c["count"])
-            .join(ranked, EVENTS.c.number == ranked.c.number)
-            .where(EVENTS.c.campaign == campaign, ranked.c.place <= most)
-            .order_by(EVENTS.c.number)
+            .join(ranked, EVENTS_TABLE.c.number == ranked.c.number)
+            .where(EVENTS_TABLE.c.campaign == campaign, ranked.c.place <= most)
+            .order_by(EVENTS_TABLE.c.number)
         )
         with self._reading() as connection:
             rows = connection.execute(last).all()
         found: list[tuple[int, list[Event]]] = [(0, []) for _ in about]
-        for row, event in zip(rows, _events(rows), strict=True):
+        for row, event in zip(rows, _events_of_rows(rows), strict=True):
             found[row.subject] = (row[-1], [*found[row.subject][1], event])
         return found
 
     def issued(self, campaign: str, token_hash: str) -> bool:
         """Whether a link whose token has this hash was ever issued in a campaign."""
-        found = sa.select(EVENTS.c.number).where(
-            EVENTS.c.campaign == campaign,
-            EVENTS.c.kind == "link issued",
-            EVENTS.c.body.contains(token_hash),
+        found = sa.select(EVENTS_TABLE.c.number).where(
+            EVENTS_TABLE.c.campaign == campaign,
+            EVENTS_TABLE.c.kind == "link issued",
+            EVENTS_TABLE.c.body.contains(token_hash),
         )
         with self._reading() as connection:
             return connection.execute(found.limit(1)).first() is not None
@@ -272,7 +289,7 @@ class Store:
         With a `key`, what it has written is kept under it in the same transaction. If events or key are there already, that
         is a Conflict. They are written only while a setting has the value that is `given`, else it is Replaced.
         """
-        rows = _rows(events)
+        rows = _rows_of_events(events)
         keyed = None
         if key is not None:
             keyed = {"scope": scope, "key": key, "digest": digest, "campaign": rows[0]["campaign"]}
@@ -298,22 +315,22 @@ class Store:
         while True:
             try:
                 return self._append_once(rows, key, given)
-            except Conflict:
+            except WriteConflict:
                 if until is not None and self._has(events):
                     return None
                 raise
             except DBAPIError as error:
                 if until is None and not error.connection_invalidated:
                     raise
-                until = until or time.monotonic() + PATIENCE
+                until = until or time.monotonic() + DB_LOCK_TIMEOUT_S
                 if time.monotonic() > until:
                     raise StoreUnavailable(
                         f"the database {self._place.name} is gone, and it is not known whether events "
-                        f"{events[0].number} to {events[-1].number} of campaign {shown(events[0].campaign)} "
+                        f"{events[0].number} to {events[-1].number} of campaign {repr_of(events[0].campaign)} "
                         "were written: ask again when it is back",
                         "it is gone, and it is not known whether this was written: ask again when it is back",
                     ) from None
-            time.sleep(BETWEEN_TRIES)
+            time.sleep(RECONNECT_PAUSE_S)
 
     def _append_once(
         self,
@@ -324,24 +341,24 @@ class Store:
         first = rows[0]
         campaign, number, previous = first["campaign"], first["number"], first["previous"]
         with self._turn, self._for_writing.begin() as connection:
-            before = connection.execute(LAST, {"id": campaign}).first()
-            if (before or (0, NOTHING)) != (number - 1, previous):
+            before = connection.execute(LAST_EVENT_QUERY, {"id": campaign}).first()
+            if (before or (0, GENESIS_HASH)) != (number - 1, previous):
                 there = "there is none" if before is None else f"the last is {before[0]}"
-                raise Conflict(
-                    f"event {number} of campaign {shown(campaign)} does not follow on what is there: {there}"
+                raise WriteConflict(
+                    f"event {number} of campaign {repr_of(campaign)} does not follow on what is there: {there}"
                 )
             if given is not None:
                 # Whoever replaces it waits for this to end: nothing that it allowed comes later.
-                held = SETTING.with_for_update(read=True)
+                held = SETTING_QUERY.with_for_update(read=True)
                 if connection.execute(held, {"wanted": given[0]}).scalar() != given[1]:
-                    raise Replaced(f"the setting {shown(given[0])} was replaced")
-            with _first(
-                f"event {number} of campaign {shown(campaign)} was written by somebody else"
+                    raise SettingConflict(f"the setting {repr_of(given[0])} was replaced")
+            with _explain_conflict(
+                f"event {number} of campaign {repr_of(campaign)} was written by somebody else"
             ):
-                connection.execute(sa.insert(EVENTS), rows)
+                connection.execute(sa.insert(EVENTS_TABLE), rows)
             if key is not None:
-                with _first(f"the key {shown(key['key'])} was used before"):
-                    connection.execute(sa.insert(KEYS), key)
+                with _explain_conflict(f"the key {repr_of(key['key'])} was used before"):
+                    connection.execute(sa.insert(KEYS_TABLE), key)
 
     def _has(self, events: Sequence[Event]) -> bool:
         """Whether these very events are there."""
@@ -350,20 +367,20 @@ class Store:
         found += self.read(last.campaign, last.number - 1, last.number)
         return [one.hash for one in found] == [first.hash, last.hash]
 
-    def keyed(self, scope: str, key: str) -> Keyed | None:
+    def keyed(self, scope: str, key: str) -> KeyedWrite | None:
         """What was written under a key, if anything was."""
-        if not storable(scope) or not storable(key):
+        if not is_storable(scope) or not is_storable(key):
             return None
         with self._reading() as connection:
-            row = connection.execute(KEYED, {"of": scope, "wanted": key}).first()
-        return None if row is None else Keyed(*row)
+            row = connection.execute(KEY_QUERY, {"of": scope, "wanted": key}).first()
+        return None if row is None else KeyedWrite(*row)
 
     def snapshot(self, campaign: str) -> Snapshot | None:
         """The snapshot that is kept of a campaign, if there is one."""
-        if not storable(campaign):
+        if not is_storable(campaign):
             return None
-        columns = [SNAPSHOTS.c[name] for name in Snapshot._fields]
-        query = sa.select(*columns).where(SNAPSHOTS.c.campaign == campaign)
+        columns = [SNAPSHOTS_TABLE.c[name] for name in Snapshot._fields]
+        query = sa.select(*columns).where(SNAPSHOTS_TABLE.c.campaign == campaign)
         with self._reading() as connection:
             row = connection.execute(query).first()
         return None if row is None else Snapshot(*row)
@@ -372,18 +389,18 @@ class Store:
         """Keep a snapshot of a campaign in place of the one before, unless that is of a later event."""
         refuse_unstorable(campaign, "campaign")
         refuse_unstorable(snapshot.made_with, "made_with")
-        new = self._insert(SNAPSHOTS).values(campaign=campaign, **snapshot._asdict())
+        new = self._insert(SNAPSHOTS_TABLE).values(campaign=campaign, **snapshot._asdict())
         newer = new.on_conflict_do_update(
-            index_elements=[SNAPSHOTS.c.campaign],
+            index_elements=[SNAPSHOTS_TABLE.c.campaign],
             set_={name: new.excluded[name] for name in Snapshot._fields},
-            where=SNAPSHOTS.c.number <= new.excluded.number,
+            where=SNAPSHOTS_TABLE.c.number <= new.excluded.number,
         )
         with self._writing() as connection:
             try:
                 connection.execute(newer)
             except IntegrityError:
                 raise InvalidInput(
-                    f"there is no event {snapshot.number} of campaign {shown(campaign)} to keep a snapshot of"
+                    f"there is no event {snapshot.number} of campaign {repr_of(campaign)} to keep a snapshot of"
                 ) from None
 
     def settle(self, name: str, value: str) -> str:
@@ -394,28 +411,28 @@ class Store:
         refuse_unstorable(name, "the name of a setting")
         refuse_unstorable(value, "a setting")
         with self._writing() as connection:
-            new = self._insert(SETTINGS).values(name=name, value=value)
+            new = self._insert(SETTINGS_TABLE).values(name=name, value=value)
             connection.execute(new.on_conflict_do_nothing())
-            return str(connection.execute(SETTING, {"wanted": name}).scalar_one())
+            return str(connection.execute(SETTING_QUERY, {"wanted": name}).scalar_one())
 
     def replace(self, name: str, value: str) -> None:
         """Let a setting have this value, whatever it had before."""
         refuse_unstorable(name, "the name of a setting")
         refuse_unstorable(value, "a setting")
-        new = self._insert(SETTINGS).values(name=name, value=value)
+        new = self._insert(SETTINGS_TABLE).values(name=name, value=value)
         with self._writing() as connection:
             connection.execute(
                 new.on_conflict_do_update(
-                    index_elements=[SETTINGS.c.name], set_={"value": new.excluded.value}
+                    index_elements=[SETTINGS_TABLE.c.name], set_={"value": new.excluded.value}
                 )
             )
 
     def setting(self, name: str) -> str | None:
         """The value of a setting, if it was settled."""
-        if not storable(name):
+        if not is_storable(name):
             return None
         with self._reading() as connection:
-            found = connection.execute(SETTING, {"wanted": name}).scalar()
+            found = connection.execute(SETTING_QUERY, {"wanted": name}).scalar()
         return None if found is None else str(found)
 
     @contextmanager
@@ -434,16 +451,16 @@ class Store:
 
 
 @contextmanager
-def _first(message: str) -> Iterator[None]:
-    """What is there already when it is written within is a Conflict."""
+def _explain_conflict(message: str) -> Iterator[None]:
+    """Within this context, a row that already exists raises Conflict."""
     try:
         yield
     except IntegrityError:
-        raise Conflict(message) from None
+        raise WriteConflict(message) from None
 
 
-def storable(text: str) -> bool:
-    """Whether every database can hold a text: PostgreSQL has no character zero, and half a character is none."""
+def is_storable(text: str) -> bool:
+    """Whether every database can store a text: PostgreSQL has no character zero, and nobody has half characters."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
@@ -451,13 +468,13 @@ def storable(text: str) -> bool:
 
 
 def refuse_unstorable(text: str, name: str) -> None:
-    """Refuse a text that not every database can hold."""
-    if not storable(text):
-        raise InvalidInput(f"{name} is {shown(text)}: {ALLOWED_TEXT}")
+    """Refuse a text that some database cannot store."""
+    if not is_storable(text):
+        raise InvalidInput(f"{name} is {repr_of(text)}: {STORABLE_TEXT_RULE}")
 
 
-def _rows(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Events as rows, if each follows on the one before and can be kept anywhere."""
+def _rows_of_events(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Events as rows, after checking that each continues the one before and can be stored anywhere."""
     if not events:
         raise InvalidInput("no events to append: at least one")
     bodies = []
@@ -471,36 +488,38 @@ def _rows(events: Sequence[Event]) -> list[dict[str, Any]]:
             + (event.link or "")
             + bodies[-1]
         )
-        if not storable(texts) or ("u0000" in texts and ZERO.search(bodies[-1])):
+        if not is_storable(texts) or (
+            "u0000" in texts and ZERO_CHARACTER_PATTERN.search(bodies[-1])
+        ):
             raise InvalidInput(
-                f"event {event.number} has a text that cannot be kept: {ALLOWED_TEXT}"
+                f"event {event.number} has a text that cannot be kept: {STORABLE_TEXT_RULE}"
             )
     first = events[0]
     return [
-        {name: getattr(event, name) for name in COLUMNS} | {"body": body}
+        {name: getattr(event, name) for name in EVENT_COLUMNS} | {"body": body}
         for event, body in zip(
             check_chain(events, first.number - 1, first.previous), bodies, strict=True
         )
     ]
 
 
-def _events(rows: Sequence[Any]) -> list[Event]:
-    """The events of rows. All bodies are parsed at once, in half the time that one after the other takes."""
+def _events_of_rows(rows: Sequence[Any]) -> list[Event]:
+    """The events in some rows. Parsing all bodies at once takes half the time of parsing them one by one."""
     try:
-        bodies = json.loads(f"[{','.join([row[BODY] for row in rows])}]")
+        bodies = json.loads(f"[{','.join([row[BODY_COLUMN] for row in rows])}]")
         return [
-            Event(*[*row[:BODY], body, *row[BODY + 1 : len(COLUMNS)]])
+            Event(*[*row[:BODY_COLUMN], body, *row[BODY_COLUMN + 1 : len(EVENT_COLUMNS)]])
             for row, body in zip(rows, bodies, strict=True)
         ]
     except ValueError:
-        raise NotInOrder(_damage(rows)) from None
+        raise NotInOrder(_describe_damage(rows)) from None
 
 
-def _damage(rows: Sequence[Any]) -> str:
-    """Which of the events has a body that cannot be read."""
+def _describe_damage(rows: Sequence[Any]) -> str:
+    """Which event has a body that cannot be read."""
     for row in rows:
         try:
-            json.loads(row[BODY])
+            json.loads(row[BODY_COLUMN])
         except ValueError:
             return f"event {row.number} is not what its hash says: its body is no JSON"
     return f"an event from {rows[0].number} to {rows[-1].number} is not what its hash says"

@@ -1,4 +1,4 @@
-"""The tables of a database of campaigns. Events are the truth; the others are written beside them, in the same transaction or later.
+"""The tables of a campaign database. Events are the truth; all other tables are derived from them.
 
 A migration makes them (`migrations/`); these are the tables as the last of them leaves them.
 """
@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 METADATA = MetaData()
 
-EVENTS = Table(
+EVENTS_TABLE = Table(
     "events",
     METADATA,
     Column("campaign", Text, primary_key=True),
@@ -36,12 +36,12 @@ EVENTS = Table(
 # The campaigns there are, found without a look at all their events.
 Index(
     "events_first",
-    EVENTS.c.campaign,
+    EVENTS_TABLE.c.campaign,
     sqlite_where=text("number = 1"),
     postgresql_where=text("number = 1"),
 )
 
-KEYS = Table(
+KEYS_TABLE = Table(
     "keys",
     METADATA,
     Column("scope", Text, primary_key=True),
@@ -53,7 +53,7 @@ KEYS = Table(
     ForeignKeyConstraint(["campaign", "last"], ["events.campaign", "events.number"]),
 )
 
-SNAPSHOTS = Table(
+SNAPSHOTS_TABLE = Table(
     "snapshots",
     METADATA,
     Column("campaign", Text, primary_key=True),
@@ -64,7 +64,7 @@ SNAPSHOTS = Table(
 )
 
 # What keeps events as they were written: the first migration makes it, and it is compared with what is there, to the letter.
-TRIGGERS = {
+TRIGGERS_BY_DIALECT = {
     "sqlite": {
         "events_are_not_changed": "CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events "
         "BEGIN SELECT RAISE(ABORT, 'events are never changed'); END",
@@ -82,9 +82,9 @@ TRIGGERS = {
         "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_events()",
     },
 }
-REFUSAL = " BEGIN RAISE EXCEPTION 'events are never changed or deleted'; END "  # the body of that function
+POSTGRES_REFUSAL = " BEGIN RAISE EXCEPTION 'events are never changed or deleted'; END "  # the body of that function
 
-SETTINGS = Table(
+SETTINGS_TABLE = Table(
     "settings",
     METADATA,
     Column("name", Text, primary_key=True),

@@ -11,7 +11,7 @@ from heterobandits.cli.campaign.files import (
     new_command,
     verify_command,
 )
-from heterobandits.cli.campaign.options import installed
+from heterobandits.cli.campaign.options import check_extra
 from heterobandits.cli.campaign.rounds import (
     close_command,
     correct_command,
@@ -40,7 +40,7 @@ from heterobandits.cli.campaign.views import (
 app = typer.Typer(
     help="Run a campaign: plan rounds, report what came of them, and see what is known.",
 )
-COMMANDS: dict[str, Callable[..., int | None]] = {
+CAMPAIGN_COMMANDS: dict[str, Callable[..., int | None]] = {
     "new": new_command,
     "plan": plan_command,
     "report": report_command,
@@ -65,6 +65,6 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "verify": verify_command,
     "list": list_command,
 }
-for name, command in COMMANDS.items():
+for name, command in CAMPAIGN_COMMANDS.items():
     app.command(name)(command)
-app.callback()(installed)
+app.callback()(check_extra)

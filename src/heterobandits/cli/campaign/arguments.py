@@ -6,18 +6,19 @@ Names may have these marks themselves: what counts is which parts are names that
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from heterobandits.campaigns.audit.history_text import waits
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.campaigns.audit.history_text import waiting_in_words
+from heterobandits.errors import InvalidInput, repr_of
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.rounds import PlannedRound
     from heterobandits.campaigns.state import State
 
-Entry = tuple[str, str | tuple[str, str], str]  # where it stands, whose visit, the outcome as text
+# where it stands, whose visit, the outcome as text
+OutcomeEntry = tuple[str, str | tuple[str, str], str]
 
 
-def known(find: Callable[[str], int], text: str) -> bool:
-    """Whether a text is the name or id of an agent or arm."""
+def is_known_name(find: Callable[[str], int], text: str) -> bool:
+    """Whether an agent or arm has this name or id."""
     try:
         find(text)
     except InvalidInput:
@@ -25,13 +26,13 @@ def known(find: Callable[[str], int], text: str) -> bool:
     return True
 
 
-def parted(
+def split_names(
     text: str, mark: str, left: Callable[[str], int], right: Callable[[str], bool]
 ) -> tuple[str, str]:
-    """The two names that a mark parts, wherever these names have marks themselves; if none fit, at the last mark."""
+    """Split a text at the mark between two names that may contain it themselves; if no split fits, at the last mark."""
     places = [i for i, letter in enumerate(text) if letter == mark]
     for i in reversed(places):
-        if known(left, text[:i]) and right(text[i + 1 :]):
+        if is_known_name(left, text[:i]) and right(text[i + 1 :]):
             return text[:i], text[i + 1 :]
     first, _, last = text.rpartition(mark)
     return first, last
@@ -42,34 +43,36 @@ def parse_pairs(state: "State", texts: Sequence[str], option: str) -> list[tuple
     made = []
     for text in texts:
         if "=" not in text:
-            raise InvalidInput(f"{option} is {shown(text)}: an agent and an arm, such as Ana=river")
-        made.append(parted(text, "=", state.agent, lambda arm: known(state.arm, arm)))
+            raise InvalidInput(
+                f"{option} is {repr_of(text)}: an agent and an arm, such as Ana=river"
+            )
+        made.append(split_names(text, "=", state.agent, lambda arm: is_known_name(state.arm, arm)))
     return made
 
 
 def parse_visit(state: "State", text: str) -> str | tuple[str, str]:
     """A visit written as Ana, or as Ana@ford if she went to several arms."""
-    if known(state.agent, text) or "@" not in text:
+    if is_known_name(state.agent, text) or "@" not in text:
         return text
-    return parted(text, "@", state.agent, lambda arm: known(state.arm, arm))
+    return split_names(text, "@", state.agent, lambda arm: is_known_name(state.arm, arm))
 
 
-def outcomes_of(state: "State", texts: Sequence[str]) -> Iterator[Entry]:
+def parse_outcomes(state: "State", texts: Sequence[str]) -> Iterator[OutcomeEntry]:
     """Outcomes written as Ana=1 Chi=3/12 Dan=-."""
     for text in texts:
         name, mark, outcome = text.rpartition("=")
         if not mark:
-            raise InvalidInput(f"{shown(text)} has no outcome: such as Ana=1 or Chi=3/12")
+            raise InvalidInput(f"{repr_of(text)} has no outcome: such as Ana=1 or Chi=3/12")
         yield text, parse_visit(state, name), outcome
 
 
-def gathered(
+def collect_outcomes(
     state: "State",
     round: "PlannedRound",
-    entries: Iterable[Entry],
+    entries: Iterable[OutcomeEntry],
     kind: Literal["reported", "corrected"],
 ) -> dict[Any, Any]:
-    """Outcomes of a round by agent and arm, as the service takes them; all that is wrong is named at once.
+    """Collect a round's outcomes by agent and arm, as the service takes them; all mistakes are named at once.
 
     That is also what the log would refuse as events of this kind.
     """
@@ -77,25 +80,25 @@ def gathered(
     from heterobandits.campaigns.events import Draft
     from heterobandits.campaigns.files.csv_tables import parse_outcome
     from heterobandits.campaigns.reducer import state_after_drafts
-    from heterobandits.campaigns.service import counts_body, visit_body, visit_meant
-    from heterobandits.campaigns.state import id_of
-    from heterobandits.campaigns.validation import Collected, outcome_from
+    from heterobandits.campaigns.service import body_of_counts, body_of_visit, find_visit
+    from heterobandits.campaigns.state import member_id
+    from heterobandits.campaigns.validation import FieldErrors, parse_campaign_outcome
 
-    errors, made = Collected(), dict[Any, Any]()
+    errors, made = FieldErrors(), dict[Any, Any]()
 
     def read(key: Any, text: str, place: str) -> None:
         try:
-            agent, arm = visit_meant(state, round, key)
+            agent, arm = find_visit(state, round, key)
             outcome = parse_outcome(text)
-            counts = outcome_from(outcome, state.agents[agent].name)
+            counts = parse_campaign_outcome(outcome, state.agents[agent].name)
             told = round.told.get((agent, arm))
             if told is None or told.counts != counts:  # the same again is no mistake
                 check_amount(state, round, (agent, arm), counts)
-                body = visit_body(round, (agent, arm)) | counts_body(counts)
+                body = body_of_visit(round, (agent, arm)) | body_of_counts(counts)
                 state_after_drafts(state, [Draft(kind, body)])  # which refuses what cannot be
         except InvalidInput as error:
             raise InvalidInput(f"{place}: {error}") from None
-        pair = (id_of("agent", agent), id_of("arm", arm))
+        pair = (member_id("agent", agent), member_id("arm", arm))
         if pair in made:
             raise InvalidInput(f"{place}: that visit is there twice: once is enough")
         made[pair] = outcome
@@ -106,38 +109,40 @@ def gathered(
     return made
 
 
-def the_round(state: "State", number: int | None) -> "PlannedRound":
-    """The round of this number, or the only one that waits."""
+def find_round(state: "State", number: int | None) -> "PlannedRound":
+    """The round with this number, or the only one that waits."""
     if number is not None:
         return state.round(number)
     if len(state.waiting) == 1:
         return state.round(min(state.waiting))
     if not state.waiting:
         raise InvalidInput("no round waits for an outcome: plan one, or say which with --round")
-    waiting = "; ".join(waits(state, n) for n in sorted(state.waiting))
+    waiting = "; ".join(waiting_in_words(state, n) for n in sorted(state.waiting))
     raise InvalidInput(f"several rounds wait: {waiting}: say which with --round")
 
 
 def parse_places(state: "State", text: str) -> tuple[str, list[str]]:
     """Where an agent went, written as Ana=ford+gate; names may have these marks themselves."""
     if "=" not in text:
-        raise InvalidInput(f"{shown(text)} says no arm: such as Ana=ford, or Ana=- for none")
+        raise InvalidInput(f"{repr_of(text)} says no arm: such as Ana=ford, or Ana=- for none")
 
     def arms(right: str) -> list[str]:
-        return [] if right == "-" else arms_of(state, right.split("+"))
+        return [] if right == "-" else join_arm_parts(state, right.split("+"))
 
-    agent, right = parted(
-        text, "=", state.agent, lambda end: all(known(state.arm, arm) for arm in arms(end))
+    agent, right = split_names(
+        text, "=", state.agent, lambda end: all(is_known_name(state.arm, arm) for arm in arms(end))
     )
     return agent, arms(right)
 
 
-def arms_of(state: "State", parts: Sequence[str]) -> list[str]:
-    """The arms that parts with a plus between them name, each the longest that is known; the parts, where none is."""
+def join_arm_parts(state: "State", parts: Sequence[str]) -> list[str]:
+    """The arms named by parts around plus signs, each the longest known name; unknown parts stay as they are."""
     made, begin = list[str](), 0
     while begin < len(parts):
         ends = range(len(parts), begin + 1, -1)
-        end = next((e for e in ends if known(state.arm, "+".join(parts[begin:e]))), begin + 1)
+        end = next(
+            (e for e in ends if is_known_name(state.arm, "+".join(parts[begin:e]))), begin + 1
+        )
         made.append("+".join(parts[begin:end]))
         begin = end
     return made

@@ -9,36 +9,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heterobandits.campaigns.audit.history_text import printable
-from heterobandits.campaigns.audit.recovery import entry_of, namesake, readable_events
+from heterobandits.campaigns.audit.history_text import escape_text
+from heterobandits.campaigns.audit.recovery import entry_of, find_namesake, readable_events
 from heterobandits.cli.campaign.options import (
-    DAMAGED,
     CampaignOption,
     FileArgument,
     LevelOption,
     PolicyOption,
     SeasonOption,
     WhoOption,
-    by,
-    campaign_named,
-    log_of,
+    author_of,
+    find_campaign,
+    open_repository,
+    parse_season_option,
     print_note,
-    season_of,
-    shown_work,
+    show_share,
 )
 from heterobandits.cli.campaign.text import (
-    print_done,
     print_json,
+    print_write_result,
 )
+from heterobandits.cli.exit_codes import EXIT_FAILURE
 from heterobandits.cli.options import QuietOption, TableOrJson
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.audit.recovery import Found
-    from heterobandits.campaigns.audit.verification import Anchor, Verified
+    from heterobandits.campaigns.audit.recovery import CampaignEntry
+    from heterobandits.campaigns.audit.verification import Anchor, VerifiedLog
     from heterobandits.campaigns.state import State
-    from heterobandits.campaigns.storage.repository import Done, Log
-
-NOT_COMPARED = 1  # the exit code of verify, if only the events of an audit could be checked
+    from heterobandits.campaigns.storage.repository import Repository, WriteResult
 
 
 def new_command(
@@ -70,40 +68,43 @@ def new_command(
     """
     from heterobandits.campaigns import service
     from heterobandits.campaigns.files.csv_tables import read_team
-    from heterobandits.campaigns.files.templates import example
+    from heterobandits.campaigns.files.templates import load_template
     from heterobandits.errors import InvalidInput
 
     if (from_ is None) == (template is None):
         raise InvalidInput("--from or --template: one of them says who and where")
     given: dict[str, Any] = {}
     if template is not None:
-        given |= example(template)
+        given |= load_template(template)
     elif from_ is not None:
         given["agents"], given["arms"] = read_team(*from_)
     if season is not None:
-        given["season"] = season_of(season)
+        given["season"] = parse_season_option(season)
     given |= {"name": name, "policy": policy, "delta": delta, "seed": seed}
 
-    def make(log: "Log") -> "Done":
-        there = namesake(log, name)
+    def make(log: "Repository") -> "WriteResult":
+        there = find_namesake(log, name)
         if there is not None:
             raise InvalidInput(f"{file} has a {there.title} already: choose another name")
-        return service.create(log, by(who), **given)
+        return service.create(log, author_of(who), **given)
 
-    done = made_in(file, make)
+    done = create_in(file, make)
     if format == "table":
         print(f"{done.state.campaign} in {file}")
-    print_done(done.state, done, format)
+    print_write_result(done.state, done, format)
 
 
-def made_in(file: str, make: "Callable[[Log], Done]") -> "Done":
-    """What is made in a database; a file that is not there yet is only begun if it will succeed."""
-    from heterobandits.campaigns.storage.database import is_url
+def create_in(file: str, make: "Callable[[Repository], WriteResult]") -> "WriteResult":
+    """Make something in a database; a new file is created only after a trial run succeeds."""
+    from heterobandits.campaigns.storage.database import is_database_url
 
-    if not is_url(file) and not Path(file).exists():
-        with TemporaryDirectory() as folder, log_of(str(Path(folder) / "try"), create=True) as log:
+    if not is_database_url(file) and not Path(file).exists():
+        with (
+            TemporaryDirectory() as folder,
+            open_repository(str(Path(folder) / "try"), create=True) as log,
+        ):
             make(log)
-    with log_of(file, create=True) as log:
+    with open_repository(file, create=True) as log:
         return make(log)
 
 
@@ -113,7 +114,7 @@ def list_command(file: FileArgument, format: TableOrJson = "table") -> None:
 
     from heterobandits.cli.campaign.tables import print_table
 
-    with log_of(file) as log:
+    with open_repository(file) as log:
         there = [(head, entry_of(log, head.campaign)) for head in log.store.heads()]
     if format == "json":
         print(json.dumps([
@@ -135,7 +136,7 @@ def list_command(file: FileArgument, format: TableOrJson = "table") -> None:
         (
             one.campaign,
             one.name,
-            "?" if one.state is None else rounds_in_words(one.state),
+            "?" if one.state is None else render_round_count(one.state),
             "?" if one.state is None else f"{len(one.state.waiting):,}",
             head.time[:16].replace("T", " "),
         )
@@ -147,8 +148,8 @@ def list_command(file: FileArgument, format: TableOrJson = "table") -> None:
             print(one.damage)
 
 
-def rounds_in_words(state: "State") -> str:
-    """How many rounds are planned, and of how many."""
+def render_round_count(state: "State") -> str:
+    """The number of planned rounds, out of how many, in words."""
     return f"{len(state.rounds):,}" + ("" if state.season is None else f" of {state.season:,}")
 
 
@@ -170,34 +171,36 @@ def export_command(
     Of a damaged log all events are written that can be read; then the exit code is 1.
     """
     from heterobandits.campaigns.audit import report
-    from heterobandits.campaigns.events import line
-    from heterobandits.campaigns.files.csv_tables import visits_csv
+    from heterobandits.campaigns.events import render_event_line
+    from heterobandits.campaigns.files.csv_tables import render_visits
     from heterobandits.errors import InvalidInput
-    from heterobandits.output.files import write_aside, writing_to
+    from heterobandits.output.files import explain_write_errors, write_atomic
 
     if visits and audit:
         raise InvalidInput("--visits and --audit: one or the other")
-    with log_of(file) as log:
-        one = campaign_named(log, campaign, file)
+    with open_repository(file) as log:
+        one = find_campaign(log, campaign, file)
         if visits:
-            text = visits_csv(one.whole)
+            text = render_visits(one.whole)
         elif audit:
-            text = report.audit(log.store.read(one.campaign, 0, one.whole.number))
+            text = report.render_audit(log.store.read(one.campaign, 0, one.whole.number))
         else:
-            text = "".join(f"{line(event)}\n" for event in readable_events(log, one.campaign))
+            text = "".join(
+                f"{render_event_line(event)}\n" for event in readable_events(log, one.campaign)
+            )
     if output is None:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())  # whatever the encoding of the terminal is
         sys.stdout.buffer.flush()
     else:
         encoding = "utf-8-sig" if visits else "utf-8"  # without a mark spreadsheets guess
-        with writing_to(output):
-            write_aside(output, lambda path: path.write_bytes(text.encode(encoding)))
+        with explain_write_errors(output):
+            write_atomic(output, lambda path: path.write_bytes(text.encode(encoding)))
         print_note(f"{one.name} is in {output}")
     if one.wrong is None:
         return 0
     print_note(one.damage)
-    return DAMAGED
+    return EXIT_FAILURE
 
 
 def import_command(
@@ -218,23 +221,23 @@ def import_command(
     """
     from heterobandits.campaigns import service
     from heterobandits.campaigns.files.csv_tables import read_text
-    from heterobandits.planner.plans import count_text
+    from heterobandits.planner.plans import render_count
 
     text = read_text(events)
-    done = made_in(
-        file, lambda log: service.import_events(log, by(who), text, keep_links=keep_links)
+    done = create_in(
+        file, lambda log: service.import_events(log, author_of(who), text, keep_links=keep_links)
     )
     state = done.state
     if format == "json":
         print_json(state, {"number": state.number, "hash": state.hash, "new": len(done.events)})
         return
     print(f"{state.campaign} in {file}: {state.name}")
-    rounds = count_text(len(state.rounds), "round")
-    print(f"{count_text(len(done.events), 'new event')} of {state.number:,}, {rounds}")
+    rounds = render_count(len(state.rounds), "round")
+    print(f"{render_count(len(done.events), 'new event')} of {state.number:,}, {rounds}")
     last = sum(bool(row.strip()) for row in text.split("\n"))  # event of the file
     ended = sum(event.number > last and event.kind == "link revoked" for event in done.events)
     if ended:
-        print(f"{count_text(ended, 'link')} of it revoked here: --keep-links would let them open")
+        print(f"{render_count(ended, 'link')} of it revoked here: --keep-links would let them open")
 
 
 def verify_command(
@@ -268,67 +271,69 @@ def verify_command(
     If only the events of an audit could be checked, as another version has made it, the exit code is 1.
     """
     from heterobandits.campaigns.audit.verification import Anchor
-    from heterobandits.campaigns.audit.verification import verify as check
+    from heterobandits.campaigns.audit.verification import verify_log as check
     from heterobandits.campaigns.storage.database import StoreUnavailable
     from heterobandits.errors import InvalidInput
 
     anchor = Anchor(hash, least).checked()
-    if is_page(file):
+    if is_html_page(file):
         return verify_audit(file, campaign, anchor, format, quiet)
-    with log_of(file) as log, shown_work("verifying", quiet) as tell:
-        one = campaign_named(log, campaign, file)
+    with open_repository(file) as log, show_share("verifying", quiet) as tell:
+        one = find_campaign(log, campaign, file)
         try:
             whole = check(log, one.campaign, tell, anchor)
         except StoreUnavailable:  # which says nothing about the campaign
             raise
         except InvalidInput as error:
-            raise InvalidInput(f"{one.title}: {printable(str(error))}") from None
-    print_whole(one, whole, format)
+            raise InvalidInput(f"{one.title}: {escape_text(str(error))}") from None
+    print_verification(one, whole, format)
     return 0
 
 
 def verify_audit(
     file: str, campaign: str | None, anchor: "Anchor", format: str, quiet: bool
 ) -> int:
-    """Check an audit, and say what was found; the exit code."""
+    """Check an audit, print the result, and return the exit code."""
     from heterobandits.campaigns.audit import report
-    from heterobandits.campaigns.audit.verification import Verified
+    from heterobandits.campaigns.audit.verification import VerifiedLog
     from heterobandits.campaigns.files.csv_tables import read_text
-    from heterobandits.errors import InvalidInput, composed, shown
+    from heterobandits.errors import InvalidInput, normalize_name, repr_of
 
     path = Path(file)
-    if path.stat().st_size > report.MOST_BYTES:
+    if path.stat().st_size > report.AUDIT_MAX_BYTES:
         raise InvalidInput(
-            f"{file} has over {report.MOST_BYTES // 1_000_000} MB: no audit is that long"
+            f"{file} has over {report.AUDIT_MAX_BYTES // 1_000_000} MB: no audit is that long"
         )
     text = read_text(path)
-    with shown_work("verifying", quiet) as tell:
+    with show_share("verifying", quiet) as tell:
         try:
-            found = report.checked_audit(text, tell, anchor)
+            found = report.check_audit(text, tell, anchor)
         except InvalidInput as error:
-            raise InvalidInput(f"{file}: {printable(str(error))}") from None
+            raise InvalidInput(f"{file}: {escape_text(str(error))}") from None
     state = found.state
-    if campaign is not None and composed(campaign) not in (state.campaign, state.name):
+    if campaign is not None and normalize_name(campaign) not in (state.campaign, state.name):
         raise InvalidInput(
-            f"{file} is the audit of {state.name!r} ({state.campaign}), not of {shown(campaign)}"
+            f"{file} is the audit of {state.name!r} ({state.campaign}), not of {repr_of(campaign)}"
         )
-    whole = Verified(state.number, len(state.rounds), state.hash, found.anchored)
-    print_whole(state, whole, format, made_with=found.maker, same_page=found.same)
+    whole = VerifiedLog(state.number, len(state.rounds), state.hash, found.anchored)
+    print_verification(state, whole, format, made_with=found.maker, same_page=found.same)
     if format == "table" and found.same:
         print("the page says what its events say, to the letter")
     elif format == "table":
         print(
             "THE TEXT OF THE PAGE IS NOT WHAT THIS VERSION MAKES OF ITS EVENTS: "
-            f"{printable(found.differs or '')}. It says that {found.maker} has made it, and this is {report.maker()}: do not "
+            f"{escape_text(found.differs or '')}. It says that {found.maker} has made it, and this is {report.audit_maker()}: do not "
             "rely on the text unless that version confirms it"
         )
-    return 0 if found.same else NOT_COMPARED
+    return 0 if found.same else EXIT_FAILURE
 
 
-def print_whole(of: "State | Found", whole: "Verified", format: str, **more: Any) -> None:
-    """That a campaign is whole."""
-    from heterobandits.campaigns.audit.verification import NOT_SAID
-    from heterobandits.planner.plans import count_text
+def print_verification(
+    of: "State | CampaignEntry", whole: "VerifiedLog", format: str, **more: Any
+) -> None:
+    """Print that a campaign is intact."""
+    from heterobandits.campaigns.audit.verification import VERIFICATION_CAVEAT
+    from heterobandits.planner.plans import render_count
 
     if format == "json":
         if whole.anchored is not None:
@@ -336,24 +341,24 @@ def print_whole(of: "State | Found", whole: "Verified", format: str, **more: Any
         found = {"events": whole.events, "rounds": whole.rounds, "hash": whole.hash}
         print_json(of, found | more)
         return
-    events, plans = count_text(whole.events, "event"), count_text(whole.rounds, "plan")
+    events, plans = render_count(whole.events, "event"), render_count(whole.rounds, "plan")
     print(f"{of.name} is whole: {events}, {plans} made again")
     print(f"hash {whole.hash}")
     if whole.anchored is None:
-        print(NOT_SAID)
+        print(VERIFICATION_CAVEAT)
     else:
         print(f"event {whole.anchored:,} has the hash given: up to it nothing has changed since")
 
 
-def is_page(file: str) -> bool:
-    """Whether a file is an HTML page, by its first bytes."""
-    from heterobandits.campaigns.audit.report import BEGINS
+def is_html_page(file: str) -> bool:
+    """Whether a file is an HTML page, judged by its first bytes."""
+    from heterobandits.campaigns.audit.report import PAGE_PREFIX
 
     if not Path(file).is_file():
         return False
     try:
         with Path(file).open("rb") as opened:
-            first = opened.read(len(BEGINS) + len(BOM_UTF8))
+            first = opened.read(len(PAGE_PREFIX) + len(BOM_UTF8))
     except OSError:  # which is said where it is opened as a database
         return False
-    return first.removeprefix(BOM_UTF8).lower().startswith(BEGINS)
+    return first.removeprefix(BOM_UTF8).lower().startswith(PAGE_PREFIX)

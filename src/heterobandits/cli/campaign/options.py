@@ -1,4 +1,4 @@
-"""What the commands of a campaign share: their options, and how the log is opened that they work on."""
+"""What the commands of a campaign share: their options, and opening the repository they work on."""
 
 import getpass
 import sys
@@ -11,14 +11,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import typer
 
-from heterobandits.errors import MOST_NAMED, InvalidInput, composed, shown
+from heterobandits.errors import MESSAGE_MAX_KNOWN_NAMES, InvalidInput, normalize_name, repr_of
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.audit.recovery import Found
+    from heterobandits.campaigns.audit.recovery import CampaignEntry
     from heterobandits.campaigns.state import State
-    from heterobandits.campaigns.storage.repository import Log, Request
+    from heterobandits.campaigns.storage.repository import Author, Repository
 
-DAMAGED = 1  # the exit code of what shows a log that is not whole
 DATABASE_HELP = (
     "The file with the campaigns, or postgresql://user@host/database; a password is better kept in PGPASSWORD or ~/.pgpass, or "
     "with all of the URL in the variable."
@@ -26,7 +25,7 @@ DATABASE_HELP = (
 
 
 def print_note(text: str) -> None:
-    """A line for the person at the terminal, beside the result."""
+    """Print a line for the person at the terminal, apart from the result."""
     print(f"heterobandits: {text}", file=sys.stderr)
 
 
@@ -42,7 +41,7 @@ def has_password(database: str) -> bool:
 def warn_of_password(
     context: typer.Context, option: typer.CallbackParam, database: str | None
 ) -> str | None:
-    """The database; whoever names it with a password on the command line is told who sees that."""
+    """The database; warns whoever put a password on the command line about who can read it."""
     source = context.get_parameter_source(option.name or "")
     if source is not None and source.name == "COMMANDLINE" and has_password(database or ""):
         print_note(
@@ -137,38 +136,38 @@ OutcomesArgument = Annotated[
 ]
 
 
-def installed() -> None:
-    """Refuse to begin where the extra is not installed."""
+def check_extra() -> None:
+    """Refuse to start without the extra that campaigns need."""
     if any(find_spec(name) is None for name in ("sqlalchemy", "alembic")):
         raise InvalidInput("campaigns need a database: pip install 'heterobandits[campaigns]'")
 
 
 @contextmanager
-def log_of(file: str, *, create: bool = False) -> Iterator["Log"]:
+def open_repository(file: str, *, create: bool = False) -> Iterator["Repository"]:
     """The log of the campaigns in a file or database."""
-    from heterobandits.campaigns.storage.database import address_of
-    from heterobandits.campaigns.storage.repository import Log
+    from heterobandits.campaigns.storage.database import address_of_database
+    from heterobandits.campaigns.storage.repository import Repository
     from heterobandits.campaigns.storage.store import Store
 
-    where = address_of(file)
+    where = address_of_database(file)
     if isinstance(where, Path) and where.is_dir():
         raise InvalidInput(
             f"{file} is a folder: campaigns are kept in a file, such as {where / 'park.db'}"
         )
     with Store(file, create=create) as store:
-        yield Log(store)
+        yield Repository(store)
 
 
 @contextmanager
-def open_campaign(file: str, campaign: str | None) -> Iterator[tuple["Log", "State"]]:
+def open_campaign(file: str, campaign: str | None) -> Iterator[tuple["Repository", "State"]]:
     """The log, and what stands in the campaign that is meant."""
-    with log_of(file) as log:
-        yield log, campaign_named(log, campaign, file).whole
+    with open_repository(file) as log:
+        yield log, find_campaign(log, campaign, file).whole
 
 
-def campaign_named(log: "Log", campaign: str | None, file: str) -> "Found":
-    """The campaign of this name or id, or the only one that is there."""
-    from heterobandits.campaigns.audit.recovery import all_found, entry_of
+def find_campaign(log: "Repository", campaign: str | None, file: str) -> "CampaignEntry":
+    """The campaign with this name or id, or the only one there is."""
+    from heterobandits.campaigns.audit.recovery import campaign_entries, entry_of
 
     ids = [head.campaign for head in log.store.heads()]
     if not ids:
@@ -177,72 +176,78 @@ def campaign_named(log: "Log", campaign: str | None, file: str) -> "Found":
         return entry_of(log, str(campaign))
     if campaign is None and len(ids) == 1:
         return entry_of(log, ids[0])
-    there = list(all_found(log))
-    fitting = [one for one in there if campaign is None or one.name == composed(campaign)]
+    there = list(campaign_entries(log))
+    fitting = [one for one in there if campaign is None or one.name == normalize_name(campaign)]
     if len(fitting) == 1:
         return fitting[0]
     some = [f"{one.name!r} ({one.campaign})" for one in fitting or there]
-    named = ", ".join(some[:MOST_NAMED]) + (", ..." if len(some) > MOST_NAMED else "")
+    named = ", ".join(some[:MESSAGE_MAX_KNOWN_NAMES]) + (
+        ", ..." if len(some) > MESSAGE_MAX_KNOWN_NAMES else ""
+    )
     if not fitting:
-        raise InvalidInput(f"no campaign in {file} is called {shown(campaign)}: there are {named}")
+        raise InvalidInput(
+            f"no campaign in {file} is called {repr_of(campaign)}: there are {named}"
+        )
     raise InvalidInput(f"{file} has {named}: say which with --campaign")
 
 
-def by(who: str | None) -> "Request":
-    """Who asks: as said, or by login name."""
-    from heterobandits.campaigns.storage.repository import Request
+def author_of(who: str | None) -> "Author":
+    """The author: the name given, or the login name."""
+    from heterobandits.campaigns.storage.repository import Author
 
     if who is not None:
-        return Request(who)
+        return Author(who)
     try:
-        return Request(getpass.getuser())
+        return Author(getpass.getuser())
     except (OSError, KeyError):  # a user without a name
         raise InvalidInput("who is not known: say it with --who") from None
 
 
-def season_of(text: str | None) -> int | None:
-    """The number of rounds that an option says; None for none."""
+def parse_season_option(text: str | None) -> int | None:
+    """The number of rounds that an option gives; None for none."""
     if text is None or text.strip().lower() == "none":
         return None
     try:
         return int(text)
     except ValueError:
-        raise InvalidInput(f"season is {shown(text)}: a number of rounds, or none") from None
+        raise InvalidInput(f"season is {repr_of(text)}: a number of rounds, or none") from None
 
 
-def reports_given(
+def reports_of_options(
     sensitivity: float | None,
     false_positive_rate: float | None,
     tests: int | None,
     calibration: str | None,
     false_positive_calibration: str | None,
 ) -> dict[str, Any]:
-    """What the options say of how an agent reports."""
-    from heterobandits.campaigns.files.csv_tables import trial
+    """How an agent reports, from the options given."""
+    from heterobandits.campaigns.files.csv_tables import parse_trial_cell
 
     given: dict[str, Any] = {
         "sensitivity": sensitivity,
         "false_positive_rate": false_positive_rate,
         "tests": tests,
-        "calibration": None if calibration is None else trial(calibration),
+        "calibration": None if calibration is None else parse_trial_cell(calibration),
         "false_positive_calibration": (
-            None if false_positive_calibration is None else trial(false_positive_calibration)
+            None
+            if false_positive_calibration is None
+            else parse_trial_cell(false_positive_calibration)
         ),
     }
     return {name: value for name, value in given.items() if value is not None}
 
 
 @contextmanager
-def shown_work(title: str, quiet: bool) -> Iterator[Callable[[float], None]]:
-    """A callback with the share that is done, which moves a bar on a terminal and sees to interrupts."""
+def show_share(title: str, quiet: bool) -> Iterator[Callable[[float], None]]:
+    """A callback for the share done: it moves a progress bar on a terminal, and raises interrupts."""
     from rich.progress import Progress
 
     from heterobandits.cli import interrupts
-    from heterobandits.cli.terminal import console
+    from heterobandits.cli.terminal import new_console
 
-    check = interrupts.raised()
+    check = interrupts.raise_on_interrupts()
     hidden = quiet or not sys.stderr.isatty()
-    with Progress(console=console(to_stderr=True), transient=True, disable=hidden) as bar:
+    with Progress(console=new_console(to_stderr=True), transient=True, disable=hidden) as bar:
         task = bar.add_task(title, total=1.0)
 
         def tell(share: float) -> None:

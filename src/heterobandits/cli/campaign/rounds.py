@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heterobandits.campaigns.audit.history_text import waits
+from heterobandits.campaigns.audit.history_text import waiting_in_words
 from heterobandits.cli.campaign.arguments import (
-    gathered,
-    outcomes_of,
+    collect_outcomes,
+    find_round,
+    parse_outcomes,
     parse_pairs,
     parse_places,
     parse_visit,
-    the_round,
 )
 from heterobandits.cli.campaign.options import (
     CampaignOption,
@@ -21,14 +21,14 @@ from heterobandits.cli.campaign.options import (
     RoundOption,
     ThisRoundOption,
     WhoOption,
-    by,
+    author_of,
     open_campaign,
     print_note,
 )
 from heterobandits.cli.campaign.text import (
-    before,
     print_change,
     print_json,
+    state_before,
 )
 from heterobandits.cli.options import TableOrJson
 
@@ -77,21 +77,21 @@ def plan_command(
         if preview:
             made = service.preview(state, **circumstances)
         else:
-            done = service.plan_round(log, state.campaign, by(who), **circumstances)
-            made = service.preview(before(log, state, done), **circumstances)
+            done = service.plan_round(log, state.campaign, author_of(who), **circumstances)
+            made = service.preview(state_before(log, state, done), **circumstances)
         if format == "table":
             print_plan(made, recorded=not preview)
         elif preview:
             print_json(state, serialization.json_of_preview(made))
         else:
-            planned = serialization.round(log, done.state, made.plan.round)
+            planned = serialization.json_of_round(log, done.state, made.plan.round)
             print_json(state, planned | {"prices": serialization.json_of_prices(made.prices)})
     for number in sorted(made.state.waiting):
-        print_note(waits(made.state, number))
+        print_note(waiting_in_words(made.state, number))
 
 
 def print_plan(made: "Preview", recorded: bool) -> None:
-    """A plan for a person."""
+    """Print a plan for a person."""
     from heterobandits.campaigns.rounds import RoundGiven
     from heterobandits.cli.campaign.tables import print_table
 
@@ -136,13 +136,13 @@ def report_command(
     if bool(outcomes) == (csv is not None):
         raise InvalidInput("outcomes such as Ana=1, or --csv: one of them says what came of it")
     with open_campaign(file, campaign) as (log, state):
-        at = the_round(state, round)
-        entries = read_outcomes(csv) if csv is not None else outcomes_of(state, outcomes or [])
-        told = gathered(state, at, entries, "reported")
-        done = service.report(log, state.campaign, by(who), at.number, told)
+        at = find_round(state, round)
+        entries = read_outcomes(csv) if csv is not None else parse_outcomes(state, outcomes or [])
+        told = collect_outcomes(state, at, entries, "reported")
+        done = service.report(log, state.campaign, author_of(who), at.number, told)
         print_change(log, state, done, format)
         if at.number in done.state.waiting:
-            print_note(waits(done.state, at.number))
+            print_note(waiting_in_words(done.state, at.number))
 
 
 def correct_command(
@@ -160,9 +160,9 @@ def correct_command(
     from heterobandits.campaigns import service
 
     with open_campaign(file, campaign) as (log, state):
-        entries = outcomes_of(state, outcomes or [])
-        told = gathered(state, state.round(round), entries, "corrected")
-        done = service.correct(log, state.campaign, by(who), round, told)
+        entries = parse_outcomes(state, outcomes or [])
+        told = collect_outcomes(state, state.round(round), entries, "corrected")
+        done = service.correct(log, state.campaign, author_of(who), round, told)
         print_change(log, state, done, format)
 
 
@@ -184,7 +184,7 @@ def withdraw_command(
 
     with open_campaign(file, campaign) as (log, state):
         which = [parse_visit(state, text) for text in agents]
-        done = service.withdraw(log, state.campaign, by(who), round, which)
+        done = service.withdraw(log, state.campaign, author_of(who), round, which)
         print_change(log, state, done, format)
 
 
@@ -208,13 +208,13 @@ def override_command(
     Example: heterobandits campaign override park.db --round 2 Ana=ford
     """
     from heterobandits.campaigns import service
-    from heterobandits.campaigns.analysis.answers import together
+    from heterobandits.campaigns.analysis.answers import shared_arm_warnings
 
     with open_campaign(file, campaign) as (log, state):
         agent, arms = parse_places(state, went)
-        done = service.override(log, state.campaign, by(who), round, agent, arms)
+        done = service.override(log, state.campaign, author_of(who), round, agent, arms)
         print_change(log, state, done, format)
-    for warning in together(done.state, done.state.round(round)):
+    for warning in shared_arm_warnings(done.state, done.state.round(round)):
         print_note(warning)
 
 
@@ -229,7 +229,7 @@ def close_command(
     from heterobandits.campaigns import service
 
     with open_campaign(file, campaign) as (log, state):
-        done = service.close_round(log, state.campaign, by(who), round)
+        done = service.close_round(log, state.campaign, author_of(who), round)
         print_change(log, state, done, format)
 
 
@@ -245,5 +245,5 @@ def note_command(
     from heterobandits.campaigns import service
 
     with open_campaign(file, campaign) as (log, state):
-        done = service.add_note(log, state.campaign, by(who), text, round)
+        done = service.add_note(log, state.campaign, author_of(who), text, round)
         print_change(log, state, done, format)

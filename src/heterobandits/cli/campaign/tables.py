@@ -1,4 +1,4 @@
-"""What a campaign shows in a terminal: tables and the chart of intervals, aligned by how wide letters are in any script."""
+"""What a campaign prints on a terminal: tables and the chart of intervals, aligned by display width in any script."""
 
 import math
 import shutil
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from heterobandits.campaigns.audit.history_text import printable
+from heterobandits.campaigns.audit.history_text import escape_text
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.analysis.answers import ArmEstimate
 
-MOST_ARMS = 30  # in a chart
-MOST_CELLS = 24  # of a name beside its bar
-MOST_IN_TABLE = 40  # cells of a name in a table
-LEAST_BAR = 20
+CHART_MAX_ARMS = 30  # in a chart
+CHART_NAME_MAX_CELLS = 24  # of a name beside its bar
+TABLE_NAME_MAX_CELLS = 40  # cells of a name in a table
+CHART_BAR_MIN_CELLS = 20
 
 
-class Marks(NamedTuple):
-    """What a bar is drawn with, and what stands for the rest of a name."""
+class ChartMarks(NamedTuple):
+    """The characters of a bar, and the one that replaces the rest of a long name."""
 
     begin: str
     line: str
@@ -29,8 +29,8 @@ class Marks(NamedTuple):
     more: str
 
 
-DRAWN = Marks("├", "─", "●", "┤", "…")
-ASCII = Marks("|", "-", "o", "|", "...")
+UNICODE_MARKS = ChartMarks("├", "─", "●", "┤", "…")
+ASCII_MARKS = ChartMarks("|", "-", "o", "|", "...")
 
 
 def print_table(
@@ -43,29 +43,32 @@ def print_table(
 
     Cells are cut where they are too long, but for columns in `whole`, which are sentences.
     """
-    more = marks().more
+    more = terminal_marks().more
     lines = [head]
     for row in rows:
-        cells = [printable(cell) for cell in row]
+        cells = [escape_text(cell) for cell in row]
         lines.append(
-            [c if i in whole else cut(c, MOST_IN_TABLE, more) for i, c in enumerate(cells)]
+            [
+                c if i in whole else shorten_text(c, TABLE_NAME_MAX_CELLS, more)
+                for i, c in enumerate(cells)
+            ]
         )
     widths = [max(cell_len(row[i]) for row in lines) for i in range(len(head))]
     for row in lines:
-        aligned = (padded(cell, widths[i], i in right) for i, cell in enumerate(row))
+        aligned = (pad_text(cell, widths[i], i in right) for i, cell in enumerate(row))
         print(("  " + "  ".join(aligned)).rstrip())
 
 
-def padded(text: str, width: int, right: bool = False) -> str:
-    """The text with blanks up to a width in cells of the terminal."""
+def pad_text(text: str, width: int, right: bool = False) -> str:
+    """The text padded with blanks to a display width."""
     blanks = " " * (width - cell_len(text))
     return blanks + text if right else text + blanks
 
 
-def cut(text: str, width: int, more: str) -> str:
-    """The text, or as much of it as fits into a width with `more` for the rest.
+def shorten_text(text: str, width: int, more: str) -> str:
+    """The text, shortened to a display width with `more` for the rest.
 
-    >>> cut("salt lick", 9, "…"), cut("salt lick", 8, "…"), cut("東京タワー", 8, "…")
+    >>> shorten_text("salt lick", 9, "…"), shorten_text("salt lick", 8, "…"), shorten_text("東京タワー", 8, "…")
     ('salt lick', 'salt li…', '東京タ…')
     """
     if cell_len(text) <= width:
@@ -73,23 +76,25 @@ def cut(text: str, width: int, more: str) -> str:
     return set_cell_size(text, width - cell_len(more)).rstrip() + more
 
 
-def marks() -> Marks:
-    """What the terminal can print."""
+def terminal_marks() -> ChartMarks:
+    """The marks that this terminal can print."""
     try:
-        "".join(DRAWN).encode(sys.stdout.encoding or "ascii")
+        "".join(UNICODE_MARKS).encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        return ASCII
-    return DRAWN
+        return ASCII_MARKS
+    return UNICODE_MARKS
 
 
-def chart(found: Sequence["ArmEstimate"], width: int, drawn: Marks) -> list[str]:
-    """A line for each arm, the highest estimate first: name, estimate, its interval as a bar, ranks it can have."""
+def render_chart(found: Sequence["ArmEstimate"], width: int, drawn: ChartMarks) -> list[str]:
+    """One line per arm, the highest estimate first: name, estimate, interval as a bar, possible ranks."""
     ordered = sorted(found, key=lambda arm: -arm.estimate)
-    names = max([cell_len(a.name) for a in ordered if cell_len(a.name) <= MOST_CELLS], default=0)
-    ranks = [ranks_of_arm(arm) for arm in ordered]
+    names = max(
+        [cell_len(a.name) for a in ordered if cell_len(a.name) <= CHART_NAME_MAX_CELLS], default=0
+    )
+    ranks = [render_ranks(arm) for arm in ordered]
     last = max(len("rank"), *map(len, ranks))
-    size = max(LEAST_BAR, width - names - last - len("  estimate    "))
-    top = scale(max(arm.upper for arm in ordered))
+    size = max(CHART_BAR_MIN_CELLS, width - names - last - len("  estimate    "))
+    top = chart_end(max(arm.upper for arm in ordered))
     ends = "0" + f"{top:.1f}".rjust(size - 1)
     lines = [f"{' ' * names}  estimate  {ends}  {'rank'.rjust(last)}"]
     for arm, rank in zip(ordered, ranks, strict=True):
@@ -97,26 +102,28 @@ def chart(found: Sequence["ArmEstimate"], width: int, drawn: Marks) -> list[str]
         if cell_len(name) > names:  # shown whole, on a line of its own
             lines.append(name)
             name = ""
-        line = bar((arm.lower, arm.estimate, arm.upper), top, size, drawn)
+        line = render_bar((arm.lower, arm.estimate, arm.upper), top, size, drawn)
         lines.append(
-            f"{padded(name, names)}  {arm.estimate:8.3f}  {line}  {rank.rjust(last)}".rstrip()
+            f"{pad_text(name, names)}  {arm.estimate:8.3f}  {line}  {rank.rjust(last)}".rstrip()
         )
     return lines
 
 
-def scale(most: float) -> float:
-    """Where the chart ends: the next tenth.
+def chart_end(most: float) -> float:
+    """The right end of the chart: the next tenth.
 
-    >>> scale(0.31), scale(0.4), scale(0.0)
+    >>> chart_end(0.31), chart_end(0.4), chart_end(0.0)
     (0.4, 0.4, 0.1)
     """
     return max(0.1, math.ceil(most * 10 - 1e-9) / 10)
 
 
-def bar(interval: tuple[float, float, float], top: float, size: int, drawn: Marks) -> str:
+def render_bar(
+    interval: tuple[float, float, float], top: float, size: int, drawn: ChartMarks
+) -> str:
     """An interval, lower end, middle and upper end, on a line of `size` letters from 0 to `top`.
 
-    >>> bar((0.0, 0.5, 1.0), 1.0, 11, ASCII), bar((0.2, 0.2, 0.2), 1.0, 11, ASCII)
+    >>> render_bar((0.0, 0.5, 1.0), 1.0, 11, ASCII_MARKS), render_bar((0.2, 0.2, 0.2), 1.0, 11, ASCII_MARKS)
     ('|----o----|', '  o        ')
     """
     low, middle, high = (round(min(x, top) / top * (size - 1)) for x in interval)
@@ -127,8 +134,8 @@ def bar(interval: tuple[float, float, float], top: float, size: int, drawn: Mark
     return "".join(cells)
 
 
-def ranks_of_arm(arm: "ArmEstimate") -> str:
-    """The ranks that an arm can have."""
+def render_ranks(arm: "ArmEstimate") -> str:
+    """The ranks that an arm may have."""
     if arm.changed:
         return "changed"
     same = arm.best_rank == arm.worst_rank
@@ -140,8 +147,8 @@ def print_chart(found: Sequence["ArmEstimate"], every: bool) -> None:
     if not found:
         return
     ordered = sorted(found, key=lambda arm: -arm.estimate)
-    shown = ordered if every else ordered[:MOST_ARMS]
-    for line in chart(shown, shutil.get_terminal_size().columns, marks()):
+    shown = ordered if every else ordered[:CHART_MAX_ARMS]
+    for line in render_chart(shown, shutil.get_terminal_size().columns, terminal_marks()):
         print(line)
     more = len(found) - len(shown)
     if more:

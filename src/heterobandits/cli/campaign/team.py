@@ -17,10 +17,10 @@ from heterobandits.cli.campaign.options import (
     SensitivityOption,
     TestsOfOne,
     WhoOption,
-    by,
+    author_of,
     open_campaign,
-    reports_given,
-    season_of,
+    parse_season_option,
+    reports_of_options,
 )
 from heterobandits.cli.campaign.text import (
     print_change,
@@ -58,28 +58,28 @@ def add_command(
     Example: heterobandits campaign add park.db agent Gus 0.8
     """
     from heterobandits.campaigns import service
-    from heterobandits.campaigns.validation import agents_from, arms_from
+    from heterobandits.campaigns.validation import parse_agents, parse_arms
     from heterobandits.errors import InvalidInput
 
-    given = reports_given(
+    given = reports_of_options(
         sensitivity, false_positive_rate, tests, calibration, false_positive_calibration
     )
     if kind == "arm" and given:
         raise InvalidInput(f"{', '.join(given)}: an arm has only a name")
     with open_campaign(file, campaign) as (log, state):
-        request = by(who)
+        request = author_of(who)
         if kind == "agent":
             new = [{"name": name, **given}]
-            agents_from(new, state.agent_names, of=argument)
+            parse_agents(new, state.agent_names, of=place_of_argument)
             done = service.add_agents(log, state.campaign, request, new)
         else:
-            arms_from([name], state.arm_names, of=argument)
+            parse_arms([name], state.arm_names, of=place_of_argument)
             done = service.add_arms(log, state.campaign, request, [name])
         print_change(log, state, done, format)
 
 
-def argument(where: str, field: str) -> str:
-    """What a mistake is said of on the command line, where there is no list of agents or arms."""
+def place_of_argument(where: str, field: str) -> str:
+    """Where on the command line a mistake is, in place of a list of agents or arms."""
     return field
 
 
@@ -95,7 +95,7 @@ def retire_command(
     from heterobandits.campaigns import service
 
     with open_campaign(file, campaign) as (log, state):
-        done = service.retire(log, state.campaign, by(who), kind, name)
+        done = service.retire(log, state.campaign, author_of(who), kind, name)
         print_change(log, state, done, format)
 
 
@@ -111,7 +111,7 @@ def bring_back_command(
     from heterobandits.campaigns import service
 
     with open_campaign(file, campaign) as (log, state):
-        done = service.bring_back(log, state.campaign, by(who), kind, name)
+        done = service.bring_back(log, state.campaign, author_of(who), kind, name)
         print_change(log, state, done, format)
 
 
@@ -130,7 +130,7 @@ def rename_command(
     from heterobandits.campaigns import service
 
     with open_campaign(file, old if kind == "campaign" else campaign) as (log, state):
-        done = service.rename(log, state.campaign, by(who), kind, old, new)
+        done = service.rename(log, state.campaign, author_of(who), kind, old, new)
         print_change(log, state, done, format)
 
 
@@ -157,13 +157,13 @@ def revise_command(
     from heterobandits.campaigns import service
     from heterobandits.errors import InvalidInput
 
-    given = reports_given(
+    given = reports_of_options(
         sensitivity, false_positive_rate, tests, calibration, false_positive_calibration
     )
     if not given:
         raise InvalidInput("nothing to revise: say what changes, such as --sensitivity 0.8")
     with open_campaign(file, campaign) as (log, state):
-        done = service.revise(log, state.campaign, by(who), agent, given, since)
+        done = service.revise(log, state.campaign, author_of(who), agent, given, since)
         print_change(log, state, done, format)
 
 
@@ -185,9 +185,9 @@ def set_command(
     if other == (season is not None):
         raise InvalidInput("--season, or --policy, --delta and --memory: one change at a time")
     with open_campaign(file, campaign) as (log, state):
-        request = by(who)
+        request = author_of(who)
         if other:
             done = service.set_policy(log, state.campaign, request, policy, delta, memory)
         else:
-            done = service.set_season(log, state.campaign, request, season_of(season))
+            done = service.set_season(log, state.campaign, request, parse_season_option(season))
         print_change(log, state, done, format)

@@ -5,26 +5,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heterobandits.campaigns.audit.history_text import waits
+from heterobandits.campaigns.audit.history_text import waiting_in_words
 from heterobandits.campaigns.audit.recovery import readable_events
 from heterobandits.cli.campaign.arguments import (
-    parted,
+    split_names,
 )
 from heterobandits.cli.campaign.options import (
-    DAMAGED,
     CampaignOption,
     FileArgument,
     LevelOption,
     RoundOption,
-    campaign_named,
-    log_of,
+    find_campaign,
     open_campaign,
+    open_repository,
     print_note,
-    shown_work,
+    show_share,
 )
 from heterobandits.cli.campaign.text import print_json
+from heterobandits.cli.exit_codes import EXIT_FAILURE
 from heterobandits.cli.options import QuietOption, TableOrJson
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.errors import InvalidInput, repr_of
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.analysis.projection import Projection
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from heterobandits.campaigns.validation import Reports
     from heterobandits.planner.plans import Explanation
 
-LAST = 20  # events that are shown
+HISTORY_DEFAULT_EVENTS = 20  # events that are shown
 
 
 def status_command(
@@ -46,7 +46,7 @@ def status_command(
 ) -> None:
     """Show where a campaign stands: what waits, what is known in words, and a chart of the intervals."""
     from heterobandits.campaigns.analysis.answers import answers, estimates
-    from heterobandits.campaigns.audit.verification import SHORT
+    from heterobandits.campaigns.audit.verification import ANCHOR_MIN_DIGITS
     from heterobandits.campaigns.serialization import json_of_status
     from heterobandits.cli.campaign.tables import print_chart
 
@@ -59,12 +59,12 @@ def status_command(
     planned = "no round planned yet" if not state.rounds else f"round {len(state.rounds):,}{season}"
     print(f"{state.name} ({state.campaign}): {planned}, policy {state.policy.label}")
     for number in sorted(state.waiting):
-        print(waits(state, number))
+        print(waiting_in_words(state, number))
     for sentence in said.sentences:
         print(sentence)
     print()
     print_chart([arm for arm in found if every or not arm.retired], every)
-    print(f"after event {state.number:,}, hash {state.hash[:SHORT]}")
+    print(f"after event {state.number:,}, hash {state.hash[:ANCHOR_MIN_DIGITS]}")
 
 
 def explain_command(
@@ -88,10 +88,10 @@ def explain_command(
         whom = [state.agent(one) for one in agents or []] or there
         reasons = {one.agent: str(one.reason) for one in service.recorded_plan(log, state, at)}
         found = service.explain(log, state.campaign, at.number)
-        lines = [why_text(state, at, one, found.get(one), reasons.get(one)) for one in whom]
+        lines = [render_why(state, at, one, found.get(one), reasons.get(one)) for one in whom]
         if format == "json":
             why = [serialization.json_of_why(state, a, at, found[a]) for a in whom if a in found]
-            answer = serialization.round(log, state, at.number) | {"explanations": why}
+            answer = serialization.json_of_round(log, state, at.number) | {"explanations": why}
             print_json(state, answer)
             return
     print(f"{state.name}, round {at.number:,}")
@@ -99,10 +99,10 @@ def explain_command(
         print(line)
 
 
-def why_text(
+def render_why(
     state: "State", round: "PlannedRound", agent: int, why: "Explanation | None", reason: str | None
 ) -> str:
-    """Why an agent was sent where it was, and where it went instead; there is no reason for one who came later."""
+    """Why an agent was sent where it was, and where it went instead; agents added later have no reason."""
     name, arms = state.agents[agent].name, round.arms_of(agent)
     went = f"went to {' and '.join(state.arms[arm].name for arm in arms)}"
     if reason is None:
@@ -124,7 +124,9 @@ def history_command(
     agent: Annotated[
         str | None, typer.Option(help="Only what is about this agent.", metavar="AGENT")
     ] = None,
-    last: Annotated[int, typer.Option(help="How many events to show.", metavar="N")] = LAST,
+    last: Annotated[
+        int, typer.Option(help="How many events to show.", metavar="N")
+    ] = HISTORY_DEFAULT_EVENTS,
     campaign: CampaignOption = None,
     format: TableOrJson = "table",
 ) -> int:
@@ -132,30 +134,35 @@ def history_command(
 
     Of a damaged log all events are shown that can be read; then the exit code is 1.
     """
-    from heterobandits.campaigns.audit.history_text import Story, author, concerns, tell_events
-    from heterobandits.campaigns.serialization import json_of_narrated
-    from heterobandits.campaigns.state import entry_number, id_of
+    from heterobandits.campaigns.audit.history_text import (
+        EventNarrator,
+        author_text,
+        is_about,
+        narrate_events,
+    )
+    from heterobandits.campaigns.serialization import json_of_event_with_text
+    from heterobandits.campaigns.state import member_id, number_of_member
     from heterobandits.cli.campaign.tables import print_table
-    from heterobandits.errors import whole_number
+    from heterobandits.errors import parse_integer
 
-    whole_number(last, "--last", 1)
-    with log_of(file) as log:
-        found = campaign_named(log, campaign, file)
+    parse_integer(last, "--last", 1)
+    with open_repository(file) as log:
+        found = find_campaign(log, campaign, file)
         events = readable_events(log, found.campaign)
-    story, state = Story(), found.state
-    everything = list(tell_events(events, story))
+    story, state = EventNarrator(), found.state
+    everything = list(narrate_events(events, story))
     if round is not None and state is not None:
         state.round(round)
     agents = story.agents if state is None else state.agent_names
-    whom = None if agent is None else id_of("agent", entry_number(agent, "agent", agents))
-    fitting = [one for one in everything if concerns(one, round, whom)]
+    whom = None if agent is None else member_id("agent", number_of_member(agent, "agent", agents))
+    fitting = [one for one in everything if is_about(one, round, whom)]
     if format == "json":
-        shown_events = [json_of_narrated(one.event, one.text) for one in fitting[-last:]]
+        shown_events = [json_of_event_with_text(one.event, one.text) for one in fitting[-last:]]
         earlier = max(0, len(fitting) - last)
         print_json(found, {"events": shown_events, "earlier": earlier, "wrong": found.wrong})
     else:
         rows = [
-            (f"{event.number}", event.time[:19].replace("T", " "), author(event), text)
+            (f"{event.number}", event.time[:19].replace("T", " "), author_text(event), text)
             for event, text, _ in fitting[-last:]
         ]
         print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,), whole=(3,))
@@ -164,7 +171,7 @@ def history_command(
     if found.wrong is None:
         return 0
     print_note(found.damage)
-    return DAMAGED
+    return EXIT_FAILURE
 
 
 def shadow_command(
@@ -223,38 +230,40 @@ def project_command(
 
     if add_agent is not None and revise is not None:
         raise InvalidInput("--add-agent and --revise: one or the other")
-    with open_campaign(file, campaign) as (_, state), shown_work("projecting", quiet) as tell:
+    with open_campaign(file, campaign) as (_, state), show_share("projecting", quiet) as tell:
         asked: dict[str, Any] = {"rounds": rounds, "draws": draws, "seed": seed, "tell": tell}
         if add_agent is None and revise is None:
             plain, worth = projection.project(state, **asked), None
         else:
-            other = {"add": checked_reports({"sensitivity": add_agent})} if revise is None else {"revise": parse_revision(state, revise)}  # fmt: skip
-            worth = projection.worth(state, **other, **asked)
+            other = {"add": parse_reports_options({"sensitivity": add_agent})} if revise is None else {"revise": parse_revision(state, revise)}  # fmt: skip
+            worth = projection.worth_of_team(state, **other, **asked)
             plain = worth.plain
     if format == "json":
         serialized = (
-            serialization.projection(plain) if worth is None else serialization.json_of_worth(worth)
+            serialization.json_of_projection(plain)
+            if worth is None
+            else serialization.json_of_worth(worth)
         )
         print_json(state, serialized)
         return
     print(
         f"{state.name}, the next {plain.rounds:,} rounds in {plain.draws:,} worlds that fit what is known:"
     )
-    for line in projection_lines(plain):
+    for line in render_projection(plain):
         print(line)
     for line in plain.warnings:
         print_note(line)
     if worth is not None:
         what = "with one more agent" if revise is None else f"with {revise}"
         print(f"{what}:")
-        for line in projection_lines(worth.other):
+        for line in render_projection(worth.other):
             print(line)
         print(f"  more detections: {worth.more:.2f}, standard error {worth.more_se:.2f}")
 
 
-def projection_lines(found: "Projection") -> Iterator[str]:
+def render_projection(found: "Projection") -> Iterator[str]:
     """A projection in words."""
-    from heterobandits.campaigns.analysis.projection import chance
+    from heterobandits.campaigns.analysis.projection import render_chance
 
     # of fewer than nine the least and the most hold less often
     often = "8 times of 10" if found.draws >= 9 else f"in all of {found.draws} draws"
@@ -263,27 +272,29 @@ def projection_lines(found: "Projection") -> Iterator[str]:
         f"from {found.low:g} to {found.high:g} {often}"
     )
     yield f"  if agents went round the arms in turn instead: {found.rotation:.2f}"
-    known = chance(found.best_known, found.draws)
+    known = render_chance(found.best_known, found.draws)
     yield f"  the chance that the best arm is known at the end is {known}"
 
 
-def checked_reports(given: dict[str, Any]) -> "Reports":
+def parse_reports_options(given: dict[str, Any]) -> "Reports":
     """How an agent would report."""
-    from heterobandits.campaigns.validation import agents_from
+    from heterobandits.campaigns.validation import parse_agents
 
-    ((_, reports),) = agents_from([{"name": "-", **given}], place=lambda i: "agent")
+    ((_, reports),) = parse_agents([{"name": "-", **given}], place=lambda i: "agent")
     return reports
 
 
 def parse_revision(state: "State", text: str) -> tuple[int, "Reports"]:
     """An agent and how it would report, written as Ben=0.9."""
-    from heterobandits.campaigns.files.csv_tables import number_or_text
+    from heterobandits.campaigns.files.csv_tables import parse_number_or_text
     from heterobandits.campaigns.service import revision_of
 
-    name, value = parted(
-        text, "=", state.agent, lambda end: isinstance(number_or_text(end), (int, float))
+    name, value = split_names(
+        text, "=", state.agent, lambda end: isinstance(parse_number_or_text(end), (int, float))
     )
     if "=" not in text:
-        raise InvalidInput(f"--revise is {shown(text)}: an agent and a sensitivity, as Ben=0.9")
+        raise InvalidInput(f"--revise is {repr_of(text)}: an agent and a sensitivity, as Ben=0.9")
     agent = state.agent(name)
-    return agent, checked_reports(revision_of(state, agent, {"sensitivity": number_or_text(value)}))
+    return agent, parse_reports_options(
+        revision_of(state, agent, {"sensitivity": parse_number_or_text(value)})
+    )

@@ -22,30 +22,30 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
-from heterobandits.errors import InvalidInput, whole_number
-from heterobandits.interrupts import held_back
+from heterobandits.errors import InvalidInput, parse_integer
+from heterobandits.interrupts import hold_back_interrupts
 from heterobandits.policies.policy import Policy
 from heterobandits.simulation import engine
-from heterobandits.simulation.pool.pieces import Piece, made_with_versions
+from heterobandits.simulation.pool.pieces import Piece, versions_of_results
 from heterobandits.simulation.pool.threads import (
     Batch,
     Failure,
-    Outcome,
-    error_in_words,
+    PieceOutcome,
     play_batch,
+    render_error,
 )
 
-ANSWER_SECONDS = 10.0  # in which a scheduler answers
-WATCH_SECONDS = 1.0  # between two questions how many workers there are
-CLOSE_SECONDS = 1.0
-LOCAL_DEATHS = 1  # of workers of our own, that a batch may see before it is suspected
-SILENCE = logging.CRITICAL + 1
+SCHEDULER_ANSWER_TIMEOUT_S = 10.0  # in which a scheduler answers
+CLUSTER_WATCH_INTERVAL_S = 1.0  # between two questions how many workers there are
+CLUSTER_CLOSE_TIMEOUT_S = 1.0
+LOCAL_WORKER_MAX_DEATHS = 1  # of workers of our own, that a batch may see before it is suspected
+SILENT_LOG_LEVEL = logging.CRITICAL + 1
 
 Tls = tuple[Path, Path, Path]
 
 
 class UnlikeWorker(InvalidInput):
-    """A worker that would compute other numbers, or none."""
+    """A worker that would compute different numbers, or none."""
 
 
 def connect(
@@ -55,7 +55,7 @@ def connect(
     note: Callable[[str], None] = lambda words: None,
     tls: Tls | None = None,
 ) -> "Cluster":
-    """A cluster: at an address, at the one that a scheduler's file says, or of so many processes of our own.
+    """Connect to a cluster: at an address, from a scheduler's file, or of so many local processes.
 
     `tls` are the files of the authority, of a certificate and of its key, for a scheduler that lets in nobody without them.
     Processes of our own have a certificate that is made for them and lies in no file.
@@ -67,7 +67,7 @@ def connect(
     if importlib.util.find_spec("distributed") is None:
         raise InvalidInput("a cluster needs Dask: pip install 'heterobandits[dask]'")
     if local_workers is not None:
-        whole_number(local_workers, "local_workers", 1)
+        parse_integer(local_workers, "local_workers", 1)
         if tls is not None:
             raise InvalidInput("tls is for a scheduler of others: local workers have their own")
         if importlib.util.find_spec("cryptography") is None:
@@ -86,12 +86,12 @@ def address_in(file: Path) -> str:
         return str(json.loads(file.read_text(encoding="utf-8"))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(
-            f"no scheduler has written its address to {file} ({error_in_words(error)})"
+            f"no scheduler has written its address to {file} ({render_error(error)})"
         ) from error
 
 
 def security_of(dask: Any, tls: Tls | None) -> Any:
-    """What a client shows to its scheduler; what Dask's own settings say, if that is None."""
+    """The credentials a client shows its scheduler; those of Dask's own settings if None."""
     if tls is None:
         return None
     authority, certificate, key = map(str, tls)
@@ -115,14 +115,14 @@ class Cluster:
         self._note = note
         self._playing: dict[Any, Batch] = {}  # by their futures
         self._done: SimpleQueue[Any] = SimpleQueue()  # futures that have come to something
-        self._finished: list[tuple[Batch, list[Outcome]]] = []
+        self._finished: list[tuple[Batch, list[PieceOutcome]]] = []
         self._suspects: list[Piece] = []  # to be played while nothing else is
         self._alone = False  # one of them is being played
         self._held: list[Batch] = []  # until it is not
         self._by_value: set[str] = set()
         self._end = ExitStack()
         self._end.callback(self._forget_modules)
-        self._end.enter_context(self._dask.utils.silence_logging_cmgr(SILENCE))
+        self._end.enter_context(self._dask.utils.silence_logging_cmgr(SILENT_LOG_LEVEL))
         self._looked = 0.0
         self._identity: dict[str, Any] = {"n_workers": 1}
         try:
@@ -134,7 +134,7 @@ class Cluster:
                 local = self._local_cluster(own)
                 self._address = local.scheduler_address
                 self._client = self._client_of(local)
-            self._end.callback(self._client.close, timeout=CLOSE_SECONDS)
+            self._end.callback(self._client.close, timeout=CLUSTER_CLOSE_TIMEOUT_S)
             self._look()
         except BaseException:
             self.stop()
@@ -145,15 +145,15 @@ class Cluster:
         # a worker that takes a while to be started again would be given up by then
         patient = {"distributed.deploy.lost-worker-timeout": "1000 days"}
         self._end.enter_context(importlib.import_module("dask").config.set(patient))
-        with held_back(), interrupts_blocked():
+        with hold_back_interrupts(), block_interrupts():
             local = self._dask.LocalCluster(
                 n_workers=count,
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
                 memory_limit=0,
-                silence_logs=SILENCE,
-                scheduler_kwargs={"allowed_failures": LOCAL_DEATHS},
+                silence_logs=SILENT_LOG_LEVEL,
+                scheduler_kwargs={"allowed_failures": LOCAL_WORKER_MAX_DEATHS},
                 security=self._dask.Security.temporary(),  # whoever reaches a scheduler runs code there
             )
             self._end.callback(local.close)
@@ -162,10 +162,10 @@ class Cluster:
     def _client_of(self, place: Any, security: Any = None) -> Any:
         try:
             return self._dask.Client(
-                place, security=security, timeout=ANSWER_SECONDS, set_as_default=False
+                place, security=security, timeout=SCHEDULER_ANSWER_TIMEOUT_S, set_as_default=False
             )
         except Exception as error:
-            words = f"the scheduler is {place}: nobody answered there in {ANSWER_SECONDS:g} seconds"
+            words = f"the scheduler is {place}: nobody answered there in {SCHEDULER_ANSWER_TIMEOUT_S:g} seconds"
             raise InvalidInput(f"{words} ({type(error).__name__}: {error})") from error
 
     @property
@@ -186,7 +186,9 @@ class Cluster:
             self._held.append(batch)
             return
         try:
-            errand = pickle.dumps(Errand(pack_batch(batch, self._by_value), made_with_versions()))
+            errand = pickle.dumps(
+                RemoteBatch(pack_batch(batch, self._by_value), versions_of_results())
+            )
         except Exception as error:
             self._suspect(batch, error)
             return
@@ -204,7 +206,7 @@ class Cluster:
         """How many batches are not given back."""
         return sum(map(len, (self._playing, self._finished, self._suspects, self._held)))
 
-    def finished(self, seconds: float) -> list[tuple[Batch, list[Outcome]]]:
+    def finished(self, seconds: float) -> list[tuple[Batch, list[PieceOutcome]]]:
         """The batches that are finished; one that came to nothing comes back in pieces."""
         if not self._playing:
             self._play_what_waits()
@@ -213,12 +215,12 @@ class Cluster:
                 self._take(self._done.get(timeout=seconds))
             while True:
                 self._take(self._done.get_nowait())
-        if time.monotonic() - self._looked >= WATCH_SECONDS:
+        if time.monotonic() - self._looked >= CLUSTER_WATCH_INTERVAL_S:
             self._look()
         ready, self._finished = self._finished, []
         return ready
 
-    def stop(self) -> list[Outcome]:
+    def stop(self) -> list[PieceOutcome]:
         """Leave the workers, and end those that are our own in the middle of what they do."""
         with suppress(Exception):  # whatever else went wrong
             while True:
@@ -243,7 +245,7 @@ class Cluster:
     def _take(self, future: Any) -> None:
         """Take what came of a batch."""
         try:
-            came = future.result(ANSWER_SECONDS)
+            came = future.result(SCHEDULER_ANSWER_TIMEOUT_S)
         except TimeoutError:  # whoever had it has died, and others play it again
             future.add_done_callback(self._done.put)
             return
@@ -258,7 +260,7 @@ class Cluster:
             self._suspect(self._playing.pop(future), error)
             return
         batch = self._playing.pop(future)
-        outcomes = [at_home(*both) for both in zip(batch, pickle.loads(came), strict=True)]
+        outcomes = [rename_outcome(*both) for both in zip(batch, pickle.loads(came), strict=True)]
         self._finished.append((batch, outcomes))
 
     def _suspect(self, batch: Batch, error: Exception) -> None:
@@ -267,7 +269,7 @@ class Cluster:
             self._suspects += batch
             return
         (piece,) = batch
-        failure = Failure(piece.place, piece.definition, error_in_words(error))
+        failure = Failure(piece.place, piece.definition, render_error(error))
         self._finished.append((batch, [failure]))
 
     def _look(self) -> None:
@@ -275,7 +277,9 @@ class Cluster:
         before = self._identity["n_workers"]
         try:
             ask = self._client.scheduler.identity
-            self._identity = self._client.sync(ask, n_workers=0, callback_timeout=ANSWER_SECONDS)
+            self._identity = self._client.sync(
+                ask, n_workers=0, callback_timeout=SCHEDULER_ANSWER_TIMEOUT_S
+            )
         except Exception as error:
             raise self._lost() from error
         if before and not self._identity["n_workers"]:
@@ -293,7 +297,7 @@ class Cluster:
 
 
 @contextmanager
-def interrupts_blocked() -> Iterator[None]:
+def block_interrupts() -> Iterator[None]:
     """Within, threads and processes are started that hear nothing of Ctrl-C, which strikes a terminal's whole group.
 
     The tracker of resources unblocks it when it is started: it must be there before.
@@ -309,8 +313,8 @@ def interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class Errand:
-    """What plays a batch where it is unpickled, and is then what came of it.
+class RemoteBatch:
+    """A batch that is played where it is unpickled, and then stands for its results.
 
     So the task is to unpickle something, and the scheduler, who looks at tasks, need not import anything of ours.
     """
@@ -319,12 +323,12 @@ class Errand:
         self.what = batch, like
 
     def __reduce__(self) -> Any:
-        return play_there, self.what
+        return play_on_worker, self.what
 
 
-def play_there(batch: bytes, like: Mapping[str, str]) -> bytes:
-    """What came of a batch, played by a worker if it is like that."""
-    there = made_with_versions()
+def play_on_worker(batch: bytes, like: Mapping[str, str]) -> bytes:
+    """The results of a batch, played on a worker if the worker is like `like`."""
+    there = versions_of_results()
     if words := version_difference(like, there):
         worker: Any = importlib.import_module("distributed").get_worker()
         raise UnlikeWorker(f"the worker {worker.address} has {words}")
@@ -340,8 +344,8 @@ def version_difference(here: Mapping[str, str], there: Mapping[str, str]) -> str
     )
 
 
-def at_home(piece: Piece, outcome: Outcome) -> Outcome:
-    """What came of a piece, named as here: a function may have another fingerprint where it arrives."""
+def rename_outcome(piece: Piece, outcome: PieceOutcome) -> PieceOutcome:
+    """A piece's outcome under its local name: a function's fingerprint may change on the way."""
     if isinstance(outcome, Failure):
         return Failure(piece.place, piece.definition, outcome.error)
     key, first, last = piece.place

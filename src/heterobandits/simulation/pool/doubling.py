@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from heterobandits.simulation.pool.pieces import PieceResult, Point, Trials
+from heterobandits.simulation.pool.pieces import PieceResult, Point, TrialsPiece
 
 
-class Parts(NamedTuple):
-    """The rows of what was looked at, and of what gives the numbers; and whether the last look has come.
+class LookedTrials(NamedTuple):
+    """The rows that were checked, those that supply the numbers, and whether the last check is done.
 
     Where there is but one look both are the same.
     """
@@ -42,11 +42,9 @@ class Doubling:
     @property
     def cost(self) -> float:
         """What it costs at most."""
-        return sum(
-            piece.cost for piece in self.point.pieces(range(least_and_most(self.numbers)[1]))
-        )
+        return sum(piece.cost for piece in self.point.pieces(range(trial_limits(self.numbers)[1])))
 
-    def wants(self, rows: list[PieceResult]) -> list[Trials]:
+    def wants(self, rows: list[PieceResult]) -> list[TrialsPiece]:
         """The trials up to the next look, or those after the last one; none if all are there."""
         if not rows:
             return self.point.pieces(range(self.numbers[0]))
@@ -55,18 +53,18 @@ class Doubling:
             return self.point.pieces(range(done, next(n for n in self.numbers if n > done)))
         return [] if found.fresh else self.point.pieces(range(done, 2 * done))
 
-    def parts(self, rows: list[PieceResult]) -> Parts:
+    def parts(self, rows: list[PieceResult]) -> LookedTrials:
         """The rows by what they are for."""
         if len(self.numbers) == 1:
-            return Parts(rows, rows, True)
+            return LookedTrials(rows, rows, True)
         done = trial_count(rows)
         for n in self.numbers:
             if n > done:
                 break
             looked = [row for row in rows if row.last <= n]
             if n == self.numbers[-1] or self.look(looked):
-                return Parts(looked, [row for row in rows if row.first >= n], True)
-        return Parts(rows, [], False)
+                return LookedTrials(looked, [row for row in rows if row.first >= n], True)
+        return LookedTrials(rows, [], False)
 
     def look(self, rows: list[PieceResult]) -> Any:
         """Why these trials are enough, if they are."""
@@ -81,17 +79,17 @@ def trial_count(rows: list[PieceResult]) -> int:
     return sum(row.last - row.first for row in rows)
 
 
-def least_and_most(numbers: Sequence[int]) -> tuple[int, int]:
+def trial_limits(numbers: Sequence[int]) -> tuple[int, int]:
     """How many trials are played, those after the last look included, if looks come after so many.
 
-    >>> least_and_most([64, 128, 200]), least_and_most([64])
+    >>> trial_limits([64, 128, 200]), trial_limits([64])
     ((128, 400), (64, 64))
     """
     times = 1 if len(numbers) == 1 else 2
     return times * numbers[0], times * numbers[-1]
 
 
-def doubled(first: int, most: int) -> list[int]:
+def doubling_numbers(first: int, most: int) -> list[int]:
     """A number, twice that, and so on, up to the most."""
     found = [first]
     while found[-1] < most:

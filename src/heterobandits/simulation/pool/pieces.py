@@ -15,45 +15,46 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.arrays import BigIntegers, Floats
 from heterobandits.core.compiled import SOURCE_DIGEST
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import Policy
-from heterobandits.provenance import versions
+from heterobandits.provenance import versions_in_use
 from heterobandits.simulation import engine
-from heterobandits.simulation.engine import MOST_LANES, Control, Shard
-from heterobandits.simulation.results import Integers, Results, failed_trials, joined_spans
+from heterobandits.simulation.engine import BLOCK_MAX_LANES, Control, Shard
+from heterobandits.simulation.results import Results, count_failed_trials, join_spans
 
-Floats = npt.NDArray[np.float64]
-Place = tuple[str, int, int]
+PieceKey = tuple[str, int, int]
 
-ROUNDS_A_PIECE = 2**27  # of all its policies: seconds of one core
-LEAST_TRIALS = 128  # side by side half as many take a tenth longer each
-MOST_REGRETS = 2**21  # of a piece in memory, 16 MB
-ROUNDS_A_SHARD = 2**20  # long enough that a thread seldom waits for the interpreter
-SHARES = 4  # in how many shards of many blocks a thread plays its even share of what is left
-FEW_LANES = 64  # fewer than this side by side are played much more slowly
-KEY_LETTERS = 32
-PIECE_COST = 1e6  # about a millisecond
+PIECE_MAX_ROUNDS = 2**27  # of all its policies: seconds of one core
+PIECE_MIN_TRIALS = 128  # side by side half as many take a tenth longer each
+SHARD_MAX_REGRETS = 2**21  # of a piece in memory, 16 MB
+SHARD_TARGET_ROUNDS = 2**20  # long enough that a thread seldom waits for the interpreter
+# in how many shards of many blocks a thread plays its even share of what is left
+SHARDS_PER_THREAD_SHARE = 4
+SHARD_MIN_LANES = 64  # fewer than this side by side are played much more slowly
+POINT_KEY_LETTERS = 32
+PIECE_FIXED_COST = 1e6  # about a millisecond
 
 
 @cache
-def made_with_versions() -> dict[str, str]:
+def versions_of_results() -> dict[str, str]:
     """What can change a number: versions, and the digest of the kernels' sources."""
-    return {**versions(), "kernels": SOURCE_DIGEST[:KEY_LETTERS]}
+    return {**versions_in_use(), "kernels": SOURCE_DIGEST[:POINT_KEY_LETTERS]}
 
 
-def canonical_definition(definition: dict[str, Any]) -> str:
-    """A definition as a text that is the same whenever it says the same."""
+def render_definition(definition: dict[str, Any]) -> str:
+    """A definition as text; equal definitions have equal texts."""
     return json.dumps(definition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def short_digest(text: str) -> str:
     """A short name for a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_LETTERS]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:POINT_KEY_LETTERS]
 
 
 class PieceResult(NamedTuple):
-    """What came of a piece, as it is kept; what has several dimensions is flat, in C order.
+    """The stored result of a piece; arrays of several dimensions are flat, in C order.
 
     Attributes
     ----------
@@ -79,16 +80,16 @@ class PieceResult(NamedTuple):
     failed: list[int]
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PieceKey:
         """Which piece it is of."""
         return self.key, self.first, self.last
 
 
 class Piece(Protocol):
-    """A piece of work that can be played anywhere: all that it needs travels with it."""
+    """A piece of work that can be played anywhere: it carries everything it needs."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PieceKey:
         """The key of its definition, and the range of what it plays."""
 
     @property
@@ -133,7 +134,7 @@ class Point:
     @cached_property
     def definition(self) -> str:
         """All that its numbers follow from."""
-        return canonical_definition(
+        return render_definition(
             {
                 "problem": self.problem.to_dict(),
                 "policies": [entry.parameters for entry in self.policies],
@@ -141,7 +142,7 @@ class Point:
                 "rounds": list(self.rounds),
                 "seed": self.seed,
                 "kept": self.kept,
-                "made_with": made_with_versions(),
+                "made_with": versions_of_results(),
             }
         )
 
@@ -154,21 +155,21 @@ class Point:
     def worlds(self) -> tuple[engine.PolicyWorld, ...]:
         """The problem as each policy meets it."""
         entries = (entry.until(self.horizon) for entry in self.policies)
-        return engine.worlds(self.problem, entries, self.horizon)
+        return engine.worlds_of(self.problem, entries, self.horizon)
 
     def piece_count(self, trials: int) -> int:
         """In how many pieces so many trials are cut."""
         most = min(
-            ROUNDS_A_PIECE // (self.horizon * len(self.policies)),
-            MOST_REGRETS // (len(self.policies) * len(self.rounds)),
+            PIECE_MAX_ROUNDS // (self.horizon * len(self.policies)),
+            SHARD_MAX_REGRETS // (len(self.policies) * len(self.rounds)),
         )
-        return max(1, trials // max(LEAST_TRIALS, most))
+        return max(1, trials // max(PIECE_MIN_TRIALS, most))
 
-    def pieces(self, trials: range) -> list["Trials"]:
+    def pieces(self, trials: range) -> list["TrialsPiece"]:
         """These trials, in pieces of about the same size."""
         count = self.piece_count(len(trials))
         ends = [trials.start + len(trials) * i // count for i in range(count + 1)]
-        return [Trials(self, range(*ends[i : i + 2])) for i in range(count)]
+        return [TrialsPiece(self, range(*ends[i : i + 2])) for i in range(count)]
 
     def totals(self, rows: list[PieceResult]) -> "RunTotals":
         """What neighbouring pieces add up to, none of them there twice."""
@@ -180,14 +181,14 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Trials:
+class TrialsPiece:
     """A piece of a point: a range of its trials."""
 
     point: Point
     trials: range
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PieceKey:
         """The key of the point, and the range."""
         return self.point.key, self.trials.start, self.trials.stop
 
@@ -205,7 +206,7 @@ class Trials:
     def cost(self) -> float:
         """Rounds times cells of the tables, and what is done once for any piece."""
         problem = self.point.problem
-        return PIECE_COST + self.rounds * (10.0 + problem.agents * problem.arms)
+        return PIECE_FIXED_COST + self.rounds * (10.0 + problem.agents * problem.arms)
 
     def play(self, control: Control) -> PieceResult | None:
         """Play it."""
@@ -216,7 +217,7 @@ class Trials:
         if row is None:
             return None
         regrets = np.reshape(row.kept, (P, K, -1))
-        failed = failed_trials(regrets, point.problem.most_regret(point.rounds))
+        failed = count_failed_trials(regrets, point.problem.most_regret(point.rounds))
         return row._replace(
             key=point.key,
             definition=point.definition,
@@ -234,7 +235,7 @@ class ShardPiece:
     definition = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PieceKey:
         """The range of its trials."""
         return "", self.shard.trials.start, self.shard.trials.stop
 
@@ -250,10 +251,10 @@ class ShardPiece:
 
     def play(self, control: Control) -> PieceResult | None:
         """Play it."""
-        played = engine.play(self.shard, control)
+        played = engine.play_shard(self.shard, control)
         if played is None:
             return None
-        products = played.products[pairs_of(len(played.sums))]
+        products = played.products[pairs_of_policies(len(played.sums))]
         return PieceResult(
             *self.place,
             self.definition,
@@ -266,11 +267,11 @@ class ShardPiece:
         )
 
 
-def most_trials(policies: int, checkpoints: int, horizon: int, lanes: int) -> int:
-    """How many trials a shard may have: whole blocks of so many lanes, as many as time and memory allow."""
+def shard_max_trials(policies: int, checkpoints: int, horizon: int, lanes: int) -> int:
+    """The largest number of trials in a shard: whole blocks of so many lanes, within limits of time and memory."""
     blocks = min(
-        ROUNDS_A_SHARD // (horizon * MOST_LANES),
-        MOST_REGRETS // (policies * checkpoints * lanes),
+        SHARD_TARGET_ROUNDS // (horizon * BLOCK_MAX_LANES),
+        SHARD_MAX_REGRETS // (policies * checkpoints * lanes),
     )
     return lanes * max(1, blocks)
 
@@ -281,18 +282,18 @@ def cut_shard(whole: Shard, threads: int) -> Iterator[Shard]:
     The next one has whole blocks while much is left, and then an even share of what is left, but no fewer
     than FEW_LANES trials. A thread alone waits for nobody.
     """
-    most = most_trials(len(whole.worlds), len(whole.rounds), whole.rounds[-1], whole.lanes)
+    most = shard_max_trials(len(whole.worlds), len(whole.rounds), whole.rounds[-1], whole.lanes)
     first, last = whole.trials.start, whole.trials.stop
     while first < last:
         share = -(-(last - first) // threads)
-        blocks = share // (SHARES * whole.lanes if threads > 1 else whole.lanes)
-        size = min(most, max(blocks * whole.lanes, min(share, whole.lanes), FEW_LANES))
+        blocks = share // (SHARDS_PER_THREAD_SHARE * whole.lanes if threads > 1 else whole.lanes)
+        size = min(most, max(blocks * whole.lanes, min(share, whole.lanes), SHARD_MIN_LANES))
         size = min(size, last - first, -(-len(whole.trials) // threads))
         yield replace(whole, trials=range(first, first + size))
         first += size
 
 
-def whole_array(numbers: list[int], shape: tuple[int, ...]) -> Integers:
+def integer_array(numbers: list[int], shape: tuple[int, ...]) -> BigIntegers:
     """Whole numbers of any size as an array."""
     out = np.empty(len(numbers), object)
     out[:] = numbers
@@ -300,23 +301,23 @@ def whole_array(numbers: list[int], shape: tuple[int, ...]) -> Integers:
 
 
 @cache
-def pairs_of(P: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def pairs_of_policies(P: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """All p <= q."""
     return np.triu_indices(P)
 
 
-def squared(products: list[int], P: int, K: int) -> Integers:
+def square_products(products: list[int], P: int, K: int) -> BigIntegers:
     """The products of all pairs of policies from those of p <= q."""
     out = np.empty((P, P, K), object)
-    rows, columns = pairs_of(P)
-    out[rows, columns] = out[columns, rows] = whole_array(products, (len(rows), K))
+    rows, columns = pairs_of_policies(P)
+    out[rows, columns] = out[columns, rows] = integer_array(products, (len(rows), K))
     return out
 
 
 class RowStore(Protocol):
     """Where the rows of a run are kept. One that has none to give back needs only `add`."""
 
-    def row(self, place: Place) -> PieceResult | None:
+    def row(self, place: PieceKey) -> PieceResult | None:
         """What is kept of a piece, if it is there and can be read."""
         return None
 
@@ -350,9 +351,9 @@ class RunTotals(RowStore):
         if self.kept is not None:
             start, stop = (trial - self.trials.start for trial in (row.first, row.last))
             self.kept[..., start:stop] = np.reshape(row.kept, (P, self.point.kept, -1))
-        self.spans = joined_spans((*self.spans, (row.first, row.last)))
-        self.sums += whole_array(row.sums, (P, K))
-        self.products += squared(row.products, P, K)
+        self.spans = join_spans((*self.spans, (row.first, row.last)))
+        self.sums += integer_array(row.sums, (P, K))
+        self.products += square_products(row.products, P, K)
         self.seconds += row.seconds
 
     def results(self, threads: int = 1) -> Results:
@@ -373,7 +374,7 @@ class RunTotals(RowStore):
             products=self.products,
             seconds=tuple((self.seconds / threads).tolist()),
             partial=partial,
-            versions=versions(),
+            versions=versions_in_use(),
             kept_rounds=point.rounds[len(point.rounds) - point.kept :],
             kept=kept,
         )

@@ -1,4 +1,4 @@
-"""The runner: the pieces of many points in one pool, kept as they come, and nothing played twice.
+"""The runner: it plays the pieces of many points in one pool, keeps each result as it comes, and plays nothing twice.
 
 What is to be run is a series of jobs. A job says which pieces it wants, is told what came of them, and may then want more.
 Pieces that the store has are not played. Small ones are handed to the engine in batches, so that neither handing
@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from heterobandits.interrupts import held_back
-from heterobandits.simulation.pool.pieces import Piece, PieceResult, Place, RowStore
+from heterobandits.interrupts import hold_back_interrupts
+from heterobandits.simulation.pool.pieces import Piece, PieceKey, PieceResult, RowStore
 from heterobandits.simulation.pool.threads import Engine, Failure
 
-BATCH_SECONDS = 1.0
-LEAST_SECONDS = 0.05  # of a batch when little is left
-FIRST_SECONDS = 0.1
-FIRST_SPEED = 2e8  # cost a second, until it is measured
-IN_FLIGHT = 2  # batches for each worker: the next is there when one ends
-WATCH_SECONDS = 0.1
-GENTLE = 0.3  # what a new measurement counts for
+BATCH_TARGET_S = 1.0
+BATCH_MIN_S = 0.05  # of a batch when little is left
+FIRST_BATCH_S = 0.1
+FIRST_SPEED_COST_PER_S = 2e8  # cost a second, until it is measured
+BATCHES_PER_WORKER = 2  # batches for each worker: the next is there when one ends
+RUNNER_WATCH_INTERVAL_S = 0.1
+SPEED_SMOOTHING = 0.3  # what a new measurement counts for
 
 
 class Job(Protocol):
@@ -32,8 +32,8 @@ class Job(Protocol):
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """A job that knows from the beginning what it wants."""
+class FixedJob:
+    """A job whose pieces are all known from the beginning."""
 
     pieces: list[Piece]
 
@@ -54,19 +54,19 @@ class Progress(NamedTuple):
 
 
 @dataclass
-class Open:
-    """A job that is being run."""
+class RunningJob:
+    """A job in progress."""
 
     number: int
     job: Job
     rows: list[PieceResult] = field(default_factory=list)
-    missing: dict[Place, Piece] = field(default_factory=dict)
+    missing: dict[PieceKey, Piece] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     played: bool = False
 
 
-Finished = Callable[[int, list[PieceResult], list[Failure]], None]
-Tell = Callable[[Progress], None]
+OnFinished = Callable[[int, list[PieceResult], list[Failure]], None]
+OnProgress = Callable[[Progress], None]
 
 
 class Runner:
@@ -78,7 +78,7 @@ class Runner:
         count: int,
         store: RowStore,
         engine: Engine,
-        batch_seconds: float = BATCH_SECONDS,
+        batch_seconds: float = BATCH_TARGET_S,
     ) -> None:
         self._jobs = iter(jobs)
         self._begun = 0
@@ -89,31 +89,31 @@ class Runner:
         self._batch_seconds = batch_seconds
         self._ready: deque[Piece] = deque()
         self._ready_cost = 0.0
-        self._owners: dict[Place, list[Open]] = {}
+        self._owners: dict[PieceKey, list[RunningJob]] = {}
         self._done = 0
         self._played_jobs = 0
         self._rounds = 0
-        self._speed = FIRST_SPEED
+        self._speed = FIRST_SPEED_COST_PER_S
         self._measured = False
         self._cost = 0.0
         self._begin = time.monotonic()
 
     def run(
         self,
-        finished: Finished = lambda number, rows, failures: None,
-        tell: Tell = lambda progress: None,
+        finished: OnFinished = lambda number, rows, failures: None,
+        tell: OnProgress = lambda progress: None,
     ) -> None:
         """Run all jobs. `finished` is told of each, in any order, with its number and what came of it.
 
         On an interrupt, or whatever else goes wrong, what was played is kept.
         """
-        with held_back() as strike:
+        with hold_back_interrupts() as strike:
             try:
                 tell(self.progress())
                 while not self._all_begun or self._done < self._begun:
                     self._hand_out(finished, strike)
                     if self._engine.waiting:
-                        self._gather(self._engine.finished(WATCH_SECONDS), finished)
+                        self._gather(self._engine.finished(RUNNER_WATCH_INTERVAL_S), finished)
                         self._store.write_if_due()
                     tell(self.progress())
                     strike()
@@ -134,18 +134,18 @@ class Runner:
         rounds = self._rounds + self._engine.rounds
         return Progress(self._done, self._count, self._cost, rounds, seconds, left)
 
-    def _fill(self, finished: Finished, until: float) -> None:
+    def _fill(self, finished: OnFinished, until: float) -> None:
         """Begin jobs until enough is ready for all workers, and something at least."""
-        wanted = self._speed * self._batch_seconds * IN_FLIGHT * self._engine.workers
+        wanted = self._speed * self._batch_seconds * BATCHES_PER_WORKER * self._engine.workers
         while (not self._ready or self._ready_cost < wanted) and time.monotonic() < until:
             job = next(self._jobs, None)
             if job is None:
                 self._all_begun = True
                 return
             self._begun += 1
-            self._go_on(Open(self._begun - 1, job), finished)
+            self._go_on(RunningJob(self._begun - 1, job), finished)
 
-    def _go_on(self, one: Open, finished: Finished) -> None:
+    def _go_on(self, one: RunningJob, finished: OnFinished) -> None:
         """Ask a job for what it wants until something of it has to be played, or it is finished."""
         while not one.failures:
             pieces = one.job.wants(one.rows)
@@ -170,17 +170,17 @@ class Runner:
         self._done += 1
         self._played_jobs += one.played
 
-    def _hand_out(self, finished: Finished, strike: Callable[[], None]) -> None:
+    def _hand_out(self, finished: OnFinished, strike: Callable[[], None]) -> None:
         """Hand batches to the engine: so large that they take a while, and smaller ones at both ends."""
-        until = time.monotonic() + WATCH_SECONDS
-        while self._engine.waiting < IN_FLIGHT * self._engine.workers:
+        until = time.monotonic() + RUNNER_WATCH_INTERVAL_S
+        while self._engine.waiting < BATCHES_PER_WORKER * self._engine.workers:
             self._fill(finished, until)
             if not self._ready:
                 break
-            seconds = min(self._batch_seconds, BATCH_SECONDS if self._measured else FIRST_SECONDS)
+            seconds = min(self._batch_seconds, BATCH_TARGET_S if self._measured else FIRST_BATCH_S)
             if self._all_begun:
-                share = self._ready_cost / self._speed / (IN_FLIGHT * self._engine.workers)
-                seconds = min(seconds, max(LEAST_SECONDS, share))
+                share = self._ready_cost / self._speed / (BATCHES_PER_WORKER * self._engine.workers)
+                seconds = min(seconds, max(BATCH_MIN_S, share))
             batch = [self._ready.popleft()]
             cost = batch[0].cost
             while self._ready and cost + self._ready[0].cost <= seconds * self._speed:
@@ -191,7 +191,7 @@ class Runner:
             strike()
         strike()
 
-    def _gather(self, batches: Iterable[tuple[Any, list[Any]]], finished: Finished) -> None:
+    def _gather(self, batches: Iterable[tuple[Any, list[Any]]], finished: OnFinished) -> None:
         """Keep what came of batches, and let their jobs go on."""
         came: list[PieceResult | Failure] = []
         for batch, outcomes in batches:
@@ -207,7 +207,7 @@ class Runner:
             for one in self._owners.pop(outcome.place):
                 self._take(one, outcome, finished)
 
-    def _take(self, one: Open, outcome: PieceResult | Failure, finished: Finished) -> None:
+    def _take(self, one: RunningJob, outcome: PieceResult | Failure, finished: OnFinished) -> None:
         del one.missing[outcome.place]
         if isinstance(outcome, PieceResult):
             one.rows.append(outcome)
@@ -222,5 +222,5 @@ class Runner:
         cost = sum(piece.cost for piece in batch)
         if seconds > 0:
             speed = cost / seconds
-            self._speed += (GENTLE if self._measured else 1.0) * (speed - self._speed)
+            self._speed += (SPEED_SMOOTHING if self._measured else 1.0) * (speed - self._speed)
             self._measured = True

@@ -12,18 +12,18 @@ from typing import NamedTuple, Protocol
 from heterobandits.errors import InvalidInput
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import Control
-from heterobandits.simulation.pool.pieces import Piece, PieceResult, Place
+from heterobandits.simulation.pool.pieces import Piece, PieceKey, PieceResult
 
 
 class Failure(NamedTuple):
     """A piece that raised an error."""
 
-    place: Place
+    place: PieceKey
     definition: str
     error: str
 
 
-Outcome = PieceResult | Failure
+PieceOutcome = PieceResult | Failure
 Batch = Sequence[Piece]
 Errors = tuple[type[BaseException], ...]
 
@@ -31,7 +31,7 @@ ANY_ERROR: Errors = (Exception, SystemExit)
 
 
 class Engine(Protocol):
-    """Where batches are played."""
+    """Something that plays batches."""
 
     @property
     def workers(self) -> int:
@@ -48,30 +48,30 @@ class Engine(Protocol):
     def waiting(self) -> int:
         """How many batches are handed in and not given back."""
 
-    def finished(self, seconds: float) -> list[tuple[Batch, list[Outcome]]]:
+    def finished(self, seconds: float) -> list[tuple[Batch, list[PieceOutcome]]]:
         """The batches that are finished, after waiting for at most so long if there is none."""
 
     @property
     def rounds(self) -> int:
         """The trial-rounds played so far of batches that are not given back, if that is known."""
 
-    def stop(self) -> list[Outcome]:
+    def stop(self) -> list[PieceOutcome]:
         """Play nothing more, and give back what is finished of anything."""
 
 
-def play_batch(batch: Batch, control: Control, caught: Errors = ANY_ERROR) -> list[Outcome]:
-    """What came of the pieces that were played before `control` stopped it: of all, if it did not.
+def play_batch(batch: Batch, control: Control, caught: Errors = ANY_ERROR) -> list[PieceOutcome]:
+    """The results of the pieces that were played before `control` stopped the batch.
 
     A piece that raises an error that is `caught` is a failure; any other error goes on to the caller.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[PieceOutcome] = []
     for piece in batch:
         if engine.is_stopped(control):
             break
         try:
             row = piece.play(control)
         except caught as error:
-            outcomes.append(Failure(piece.place, piece.definition, error_in_words(error)))
+            outcomes.append(Failure(piece.place, piece.definition, render_error(error)))
             continue
         if row is None:
             break
@@ -79,8 +79,8 @@ def play_batch(batch: Batch, control: Control, caught: Errors = ANY_ERROR) -> li
     return outcomes
 
 
-def error_in_words(error: BaseException) -> str:
-    """An error and, if it was not foreseen, where it was raised, in one line."""
+def render_error(error: BaseException) -> str:
+    """An error in one line, with the place where it was raised if it was unforeseen."""
     if isinstance(error, InvalidInput):
         return str(error)
     try:
@@ -105,7 +105,7 @@ class Threads:
         self._is_own = executor is None
         self._pool = ThreadPoolExecutor(threads) if executor is None else executor
         self._caught = caught
-        self._playing: dict[Future[list[Outcome]], tuple[Batch, Control]] = {}
+        self._playing: dict[Future[list[PieceOutcome]], tuple[Batch, Control]] = {}
         self._last = engine.new_control()
 
     @property
@@ -123,7 +123,7 @@ class Threads:
         """How many batches are not given back."""
         return len(self._playing)
 
-    def finished(self, seconds: float) -> list[tuple[Batch, list[Outcome]]]:
+    def finished(self, seconds: float) -> list[tuple[Batch, list[PieceOutcome]]]:
         """The batches that are finished."""
         ready = wait(self._playing, seconds, FIRST_COMPLETED).done
         came = {future: future.result() for future in ready}  # or an error, and all stay for `stop`
@@ -134,15 +134,16 @@ class Threads:
         """The trial-rounds played so far of the others; none where an executor plays in another process."""
         # a last block may play lanes that nobody asked for
         return sum(
-            min(engine.done(control), sum(piece.rounds for piece in batch))
+            min(engine.count_played_rounds(control), sum(piece.rounds for piece in batch))
             for batch, control in self._playing.values()
         )
 
-    def stop(self) -> list[Outcome]:
+    def stop(self) -> list[PieceOutcome]:
         """Stop the threads before their next round."""
-        engine.stop(self._last)  # an executor that raised in `submit` may have taken its batch
+        # an executor that raised in `submit` may have taken its batch
+        engine.request_stop(self._last)
         for future, (_, control) in self._playing.items():
-            engine.stop(control)
+            engine.request_stop(control)
             future.cancel()
         if self._is_own:
             self._pool.shutdown()

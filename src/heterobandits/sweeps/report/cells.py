@@ -1,4 +1,4 @@
-"""The cells of a sweep: its points on a plane or a line, summed up.
+"""The cells of a sweep: its points arranged on a plane or a line, and summed up.
 
 Two axes span a plane, or one a line; points that differ in other axes or draws fall into one cell. A cell sums up its
 points, which are different problems, by these rules:
@@ -25,27 +25,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.errors import InvalidInput, unknown
+from heterobandits.arrays import Flags, Floats, Integers
+from heterobandits.errors import InvalidInput, unknown_name
 from heterobandits.sweeps.reading import read_sweep
-from heterobandits.sweeps.report.text import axis_in_words, numbered
-from heterobandits.sweeps.stopping import VERDICTS
-from heterobandits.sweeps.tables import ALWAYS
+from heterobandits.sweeps.report.text import axis_in_words, render_numbers
+from heterobandits.sweeps.stopping import POINT_VERDICTS
+from heterobandits.sweeps.tables import SIZE_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
-LUCK = ("draw", "seed")  # axes that only draw anew: no plane is made of them unless it is asked for
-MOST_VALUES = 40  # of an axis that is drawn value by value
-MOST_BINS = 12
-POINTS_A_CELL = 8  # that bins are made for: of fewer, intervals over points say little
+# axes that only draw anew: no plane is made of them unless it is asked for
+LUCK_AXES = ("draw", "seed")
+AXIS_MAX_VALUES = 40  # of an axis that is drawn value by value
+AXIS_MAX_BINS = 12
+CELL_TARGET_POINTS = 8  # that bins are made for: of fewer, intervals over points say little
 
 
 @dataclass(frozen=True)
-class Points:
+class PointTables:
     """The last round of every point; tables have a row for each point and a column for each policy."""
 
     places: "pd.DataFrame"  # where each stands on the axes, its trials, and why it stopped
@@ -64,11 +63,11 @@ class Points:
 
     def have(self, verdict: str) -> Flags:
         """Which policies have this verdict at which points."""
-        return np.asarray(self.verdicts == VERDICTS.index(verdict))
+        return np.asarray(self.verdicts == POINT_VERDICTS.index(verdict))
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """An axis as it is drawn: the values or bins on it, and where each point falls."""
 
     name: str
@@ -112,13 +111,13 @@ class MapCells:
         return np.array([one == state for one in self.state], dtype=bool)
 
 
-def read_points(folder: Path, told: dict[str, Any]) -> Points:
+def read_points(folder: Path, told: dict[str, Any]) -> PointTables:
     """What is known of the last round of every point."""
     import pandas as pd
     import pyarrow.compute as pc
 
     labels = list(told["policies"])
-    places = list(dict.fromkeys((*told["axes"], *ALWAYS)))
+    places = list(dict.fromkeys((*told["axes"], *SIZE_COLUMNS)))
     measured = ["mean", "ratio_lower", "ratio_upper", "largest"]
     counted = ["trials", "played", "failed", "sure"]
     wanted = ["point", *places, "policy", "round", *counted, *measured, "verdict", "stopped"]
@@ -142,13 +141,13 @@ def read_points(folder: Path, told: dict[str, Any]) -> Points:
         out[rows, columns] = values
         return out
 
-    verdicts = pd.Index(VERDICTS).get_indexer(pd.Index(last["verdict"].astype(object)))
+    verdicts = pd.Index(POINT_VERDICTS).get_indexer(pd.Index(last["verdict"].astype(object)))
     regrets, lower, upper, largest = (table(last[name].to_numpy(np.float64)) for name in measured)
     if (verdicts < 0).any() or not (regrets >= 0).all():
         raise InvalidInput(
             f"results.parquet in {folder} is damaged: a verdict or regret that is none"
         )
-    return Points(
+    return PointTables(
         places=last.iloc[first][["point", *places, "trials", "played", "stopped"]].reset_index(
             drop=True
         ),
@@ -176,36 +175,36 @@ def draws_of(places: "pd.DataFrame") -> Integers:
 
 def scales_of(
     places: "pd.DataFrame", axes: Sequence[str], x: str | None, y: str | None
-) -> list[Scale]:
+) -> list[AxisScale]:
     """The axes that are drawn, the horizontal one first: two, one or none."""
-    names = axes_drawn(places, axes, x, y)
+    names = choose_axes(places, axes, x, y)
     exact = [scale_of(places, name) for name in names]
     sizes = math.prod(len(scale.labels) for scale in exact)
-    sparse = len(np.unique(code_of(exact))) < sizes / 2 if len(exact) == 2 else False
-    wanted = len(places) / POINTS_A_CELL
-    bins = max(3, min(MOST_BINS, int(math.sqrt(wanted) if len(exact) == 2 else wanted)))
+    sparse = len(np.unique(cell_codes_of(exact))) < sizes / 2 if len(exact) == 2 else False
+    wanted = len(places) / CELL_TARGET_POINTS
+    bins = max(3, min(AXIS_MAX_BINS, int(math.sqrt(wanted) if len(exact) == 2 else wanted)))
     return [
         scale_of(places, scale.name, bins)
-        if scale.values is not None and len(scale.labels) > (bins if sparse else MOST_VALUES)
+        if scale.values is not None and len(scale.labels) > (bins if sparse else AXIS_MAX_VALUES)
         else scale
         for scale in exact
     ]
 
 
-def axes_drawn(
+def choose_axes(
     places: "pd.DataFrame", axes: Sequence[str], x: str | None, y: str | None
 ) -> list[str]:
     """The names of the axes that are drawn."""
-    known = list(dict.fromkeys((*axes, *ALWAYS)))
+    known = list(dict.fromkeys((*axes, *SIZE_COLUMNS)))
     for name in (x, y):
         if name is not None and name not in known:
-            raise unknown("axis", name, known)
+            raise unknown_name("axis", name, known)
     if x is not None and x == y:
         raise InvalidInput(f"x and y are both {x!r}: two axes span a plane")
     counts = places[list(axes)].nunique()
     free = [name for name in axes if counts[name] > 1 and name not in (x, y)]
-    free = [name for name in free if name.rpartition(".")[2] not in LUCK]
-    free.sort(key=lambda name: (not is_numeric(places, name), -counts[name]))
+    free = [name for name in free if name.rpartition(".")[2] not in LUCK_AXES]
+    free.sort(key=lambda name: (not is_numeric_axis(places, name), -counts[name]))
     if x is None:
         x = free.pop(0) if free else None
     if y is None:
@@ -213,35 +212,35 @@ def axes_drawn(
     return [name for name in (x, y) if name is not None]
 
 
-def is_numeric(places: "pd.DataFrame", name: str) -> bool:
+def is_numeric_axis(places: "pd.DataFrame", name: str) -> bool:
     """Whether an axis is one of numbers."""
     return places.dtypes[name].kind in "iuf"
 
 
-def scale_of(places: "pd.DataFrame", name: str, bins: int | None = None) -> Scale:
+def scale_of(places: "pd.DataFrame", name: str, bins: int | None = None) -> AxisScale:
     """An axis with all its values, numbers in ascending order, or with so many bins of about as many points."""
     import pandas as pd
 
-    if not is_numeric(places, name):
+    if not is_numeric_axis(places, name):
         codes, texts = pd.factorize(places[name].astype(object))
-        return Scale(name, [str(text) for text in texts], None, codes.astype(np.int64), "")
+        return AxisScale(name, [str(text) for text in texts], None, codes.astype(np.int64), "")
     numbers = places[name].to_numpy()
     if bins is None:
         values, codes = np.unique(numbers, return_inverse=True)
-        return Scale(name, numbered(values), values.astype(float), codes, "")
+        return AxisScale(name, render_numbers(values), values.astype(float), codes, "")
     inner = np.unique(np.quantile(numbers, np.linspace(0, 1, bins + 1))[1:-1])
     codes = np.unique(np.searchsorted(inner, numbers, side="right"), return_inverse=True)[1]
     groups = pd.Series(numbers).groupby(codes)
-    ends = zip(numbered(groups.min()), numbered(groups.max()), strict=True)
+    ends = zip(render_numbers(groups.min()), render_numbers(groups.max()), strict=True)
     labels = [low if low == high else f"{low} – {high}" for low, high in ends]
     said = (
         f"{axis_in_words(name)} has {len(np.unique(numbers)):,} values: they stand in {len(labels)} bins "
         "with about as many points each"
     )
-    return Scale(name, labels, groups.median().to_numpy(np.float64), codes, said)
+    return AxisScale(name, labels, groups.median().to_numpy(np.float64), codes, said)
 
 
-def code_of(scales: Sequence[Scale]) -> Integers:
+def cell_codes_of(scales: Sequence[AxisScale]) -> Integers:
     """The cell of each point: a number that grows with the second axis, then with the first."""
     if not scales:
         raise ValueError("no axis")
@@ -250,15 +249,15 @@ def code_of(scales: Sequence[Scale]) -> Integers:
     return np.asarray(codes, dtype=np.int64)
 
 
-def cells_of(points: Points, scales: Sequence[Scale]) -> MapCells:
+def cells_of(points: PointTables, scales: Sequence[AxisScale]) -> MapCells:
     """Every cell that has points, summed up by the rules at the top of this module."""
     regrets, P = points.regrets, len(points.policies)
-    codes = code_of(scales) if scales else np.zeros(len(regrets), np.int64)
+    codes = cell_codes_of(scales) if scales else np.zeros(len(regrets), np.int64)
     numbers, cell = np.unique(codes, return_inverse=True)
     C = len(numbers)
     width = len(scales[0].labels) if scales else 1
     telling: Flags = np.any(regrets > 0, axis=1)
-    zero = in_any(telling & np.any(regrets == 0, axis=1), cell, C)
+    zero = any_in_cells(telling & np.any(regrets == 0, axis=1), cell, C)
     with np.errstate(divide="ignore"):
         logs = np.where(telling[:, None], np.log(regrets), 0.0)
     scores = np.where(zero[cell, None], regrets, logs)
@@ -274,10 +273,10 @@ def cells_of(points: Points, scales: Sequence[Scale]) -> MapCells:
         )
         beats &= (pair.side < 0) | (winner == p)
     ahead = points.have("ahead")[everyone, mine]
-    some = in_any(telling, cell, C)
-    clear = some & (beats | in_all(ahead | ~telling, cell, C))
+    some = any_in_cells(telling, cell, C)
+    clear = some & (beats | all_in_cells(ahead | ~telling, cell, C))
     same = points.have("same")
-    tied = np.stack([in_all(same[:, p], cell, C) for p in range(P)], axis=1)
+    tied = np.stack([all_in_cells(same[:, p], cell, C) for p in range(P)], axis=1)
     tied &= (tied.sum(axis=1) > 1)[:, None] & tied[np.arange(C), winner][:, None]
     return MapCells(
         columns=numbers % width,
@@ -287,18 +286,18 @@ def cells_of(points: Points, scales: Sequence[Scale]) -> MapCells:
         winner=winner,
         state=np.select([tied.any(axis=1), clear], ["tied", "clear"], "unclear").tolist(),
         tied=tied,
-        ratios=[to_reference(points, p, cell, C) for p in range(P)],
+        ratios=[ratios_to_reference(points, p, cell, C) for p in range(P)],
     )
 
 
-def in_any(flags: Flags, cell: Integers, count: int) -> Flags:
-    """Which cells have a point with the flag."""
+def any_in_cells(flags: Flags, cell: Integers, count: int) -> Flags:
+    """Which cells have a point with this flag."""
     return np.asarray(np.bincount(cell[flags], minlength=count) > 0)
 
 
-def in_all(flags: Flags, cell: Integers, count: int) -> Flags:
-    """Which cells have none without it."""
-    return ~in_any(~flags, cell, count)
+def all_in_cells(flags: Flags, cell: Integers, count: int) -> Flags:
+    """Which cells have only points with this flag."""
+    return ~any_in_cells(~flags, cell, count)
 
 
 def ratios_in_cells(
@@ -318,7 +317,7 @@ def ratios_in_cells(
     """
     telling = (first > 0) | (second > 0) if telling is None else telling
     zero = telling & ((first == 0) | (second == 0))
-    by_mean = in_any(zero, cell, count) if by_mean is None else by_mean
+    by_mean = any_in_cells(zero, cell, count) if by_mean is None else by_mean
     first, second = first[telling], second[telling]
     cell, draws = cell[telling], draws[telling]
     means = by_mean[cell]
@@ -332,7 +331,7 @@ def ratios_in_cells(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         mean = np.bincount(of_unit, values, count) / n
         squares = np.bincount(of_unit, (values - mean[of_unit]) ** 2, count)
-        half = quantiles(n - 1, tail) * np.sqrt(squares / (n - 1) / n)
+        half = student_quantiles(n - 1, tail) * np.sqrt(squares / (n - 1) / n)
         half = np.where(n > 1, half, math.inf)
         of_means = np.bincount(cell, first, count) / np.bincount(cell, second, count)
         ratio = np.where(by_mean, of_means, np.exp(mean))
@@ -341,7 +340,7 @@ def ratios_in_cells(
     return CellRatios(ratio, lower, upper, side, by_mean & (n > 0))
 
 
-def quantiles(freedom: Integers, tail: float) -> Floats:
+def student_quantiles(freedom: Integers, tail: float) -> Floats:
     """Student's quantile with this tail above it; infinite without a degree of freedom."""
     from scipy.stats import t
 
@@ -350,16 +349,16 @@ def quantiles(freedom: Integers, tail: float) -> Floats:
     return np.array(found, dtype=np.float64)[where]
 
 
-def to_reference(points: Points, policy: int, cell: Integers, count: int) -> CellRatios:
+def ratios_to_reference(points: PointTables, policy: int, cell: Integers, count: int) -> CellRatios:
     """The regret of a policy over that of the reference in every cell."""
     first, second = points.regrets[:, policy], points.regrets[:, points.reference]
     found = ratios_in_cells(first, second, cell, count, points.draws, (1 - points.confidence) / 2)
     lower, upper = points.lower[:, policy], points.upper[:, policy]
     telling = (first > 0) | (second > 0)
-    some = in_any(telling, cell, count)
+    some = any_in_cells(telling, cell, count)
     side = found.side.copy()
-    side[some & in_all(~telling | (upper < 1), cell, count)] = -1
-    side[some & in_all(~telling | (lower > 1), cell, count)] = 1
+    side[some & all_in_cells(~telling | (upper < 1), cell, count)] = -1
+    side[some & all_in_cells(~telling | (lower > 1), cell, count)] = 1
     alone = (np.bincount(cell[telling], minlength=count) == 1) & ~found.by_mean
     place = np.zeros(count, dtype=np.int64)
     place[cell[telling]] = np.flatnonzero(telling)

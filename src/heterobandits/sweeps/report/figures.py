@@ -7,46 +7,50 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from heterobandits.arrays import Flags, Floats
 from heterobandits.output.plots import LIMIT_STYLE, OTHER_COLOURS, Style, style_of
-from heterobandits.sweeps.report.cells import MOST_VALUES, CellRatios, MapCells, Points, Scale
-from heterobandits.sweeps.report.text import brief, numbered, ratio_text
+from heterobandits.sweeps.report.cells import (
+    AXIS_MAX_VALUES,
+    AxisScale,
+    CellRatios,
+    MapCells,
+    PointTables,
+)
+from heterobandits.sweeps.report.text import ratio_text, render_brief_count, render_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
-ROOMY = 12  # columns and rows of a map that has room for numbers in its cells
-MOST_LETTERS = 40  # of a name in a figure
+NUMBERED_MAP_MAX_CELLS = 12  # columns and rows of a map that has room for numbers in its cells
+FIGURE_NAME_MAX_LETTERS = 40  # of a name in a figure
 
 
 def styles_of(labels: Sequence[str]) -> list[Style]:
     """How the policies are drawn, no two in the same colour."""
-    others = itertools.chain(OTHER_COLOURS, map(hue, itertools.count()))
+    others = itertools.chain(OTHER_COLOURS, map(colour_of_number, itertools.count()))
     return [style_of(label, others) for label in labels]
 
 
-def hue(i: int) -> str:
+def colour_of_number(i: int) -> str:
     """A colour far from the ones before it, however many there were."""
     turn = (0.08 + i * (math.sqrt(5) - 1) / 2) % 1
     rgb = colorsys.hls_to_rgb(turn, 0.42 + 0.12 * (i % 2), 0.6)
     return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
 
 
-def paler(colour: str, share: float = 0.62) -> tuple[float, float, float]:
-    """The colour mixed with so much white."""
+def mix_with_white(colour: str, share: float = 0.62) -> tuple[float, float, float]:
+    """The colour, mixed with this share of white."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = (share + (1 - share) * part for part in to_rgb(colour))
     return red, green, blue
 
 
-def ink(colour: Any) -> str:
+def text_colour_on(colour: Any) -> str:
     """Black or white, whichever reads better on this colour."""
     from matplotlib.colors import to_rgb
 
@@ -55,12 +59,14 @@ def ink(colour: Any) -> str:
 
 
 def short_name(name: str) -> str:
-    """A name that fits into a figure."""
-    return name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…"
+    """The name, shortened to fit into a figure."""
+    return (
+        name if len(name) <= FIGURE_NAME_MAX_LETTERS else name[: FIGURE_NAME_MAX_LETTERS - 1] + "…"
+    )
 
 
-def plane(
-    scales: Sequence[Scale], cell: tuple[float, float], extra: float
+def new_map(
+    scales: Sequence[AxisScale], cell: tuple[float, float], extra: float
 ) -> "tuple[Figure, Axes]":
     """An empty map with cells of about this size in inches, ticks and names of the axes."""
     from matplotlib.figure import Figure
@@ -72,9 +78,13 @@ def plane(
     figure = Figure(figsize=(width, rows * cell[1] + 1.7), layout="constrained")
     axes = figure.subplots()
     axes.set(xlim=(0, columns), ylim=(0, rows), facecolor="#f1f3f5")
-    longest = min(MOST_LETTERS, max(map(len, across.labels)))
+    longest = min(FIGURE_NAME_MAX_LETTERS, max(map(len, across.labels)))
     fits = 0.08 * longest <= cell[0]
-    every = 1 if columns <= ROOMY or across.values is None else math.ceil(0.09 * longest / cell[0])
+    every = (
+        1
+        if columns <= NUMBERED_MAP_MAX_CELLS or across.values is None
+        else math.ceil(0.09 * longest / cell[0])
+    )
     name_ticks(axes.xaxis, across, every)
     name_ticks(axes.yaxis, up, 1 if cell[1] >= 0.17 or up.values is None else 2)
     if not fits and every == 1:
@@ -89,7 +99,7 @@ def plane(
     return figure, axes
 
 
-def name_ticks(axis: "Axis", scale: Scale, every: int) -> None:
+def name_ticks(axis: "Axis", scale: AxisScale, every: int) -> None:
     """A label in the middle of every so many columns or rows."""
     axis.set_ticks(
         [i + 0.5 for i in range(0, len(scale.labels), every)],
@@ -97,7 +107,7 @@ def name_ticks(axis: "Axis", scale: Scale, every: int) -> None:
     )
 
 
-def cell_size(scales: Sequence[Scale], widest: float) -> tuple[float, float]:
+def cell_size(scales: Sequence[AxisScale], widest: float) -> tuple[float, float]:
     """Width and height of a cell of a map, in inches, so that the map is about so wide at most."""
     columns, rows = (len(scale.labels) for scale in scales)
     across = min(1.0, max(0.14, widest / columns))
@@ -113,18 +123,18 @@ def corners(cells: MapCells, which: Flags, left: float = 0.0, right: float = 1.0
 
 
 def winner_figure(
-    scales: Sequence[Scale], cells: MapCells, styles: Sequence[Style], title: str
+    scales: Sequence[AxisScale], cells: MapCells, styles: Sequence[Style], title: str
 ) -> "Figure":
     """In each cell the colour of the winner: strong where it wins clearly, pale and hatched where it does not."""
     from matplotlib.collections import PolyCollection
     from matplotlib.patches import Patch
 
     size = cell_size(scales, 6.2)
-    figure, axes = plane(scales, size, 0.3)
+    figure, axes = new_map(scales, size, 0.3)
     clear, unclear, tied = (cells.are(state) for state in ("clear", "unclear", "tied"))
     keys: list[tuple[Any, str]] = []
     grey = "#8a94a0"
-    line = 0.8 if max(len(scale.labels) for scale in scales) <= MOST_VALUES else 0.2
+    line = 0.8 if max(len(scale.labels) for scale in scales) <= AXIS_MAX_VALUES else 0.2
 
     def fill(boxes: list[Floats], colour: Any, hatched: str | None = None) -> None:
         axes.add_collection(PolyCollection(boxes, facecolors=[colour], edgecolors=[colour], lw=0))
@@ -138,7 +148,7 @@ def winner_figure(
         if (mine & clear).any():
             fill(corners(cells, mine & clear), style.colour)
         if (mine & unclear).any():
-            fill(corners(cells, mine & unclear), paler(style.colour), style.colour)
+            fill(corners(cells, mine & unclear), mix_with_white(style.colour), style.colour)
         if (mine & ~tied).any() or cells.tied[:, p].any():
             keys.append((Patch(facecolor=style.colour), short_name(style.title)))
     equals = cells.tied.sum(axis=1)
@@ -151,24 +161,28 @@ def winner_figure(
                 if one.any():
                     fill(
                         corners(cells, one, stripe / count, (stripe + 1) / count),
-                        paler(style.colour, 0.35),
+                        mix_with_white(style.colour, 0.35),
                     )
     for i in range(1, len(scales[0].labels)):
         axes.axvline(i, color="white", lw=line)
     for i in range(1, len(scales[1].labels)):
         axes.axhline(i, color="white", lw=line)
     if unclear.any():
-        keys.append((Patch(facecolor=paler(grey), edgecolor=grey, hatch="/////", lw=0), "unclear"))
+        keys.append(
+            (Patch(facecolor=mix_with_white(grey), edgecolor=grey, hatch="/////", lw=0), "unclear")
+        )
     if tied.any():
-        keys.append((striped(), "equal"))
+        keys.append((striped_key(), "equal"))
     if len(cells.state) < math.prod(len(scale.labels) for scale in scales):
         keys.append((Patch(facecolor="#f1f3f5", edgecolor="#c5ccd4"), "no points"))
-    if all(len(scale.labels) <= ROOMY for scale in scales):
+    if all(len(scale.labels) <= NUMBERED_MAP_MAX_CELLS for scale in scales):
         colours = [
-            {"clear": styles[w].colour, "unclear": paler(styles[w].colour)}.get(state, "white")
+            {"clear": styles[w].colour, "unclear": mix_with_white(styles[w].colour)}.get(
+                state, "white"
+            )
             for w, state in zip(cells.winner, cells.state, strict=True)
         ]
-        write_in(axes, cells, trials_text(cells), colours, ~clear, size)
+        write_texts(axes, cells, trials_text(cells), colours, ~clear, size)
     axes.set_title(f"{short_title(title)}who has the least regret", parse_math=False)
     legend_below(figure, *zip(*keys, strict=True))
     return figure
@@ -196,7 +210,7 @@ def short_title(title: str) -> str:
     return f"{title if len(title) <= 60 else title[:59] + '…'}\n" if title else ""
 
 
-def striped() -> tuple[Any, ...]:
+def striped_key() -> tuple[Any, ...]:
     """The key of a cell with several winners."""
     from matplotlib.patches import Patch
 
@@ -207,14 +221,14 @@ def trials_text(cells: MapCells) -> list[str]:
     """Points and trials of each cell; the points are left out where all cells have one."""
     several = (cells.points > 1).any()
     return [
-        f"{count:,} point{'s' * (count != 1)}\n{brief(trials)} trials"
+        f"{count:,} point{'s' * (count != 1)}\n{render_brief_count(trials)} trials"
         if several
-        else f"{brief(trials)}\ntrials"
+        else f"{render_brief_count(trials)}\ntrials"
         for count, trials in zip(cells.points.tolist(), cells.trials.tolist(), strict=True)
     ]
 
 
-def write_in(
+def write_texts(
     axes: "Axes",
     cells: MapCells,
     texts: Sequence[str],
@@ -238,7 +252,7 @@ def write_in(
             va="center",
             fontsize=font,
             linespacing=1.1,
-            color=ink(colour),
+            color=text_colour_on(colour),
             bbox={"facecolor": colour, "lw": 0, "pad": 0.8} if patched else None,
         )
 
@@ -254,7 +268,7 @@ def colour_limit(ratios: Sequence[CellRatios]) -> float:
 
 
 def ratio_figure(
-    scales: Sequence[Scale],
+    scales: Sequence[AxisScale],
     cells: MapCells,
     found: CellRatios,
     title: str,
@@ -267,7 +281,7 @@ def ratio_figure(
     from matplotlib.colors import Normalize
 
     size = cell_size(scales, 4.3)
-    figure, axes = plane(scales, size, 0.9)
+    figure, axes = new_map(scales, size, 0.9)
     colours = mpl.colormaps["RdBu_r"]
     scale = Normalize(-limit, limit)
     with np.errstate(divide="ignore"):
@@ -290,9 +304,9 @@ def ratio_figure(
         axes.axvline(i, color="white", lw=0.6)
     for i in range(1, len(scales[1].labels)):
         axes.axhline(i, color="white", lw=0.6)
-    if all(len(one.labels) <= ROOMY for one in scales):
+    if all(len(one.labels) <= NUMBERED_MAP_MAX_CELLS for one in scales):
         texts = [ratio_text(ratio) for ratio in found.ratio]
-        write_in(axes, cells, texts, list(faces), unclear, size)
+        write_texts(axes, cells, texts, list(faces), unclear, size)
     said = f"{short_name(title)}:\nregret over that of {short_name(reference)}"
     axes.set_title(said.replace("\n", " ") if len(said) < 48 else said, parse_math=False)
     trimmed = mpl.colors.LinearSegmentedColormap.from_list(
@@ -327,7 +341,7 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 
 
 def line_figure(
-    points: Points, scale: Scale, cells: MapCells, styles: Sequence[Style], title: str
+    points: PointTables, scale: AxisScale, cells: MapCells, styles: Sequence[Style], title: str
 ) -> "Figure":
     """Regret over that of the reference along an axis, with its interval, for every policy."""
     from matplotlib.figure import Figure
@@ -369,7 +383,7 @@ def line_figure(
         axes.set_xscale("log" if even else "linear")
         apart = np.diff(np.log(scale.values) if even else scale.values)
         if len(apart) and apart.min() > 0.06 * apart.sum():
-            axes.set_xticks(scale.values, numbered(scale.values))
+            axes.set_xticks(scale.values, render_numbers(scale.values))
             axes.set_xticks([], minor=True)
     axes.set_xlabel(scale.title, parse_math=False)
     axes.set_ylabel(

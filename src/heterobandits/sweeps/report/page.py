@@ -12,52 +12,56 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heterobandits.errors import path_from
+from heterobandits.errors import parse_path
 from heterobandits.output.files import (
     FIGURE_FORMATS,
+    check_writable,
+    explain_write_errors,
     save_figure,
-    writable,
-    write_aside,
-    writing_to,
+    write_atomic,
 )
-from heterobandits.output.pages import rendered
+from heterobandits.output.pages import render_template
 from heterobandits.output.plots import style_of
+from heterobandits.simulation.pool.shards import OnNote
 from heterobandits.sweeps.reading import description_of
 from heterobandits.sweeps.report.cells import (
+    AxisScale,
     MapCells,
-    Points,
-    Scale,
+    PointTables,
     cells_of,
     ratios_in_cells,
     read_points,
     scales_of,
 )
 from heterobandits.sweeps.report.figures import (
-    MOST_LETTERS,
+    FIGURE_NAME_MAX_LETTERS,
     colour_limit,
     line_figure,
     ratio_figure,
     styles_of,
     winner_figure,
 )
-from heterobandits.sweeps.report.text import enumerated, finite, percent_text, ratio_text
-from heterobandits.sweeps.stopping import VERDICTS
+from heterobandits.sweeps.report.text import (
+    finite_or_none,
+    percent_text,
+    ratio_text,
+    render_enumeration,
+)
+from heterobandits.sweeps.stopping import POINT_VERDICTS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-Note = Callable[[str], None]
 
-
-MOST_LISTED = 150  # cells in a table that is open from the start
-FONTS: dict[Any, Any] = {
+OPEN_TABLE_MAX_CELLS = 150  # cells in a table that is open from the start
+SWEEP_FONTS: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9.5,
     "legend.fontsize": 8,
     "hatch.linewidth": 0.7,
 }
-STOPPED = {
+STOP_REASON_TEXTS = {
     "fixed": "with as many as asked for",
     "told apart": "as soon as the policies were told apart",
     "narrow": "as soon as the intervals were narrow enough",
@@ -67,7 +71,7 @@ STOPPED = {
 
 __all__ = ["Report", "write_report"]
 
-Drawing = tuple[str, str, str, Callable[[], "Figure"]]
+SweepDrawing = tuple[str, str, str, Callable[[], "Figure"]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ def write_report(
     *,
     x: str | None = None,
     y: str | None = None,
-    note: Note = lambda text: None,
+    note: OnNote = lambda text: None,
 ) -> Report:
     """Read a finished sweep and write `report.html`, `cells.csv` and `figures/` into its folder.
 
@@ -111,7 +115,7 @@ def write_report(
     note
         Called with remarks for a person.
     """
-    folder = path_from(folder, "folder")
+    folder = parse_path(folder, "folder")
     told = description_of(folder)
     points = read_points(folder, told)
     scales = scales_of(points.places, told["axes"], x, y)
@@ -119,23 +123,23 @@ def write_report(
         if scale.binned:
             note(scale.binned)
     if told["failed"]:
-        note(f"{failures(told['failed'])} not in the report")
+        note(f"{failures_text(told['failed'])} not in the report")
     cells = cells_of(points, scales)
-    writable(folder)
+    check_writable(folder)
     drawings = folder / "figures"
     page, table = folder / "report.html", folder / "cells.csv"
-    data = told_of(points, scales, cells, told)
-    with writing_to(folder):
+    data = findings_of(points, scales, cells, told)
+    with explain_write_errors(folder):
         drawings.mkdir(exist_ok=True)
         figures = [
-            (title, caption, drawings / name, save_figure(draw, drawings, name, FONTS))
-            for title, caption, name, draw in drawn(points, scales, cells, told["title"])
+            (title, caption, drawings / name, save_figure(draw, drawings, name, SWEEP_FONTS))
+            for title, caption, name, draw in drawings_of(points, scales, cells, told["title"])
         ]
         text = cell_table(points, scales, cells).to_csv(index=False)
-        write_aside(table, lambda aside: aside.write_text(text, encoding="utf-8", newline=""))
+        write_atomic(table, lambda aside: aside.write_text(text, encoding="utf-8", newline=""))
         shown = [(title, caption, svg) for title, caption, _, svg in figures]
-        html = page_of(points, scales, cells, told, data, shown)
-        write_aside(page, lambda aside: aside.write_text(html, encoding="utf-8"))
+        html = render_sweep_page(points, scales, cells, told, data, shown)
+        write_atomic(page, lambda aside: aside.write_text(html, encoding="utf-8"))
     paths = [
         path.with_name(f"{path.name}.{kind}")
         for _, _, path, _ in figures
@@ -144,10 +148,10 @@ def write_report(
     return Report(page, paths, table, data)
 
 
-def told_of(
-    points: Points, scales: Sequence[Scale], cells: MapCells, told: dict[str, Any]
+def findings_of(
+    points: PointTables, scales: Sequence[AxisScale], cells: MapCells, told: dict[str, Any]
 ) -> dict[str, Any]:
-    """The findings, as they can stand in JSON."""
+    """The findings as JSON can hold them."""
     trials = points.places["trials"]
     stopped = points.places["stopped"].astype(str).value_counts()
     return {
@@ -174,7 +178,7 @@ def told_of(
     }
 
 
-def sweep_headline(points: Points, scales: Sequence[Scale], cells: MapCells) -> str:
+def sweep_headline(points: PointTables, scales: Sequence[AxisScale], cells: MapCells) -> str:
     """The answer in a sentence."""
     titles = [style_of(label).title for label in points.policies]
     if len(titles) == 1:
@@ -188,7 +192,9 @@ def sweep_headline(points: Points, scales: Sequence[Scale], cells: MapCells) -> 
                 return f"{name} clearly has the least regret{everywhere}."
             case "tied":
                 equal = [title for title, flag in zip(titles, cells.tied[0], strict=True) if flag]
-                return f"{enumerated(equal)} have the least regret{everywhere}, all the same."
+                return (
+                    f"{render_enumeration(equal)} have the least regret{everywhere}, all the same."
+                )
         return f"No policy is clearly ahead; {name} has the least regret{everywhere}."
     noun = "cells" if len(scales) > 1 else "places"
     won = np.bincount(cells.winner[cells.are("clear")], minlength=len(titles))
@@ -198,15 +204,15 @@ def sweep_headline(points: Points, scales: Sequence[Scale], cells: MapCells) -> 
     else:
         first, *others = order
         won_first = f"{titles[first]} wins clearly in {won[first]:,} of {count:,} {noun}"
-        said = enumerated([won_first, *(f"{titles[p]} in {won[p]:,}" for p in others)])
+        said = render_enumeration([won_first, *(f"{titles[p]} in {won[p]:,}" for p in others)])
     unclear, tied = (cells.state.count(state) for state in ("unclear", "tied"))
     rest = [f"{unclear:,} {'is' if unclear == 1 else 'are'} unclear"] if unclear else []
     if tied:
         rest.append(f"in {tied:,} the best are equal")
-    return f"{said}; {enumerated(rest)}." if rest else f"{said}."
+    return f"{said}; {render_enumeration(rest)}." if rest else f"{said}."
 
 
-def standing_lines(points: Points, cells: MapCells) -> list[dict[str, Any]]:
+def standing_lines(points: PointTables, cells: MapCells) -> list[dict[str, Any]]:
     """A line for each policy, in the order of the specification."""
     regrets = points.regrets
     whole = np.zeros(len(regrets), dtype=np.int64)
@@ -219,7 +225,7 @@ def standing_lines(points: Points, cells: MapCells) -> list[dict[str, Any]]:
         worst = None if np.isnan(ratios).all() else int(np.nanargmax(ratios))
         over = ratios_in_cells(regrets[:, p], reference, whole, 1, points.draws, tail)
         to_best = ratios_in_cells(regrets[:, p], best, whole, 1, points.draws, tail)
-        counts = {verdict: int(points.have(verdict)[:, p].sum()) for verdict in VERDICTS}
+        counts = {verdict: int(points.have(verdict)[:, p].sum()) for verdict in POINT_VERDICTS}
         won = cells.winner == p
         found.append(
             {
@@ -227,30 +233,30 @@ def standing_lines(points: Points, cells: MapCells) -> list[dict[str, Any]]:
                 "won": int((won & cells.are("clear")).sum()),
                 "won_unclear": int((won & cells.are("unclear")).sum()),
                 "tied": int(cells.tied[:, p].sum()),
-                "ratio": finite(over.ratio[0]),
+                "ratio": finite_or_none(over.ratio[0]),
                 "ratio_of_means": bool(over.by_mean[0]),
-                "over_best": finite(to_best.ratio[0]),
+                "over_best": finite_or_none(to_best.ratio[0]),
                 "over_best_of_means": bool(to_best.by_mean[0]),
-                "worst_ratio": None if worst is None else finite(ratios[worst]),
+                "worst_ratio": None if worst is None else finite_or_none(ratios[worst]),
                 "worst_point": None if worst is None else int(points.places["point"].iloc[worst]),
-                "worst_at": None if worst is None else where(points, worst),
+                "worst_at": None if worst is None else axes_of_point(points, worst),
                 **counts,
                 "sure": int(points.sure[:, p].sum()),
                 "failed": int(points.failed[:, p].sum()),
                 "played": int(points.places["played"].sum()),
-                "largest": finite(points.largest[:, p].max()),
+                "largest": finite_or_none(points.largest[:, p].max()),
             }
         )
     return found
 
 
-def where(points: Points, i: int) -> dict[str, Any]:
+def axes_of_point(points: PointTables, i: int) -> dict[str, Any]:
     """Where a point stands on the axes."""
     row = points.places[points.axes].iloc[[i]].to_dict("list")
     return {str(name): values[0] for name, values in row.items()}
 
 
-def cell_table(points: Points, scales: Sequence[Scale], cells: MapCells) -> "pd.DataFrame":
+def cell_table(points: PointTables, scales: Sequence[AxisScale], cells: MapCells) -> "pd.DataFrame":
     """A line for each cell with its numbers, for `cells.csv`."""
     import pandas as pd
 
@@ -273,9 +279,9 @@ def cell_table(points: Points, scales: Sequence[Scale], cells: MapCells) -> "pd.
     return pd.DataFrame(columns)
 
 
-def page_of(
-    points: Points,
-    scales: Sequence[Scale],
+def render_sweep_page(
+    points: PointTables,
+    scales: Sequence[AxisScale],
     cells: MapCells,
     told: dict[str, Any],
     data: dict[str, Any],
@@ -284,34 +290,34 @@ def page_of(
     """The whole page. `figures` are (title, caption, SVG text), the main one first."""
     titles = [style_of(label).title for label in points.policies]
     made = {**{k: told[k] for k in ("made_with", "spec")}, "report": {k: data[k] for k in "xy"}}
-    return rendered(
+    return render_template(
         "sweep.html",
         quick=False,
         title=told["title"],
         headline=data["headline"],
-        numbers=tiles(data, len(scales)),
+        numbers=sweep_numbers(data, len(scales)),
         main=figures[0] if figures else None,
         figures=figures[1:],
         reference=titles[points.reference],
         confidence=percent_text(points.confidence),
         certainty=percent_text(told["separate"] or points.confidence),
-        rule=rule(points),
+        rule=winner_rule_text(points),
         policies=[
             standing_texts(row, points.reference == p) for p, row in enumerate(data["policies"])
         ],
         titles=titles,
         axes=[scale.title for scale in scales],
         cells=list(cell_rows(points, scales, cells)),
-        most_listed=MOST_LISTED,
-        trials=trials_told(data["trials"]),
+        most_listed=OPEN_TABLE_MAX_CELLS,
+        trials=stopping_text(data["trials"]),
         points=f"{data['points']:,}",
-        failed=failures(data["failed"]) if data["failed"] else "",
+        failed=failures_text(data["failed"]) if data["failed"] else "",
         provenance=json.dumps(made, indent=1, ensure_ascii=False, default=str),
     )
 
 
-def rule(points: Points) -> str:
-    """How a winner is found, in words."""
+def winner_rule_text(points: PointTables) -> str:
+    """How the winner of a cell is found, in words."""
     level = percent_text(points.confidence)
     return (
         "The winner of a cell has the least geometric mean of regret over its points; where some regret is 0, the least "
@@ -321,13 +327,13 @@ def rule(points: Points) -> str:
     )
 
 
-def failures(count: int) -> str:
-    """How many points failed: the beginning of a sentence."""
+def failures_text(count: int) -> str:
+    """How many points failed, as the beginning of a sentence."""
     return "1 point failed, and is" if count == 1 else f"{count:,} points failed, and are"
 
 
-def tiles(data: dict[str, Any], axes: int) -> list[tuple[str, str]]:
-    """The numbers that fit on one screen, each with a few words."""
+def sweep_numbers(data: dict[str, Any], axes: int) -> list[tuple[str, str]]:
+    """The headline numbers, each with a few words."""
     cells, trials = data["cells"], data["trials"]
     found = [(f"{data['points']:,}", "points" if data["points"] != 1 else "point")]
     if axes and len(data["policies"]) > 1:
@@ -357,8 +363,8 @@ def standing_texts(row: dict[str, Any], is_reference: bool) -> dict[str, Any]:
     }
 
 
-def trials_told(trials: dict[str, Any]) -> str:
-    """How many trials the points took, and why no more, in words."""
+def stopping_text(trials: dict[str, Any]) -> str:
+    """How many trials the points took, and why they stopped, in words."""
     if trials["least"] == trials["most"]:
         said = f"Every point was played in {trials['least']:,} trials"
     else:
@@ -369,12 +375,14 @@ def trials_told(trials: dict[str, Any]) -> str:
     stopped = trials["stopped"]
     if set(stopped) == {"fixed"}:
         return f"{said}."
-    reasons = [f"{count:,} {STOPPED.get(why, why)}" for why, count in stopped.items()]
+    reasons = [f"{count:,} {STOP_REASON_TEXTS.get(why, why)}" for why, count in stopped.items()]
     again = " Then as many again were played, and the numbers are of these." * trials["again"]
-    return f"{said}. They stopped: {enumerated(reasons)}.{again}"
+    return f"{said}. They stopped: {render_enumeration(reasons)}.{again}"
 
 
-def cell_rows(points: Points, scales: Sequence[Scale], cells: MapCells) -> Iterator[dict[str, Any]]:
+def cell_rows(
+    points: PointTables, scales: Sequence[AxisScale], cells: MapCells
+) -> Iterator[dict[str, Any]]:
     """The table of cells, as texts."""
     titles = [style_of(label).title for label in points.policies]
     for i, state in enumerate(cells.state):
@@ -399,10 +407,10 @@ def cell_rows(points: Points, scales: Sequence[Scale], cells: MapCells) -> Itera
         }
 
 
-def drawn(
-    points: Points, scales: Sequence[Scale], cells: MapCells, title: str
-) -> Iterator[Drawing]:
-    """Title, caption, file name and drawing of each figure; none without axes or with nothing to compare."""
+def drawings_of(
+    points: PointTables, scales: Sequence[AxisScale], cells: MapCells, title: str
+) -> Iterator[SweepDrawing]:
+    """Title, caption, file name and drawing function of each figure; none without axes or comparisons."""
     if not scales or len(points.policies) == 1:
         return
     styles = styles_of(points.policies)
@@ -422,7 +430,7 @@ def drawn(
         return
     yield (
         "Who has the least regret",
-        f"Who has the least regret after the last round. {rule(points)}{bins}",
+        f"Who has the least regret after the last round. {winner_rule_text(points)}{bins}",
         "winners",
         partial(winner_figure, scales, cells, styles, title),
     )
@@ -430,7 +438,9 @@ def drawn(
     for p, style in enumerate(styles):
         if p == points.reference:
             continue
-        slug = re.sub(r"[^a-z0-9]+", "-", points.policies[p].lower()).strip("-")[:MOST_LETTERS]
+        slug = re.sub(r"[^a-z0-9]+", "-", points.policies[p].lower()).strip("-")[
+            :FIGURE_NAME_MAX_LETTERS
+        ]
         yield (
             f"{style.title}: regret over that of {reference}",
             f"{style.title}: regret over that of {reference}, geometric means over the points of a cell; "

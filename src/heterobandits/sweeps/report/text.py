@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-OWNERS = ("sensitivities", "means", "false_positive_rates", "drift")
+WORDED_SETTINGS = ("sensitivities", "means", "false_positive_rates", "drift")
 
 
-def numbered(values: Any) -> list[str]:
+def render_numbers(values: Any) -> list[str]:
     """Numbers as texts, with as few digits as tell them apart, but three at least."""
     numbers = np.asarray(values)
     for digits in range(3, 18):
@@ -31,7 +31,7 @@ def number_text(value: float, digits: int) -> str:
 def axis_in_words(name: str) -> str:
     """The name of an axis in words; the dotted name where words would be a riddle."""
     owner, _, key = name.partition(".")
-    if key and owner in OWNERS:
+    if key and owner in WORDED_SETTINGS:
         return f"{key} of the {owner}".replace("_", " ")
     return name if key else name.replace("_", " ")
 
@@ -56,7 +56,7 @@ def percent_text(share: float) -> str:
     return f"{100 * share:.6g} %"
 
 
-def brief(count: int) -> str:
+def render_brief_count(count: int) -> str:
     """A count in few letters."""
     for unit, letter in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
         if count >= unit:
@@ -64,11 +64,11 @@ def brief(count: int) -> str:
     return f"{count:,}"
 
 
-def enumerated(items: Sequence[str]) -> str:
+def render_enumeration(items: Sequence[str]) -> str:
     """A list in words."""
     return " and ".join((", ".join(items[:-1]), items[-1]) if len(items) > 1 else items)
 
 
-def finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """A number that JSON can hold, or None."""
     return float(value) if math.isfinite(value) else None

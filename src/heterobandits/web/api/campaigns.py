@@ -8,49 +8,48 @@ from fastapi import Request as HttpRequest
 from starlette.responses import JSONResponse, StreamingResponse
 
 from heterobandits.campaigns import responses_schema, serialization, service
-from heterobandits.campaigns.audit.recovery import all_found
-from heterobandits.campaigns.events import line
-from heterobandits.campaigns.files.csv_tables import visits_csv
+from heterobandits.campaigns.audit.recovery import campaign_entries
+from heterobandits.campaigns.events import OnShare, render_event_line
+from heterobandits.campaigns.files.csv_tables import render_visits
 from heterobandits.campaigns.reducer import check_pairs
-from heterobandits.campaigns.state import State, id_of
-from heterobandits.campaigns.storage.repository import Done, Log, Request
-from heterobandits.campaigns.validation import Wrong, agents_from, arms_from
-from heterobandits.errors import InvalidInput, shown
+from heterobandits.campaigns.state import State, member_id
+from heterobandits.campaigns.storage.repository import Author, Repository, WriteResult
+from heterobandits.campaigns.validation import InvalidFields, parse_agents, parse_arms
+from heterobandits.errors import InvalidInput, repr_of
 from heterobandits.web.api import requests_schema
-from heterobandits.web.api.base import ApiRoute, headers, one_change, reply
-from heterobandits.web.requests import Asked, Asking
+from heterobandits.web.api.base import ApiRoute, cache_headers, json_reply, parse_one_change
+from heterobandits.web.requests import Context, RequestContext
 from heterobandits.web.turns import (
-    MUCH,
-    Tell,
+    LARGE_MIN_IMPORT_BYTES,
     admit_again,
-    alone,
-    beside,
-    computed,
-    sized,
+    compute_alone,
+    compute_by_size,
+    compute_for_state,
+    compute_quick,
     write_in_turn,
 )
 
-NDJSON = "application/x-ndjson"
-AT_ONCE = 1000  # events that are read at once
-EXPORTED = 250  # events that are exported in one turn, at most
-POLICY = ("policy", "delta", "memory")
-REPORTS = tuple(requests_schema.ReportsBody.model_fields)
+NDJSON_MEDIA_TYPE = "application/x-ndjson"
+EVENTS_PAGE_MAX = 1000  # events that are read at once
+EXPORT_TURN_EVENTS = 250  # events that are exported in one turn, at most
+POLICY_FIELDS = ("policy", "delta", "memory")
+REPORT_FIELDS = tuple(requests_schema.ReportsBody.model_fields)
 
 router = APIRouter(route_class=ApiRoute)
 
 
 @router.get("/api/campaigns", response_model=responses_schema.EntriesJson)
-def list_campaigns_route(asked: Asking) -> Response:
+def list_campaigns_route(asked: Context) -> Response:
     """All campaigns, the oldest first; what is wrong with one is in the way of no other."""
-    return JSONResponse(serialization.json_of_found(all_found(asked.log)))
+    return JSONResponse(serialization.json_of_entries(campaign_entries(asked.log)))
 
 
 @router.post("/api/campaigns", response_model=responses_schema.CampaignJson, status_code=201)
-def create_campaign_route(asked: Asking, body: requests_schema.CampaignBody) -> Response:
+def create_campaign_route(asked: Context, body: requests_schema.CampaignBody) -> Response:
     """A new campaign."""
     done = service.create(asked.log, asked.asker, **dict(body))
     state = serialization.state_after(asked.log, done)
-    return reply(state, serialization.campaign(state), 201)
+    return json_reply(state, serialization.campaign(state), 201)
 
 
 @router.post(
@@ -61,12 +60,15 @@ def create_campaign_route(asked: Asking, body: requests_schema.CampaignBody) -> 
         200: {"model": responses_schema.CampaignJson, "description": "Everything was there already"}
     },
     openapi_extra={
-        "requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
+        "requestBody": {
+            "required": True,
+            "content": {NDJSON_MEDIA_TYPE: {"schema": {"type": "string"}}},
+        }
     },
 )
 async def import_campaign_route(
     request: HttpRequest,
-    asked: Asking,
+    asked: Context,
     keep_links: Annotated[bool, Query(description="Let the links of the file open here")] = False,
 ) -> Response:
     """A campaign that was exported, with the same events; one that is here already goes on from where it stands.
@@ -74,12 +76,14 @@ async def import_campaign_route(
     The links that come with it are revoked here, unless they are kept: whoever wrote the file knows their tokens.
     """
 
-    if len(asked.body) > MUCH:
-        return await alone(request, lambda tell: taken_in(asked, keep_links, tell))
-    return await write_in_turn(request, taken_in, asked, keep_links)
+    if len(asked.body) > LARGE_MIN_IMPORT_BYTES:
+        return await compute_alone(request, lambda tell: import_body(asked, keep_links, tell))
+    return await write_in_turn(request, import_body, asked, keep_links)
 
 
-def taken_in(asked: Asked, keep_links: bool, tell: Tell = lambda share: None) -> Response:
+def import_body(
+    asked: RequestContext, keep_links: bool, tell: OnShare = lambda share: None
+) -> Response:
     """The campaign whose events the body has, in the store."""
     try:
         text = asked.body.decode()
@@ -89,20 +93,20 @@ def taken_in(asked: Asked, keep_links: bool, tell: Tell = lambda share: None) ->
         ) from None
     done = service.import_events(asked.log, asked.asker, text, keep_links=keep_links, tell=tell)
     state = serialization.state_after(asked.log, done)
-    return reply(state, serialization.campaign(state), 201 if done.events else 200)
+    return json_reply(state, serialization.campaign(state), 201 if done.events else 200)
 
 
 @router.get("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
-def read_campaign_route(asked: Asking) -> Response:
+def read_campaign_route(asked: Context) -> Response:
     """A campaign: its agents, arms, policy and season, and which rounds wait."""
-    return reply(asked.state, serialization.campaign(asked.state))
+    return json_reply(asked.state, serialization.campaign(asked.state))
 
 
 @router.patch("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
-def change_campaign_route(asked: Asking, body: requests_schema.CampaignChange) -> Response:
+def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) -> Response:
     """Another name, another policy (with delta and memory), or another season: one at a time."""
-    given = body.model_fields_set - {name for name in POLICY if getattr(body, name) is None}
-    kind = one_change(given, ("name",), POLICY, ("season",))
+    given = body.model_fields_set - {name for name in POLICY_FIELDS if getattr(body, name) is None}
+    kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season",))
     where = asked.where
     if kind == ("name",):
         done = service.rename(*where, "campaign", None, body.name)
@@ -111,126 +115,130 @@ def change_campaign_route(asked: Asking, body: requests_schema.CampaignChange) -
     else:
         done = service.set_policy(*where, body.policy, body.delta, body.memory)
     state = serialization.state_after(asked.log, done)
-    return reply(state, serialization.campaign(state))
+    return json_reply(state, serialization.campaign(state))
 
 
 @router.post(
     "/api/campaigns/{campaign}/agents", response_model=responses_schema.AgentsJson, status_code=201
 )
 async def add_agents_route(
-    request: HttpRequest, asked: Asking, body: requests_schema.AgentsBody
+    request: HttpRequest, asked: Context, body: requests_schema.AgentsBody
 ) -> Response:
     """New agents, from the next round on."""
-    large = len(asked.body) > MUCH
-    await sized(request, lambda: check_agents(asked.state, body.agents), large)
+    large = len(asked.body) > LARGE_MIN_IMPORT_BYTES
+    await compute_by_size(request, lambda: check_agents(asked.state, body.agents), large)
     return await write_in_turn(request, agents_response, asked, body)
 
 
 def check_agents(state: State, agents: list[Any]) -> None:
     """Refuse what no campaign of this size takes before others wait for it to be written."""
     check_pairs(state, agents=agents)
-    agents_from(agents)
+    parse_agents(agents)
 
 
-def agents_response(asked: Asked, body: requests_schema.AgentsBody) -> Response:
+def agents_response(asked: RequestContext, body: requests_schema.AgentsBody) -> Response:
     """The new agents, recorded."""
     done = service.add_agents(*asked.where, body.agents)
     state = serialization.state_after(asked.log, done)
     new = range(len(state.agents))[-len(done.events[0].body["agents"]) :]
-    return reply(state, {"agents": [serialization.agent(state, a) for a in new]}, 201)
+    return json_reply(state, {"agents": [serialization.json_of_agent(state, a) for a in new]}, 201)
 
 
 @router.patch(
     "/api/campaigns/{campaign}/agents/{agent:path}", response_model=responses_schema.AgentJson
 )
-def change_agent_route(asked: Asking, agent: str, body: requests_schema.AgentChange) -> Response:
+def change_agent_route(asked: Context, agent: str, body: requests_schema.AgentChange) -> Response:
     """Another name, retired or back, or another way to report since now or always: one at a time."""
     number = asked.agent(agent)
-    key = id_of("agent", number)
+    key = member_id("agent", number)
     given = body.model_fields_set
     where = asked.where
-    kind = one_change(given, ("name",), ("retired",), (*REPORTS, "since"))
+    kind = parse_one_change(given, ("name",), ("retired",), (*REPORT_FIELDS, "since"))
     if kind == ("name",):
         done = service.rename(*where, "agent", key, body.name)
     elif kind == ("retired",):
         done = (service.retire if body.retired else service.bring_back)(*where, "agent", key)
     else:
-        reports = body.model_dump(include=given & set(REPORTS))
+        reports = body.model_dump(include=given & set(REPORT_FIELDS))
         if not reports:
-            raise InvalidInput(f"since is {shown(body.since)}: say what is so since then, as well")
+            raise InvalidInput(
+                f"since is {repr_of(body.since)}: say what is so since then, as well"
+            )
         done = revise_by_body(where, key, reports, body.since)
     state = serialization.state_after(asked.log, done)
-    return reply(state, serialization.agent(state, number))
+    return json_reply(state, serialization.json_of_agent(state, number))
 
 
 def revise_by_body(
-    where: tuple[Log, str, Request], agent: str, reports: dict[str, Any], since: Any
-) -> Done:
+    where: tuple[Repository, str, Author], agent: str, reports: dict[str, Any], since: Any
+) -> WriteResult:
     """What was written for another way to report; what is wrong is named as the body has it."""
     try:
         return service.revise(*where, agent, reports, since)
-    except Wrong as wrong:
+    except InvalidFields as wrong:
         own = [[text.removeprefix("reports.") for text in error] for error in wrong.errors]
-        raise Wrong([(place, message) for place, message in own]) from None
+        raise InvalidFields([(place, message) for place, message in own]) from None
 
 
 @router.post(
     "/api/campaigns/{campaign}/arms", response_model=responses_schema.ArmsJson, status_code=201
 )
 async def add_arms_route(
-    request: HttpRequest, asked: Asking, body: requests_schema.ArmsBody
+    request: HttpRequest, asked: Context, body: requests_schema.ArmsBody
 ) -> Response:
     """New arms, from the next round on."""
-    large = len(asked.body) > MUCH
-    await sized(request, lambda: check_arms(asked.state, body.arms), large)
+    large = len(asked.body) > LARGE_MIN_IMPORT_BYTES
+    await compute_by_size(request, lambda: check_arms(asked.state, body.arms), large)
     return await write_in_turn(request, arms_response, asked, body)
 
 
 def check_arms(state: State, arms: list[Any]) -> None:
     """The same for arms."""
     check_pairs(state, arms=arms)
-    arms_from(arms)
+    parse_arms(arms)
 
 
-def arms_response(asked: Asked, body: requests_schema.ArmsBody) -> Response:
+def arms_response(asked: RequestContext, body: requests_schema.ArmsBody) -> Response:
     """The new arms, recorded."""
     done = service.add_arms(*asked.where, body.arms)
     state = serialization.state_after(asked.log, done)
     new = range(len(state.arms))[-len(done.events[0].body["arms"]) :]
-    return reply(state, {"arms": [serialization.arm(state, n) for n in new]}, 201)
+    return json_reply(state, {"arms": [serialization.json_of_arm(state, n) for n in new]}, 201)
 
 
 @router.patch("/api/campaigns/{campaign}/arms/{arm:path}", response_model=responses_schema.ArmJson)
-def change_arm_route(asked: Asking, arm: str, body: requests_schema.ArmChange) -> Response:
+def change_arm_route(asked: Context, arm: str, body: requests_schema.ArmChange) -> Response:
     """Another name, or retired or back: one at a time."""
     number = asked.arm(arm)
-    key = id_of("arm", number)
+    key = member_id("arm", number)
     where = asked.where
-    done: Done
-    if one_change(body.model_fields_set, ("name",), ("retired",)) == ("name",):
+    done: WriteResult
+    if parse_one_change(body.model_fields_set, ("name",), ("retired",)) == ("name",):
         done = service.rename(*where, "arm", key, body.name)
     else:
         done = (service.retire if body.retired else service.bring_back)(*where, "arm", key)
     state = serialization.state_after(asked.log, done)
-    return reply(state, serialization.arm(state, number))
+    return json_reply(state, serialization.json_of_arm(state, number))
 
 
 @router.post(
     "/api/campaigns/{campaign}/notes", response_model=responses_schema.NoteJson, status_code=201
 )
-def add_note_route(asked: Asking, body: requests_schema.NoteBody) -> Response:
+def add_note_route(asked: Context, body: requests_schema.NoteBody) -> Response:
     """A note for those who read the history."""
     done = service.add_note(*asked.where, body.text, body.round)
     (event,) = done.events
-    return reply(serialization.state_after(asked.log, done), serialization.json_of_note(event), 201)
+    return json_reply(
+        serialization.state_after(asked.log, done), serialization.json_of_note(event), 201
+    )
 
 
 @router.get("/api/campaigns/{campaign}/events", response_model=responses_schema.EventsJson)
 async def read_events_route(
     request: HttpRequest,
-    asked: Asking,
+    asked: Context,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
-    limit: Annotated[int, Query(ge=1, le=AT_ONCE)] = AT_ONCE,
+    limit: Annotated[int, Query(ge=1, le=EVENTS_PAGE_MAX)] = EVENTS_PAGE_MAX,
 ) -> Response:
     """The events after a number, in order, so many at most; fewer if they are large, but one at least."""
     state, last = asked.state, asked.state.number
@@ -238,42 +246,42 @@ async def read_events_route(
 
     def read() -> Response:
         found = service.history_part(asked.log, state.campaign, after, upto)
-        return reply(state, {"events": serialization.events(found), "last": last})
+        return json_reply(state, {"events": serialization.json_of_events(found), "last": last})
 
-    return await computed(request, state, read, upto - after)
+    return await compute_for_state(request, state, read, upto - after)
 
 
 @router.get(
     "/api/campaigns/{campaign}/export",
     response_class=StreamingResponse,
-    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {NDJSON_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
 )
-async def export_campaign_route(request: HttpRequest, asked: Asking) -> Response:
+async def export_campaign_route(request: HttpRequest, asked: Context) -> Response:
     """All events, a line of JSON for each: what `import` takes."""
     name = f'attachment; filename="{asked.id}.ndjson"'
     return StreamingResponse(
-        exported(request, asked.log, asked.state),
-        media_type=NDJSON,
-        headers=headers(asked.state) | {"Content-Disposition": name},
+        stream_export(request, asked.log, asked.state),
+        media_type=NDJSON_MEDIA_TYPE,
+        headers=cache_headers(asked.state) | {"Content-Disposition": name},
     )
 
 
-async def exported(request: HttpRequest, log: Log, state: State) -> AsyncIterator[str]:
+async def stream_export(request: HttpRequest, log: Repository, state: State) -> AsyncIterator[str]:
     """All lines of a campaign as it stood, some at a time: a long season need not be held in memory, and others have their turn."""
     after = 0
     while after < state.number:
         await admit_again(request)
-        text, after = await beside(request, event_lines, log, state, after)
+        text, after = await compute_quick(request, render_event_lines, log, state, after)
         yield text
 
 
-def event_lines(log: Log, state: State, after: int) -> tuple[str, int]:
+def render_event_lines(log: Repository, state: State, after: int) -> tuple[str, int]:
     """The first events after a number, a line of JSON for each, and the number of the last of them."""
-    upto = min(after + EXPORTED, state.number)
+    upto = min(after + EXPORT_TURN_EVENTS, state.number)
     found = service.history_part(log, state.campaign, after, upto)
     if not found:
         raise InvalidInput(f"event {after + 1} is gone: an older copy of the database was put back")
-    return "".join(f"{line(event)}\n" for event in found), found[-1].number
+    return "".join(f"{render_event_line(event)}\n" for event in found), found[-1].number
 
 
 @router.get(
@@ -281,10 +289,10 @@ def event_lines(log: Log, state: State, after: int) -> tuple[str, int]:
     response_class=Response,
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
-async def read_visits_route(request: HttpRequest, asked: Asking) -> Response:
+async def read_visits_route(request: HttpRequest, asked: Context) -> Response:
     """All visits for a spreadsheet."""
     name = f'attachment; filename="{asked.id}.csv"'
     state = asked.state
-    more = headers(state) | {"Content-Disposition": name}
-    text = await computed(request, state, lambda: visits_csv(state), state.number)
+    more = cache_headers(state) | {"Content-Disposition": name}
+    text = await compute_for_state(request, state, lambda: render_visits(state), state.number)
     return Response(text, headers=more, media_type="text/csv; charset=utf-8")

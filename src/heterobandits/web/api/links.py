@@ -4,45 +4,45 @@ from fastapi import APIRouter, Response
 
 from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.web.api import requests_schema
-from heterobandits.web.api.base import ApiRoute, reply
+from heterobandits.web.api.base import ApiRoute, json_reply
 from heterobandits.web.errors import NotFound
-from heterobandits.web.requests import Asking
+from heterobandits.web.requests import Context
 
 router = APIRouter(route_class=ApiRoute)
 
 
 @router.get("/api/campaigns/{campaign}/links", response_model=responses_schema.LinksJson)
-def list_links_route(asked: Asking) -> Response:
+def list_links_route(asked: Context) -> Response:
     """All links of a campaign, also those that are revoked."""
-    links = [serialization.link(asked.state, link) for link in asked.state.links.values()]
-    return reply(asked.state, {"links": links})
+    links = [serialization.json_of_link(asked.state, link) for link in asked.state.links.values()]
+    return json_reply(asked.state, {"links": links})
 
 
 @router.post(
     "/api/campaigns/{campaign}/links", response_model=responses_schema.NewLinkJson, status_code=201
 )
-def issue_link_route(asked: Asking, body: requests_schema.LinkBody) -> Response:
+def issue_link_route(asked: Context, body: requests_schema.LinkBody) -> Response:
     """A link for somebody. Its token is in this answer and nowhere else, not even in the same answer again."""
     done, token = service.issue_link(*asked.where, **body.model_dump())
     state = serialization.state_after(asked.log, done)
     known: str | None = None if done.repeated else token
-    link = serialization.link(state, state.links[done.events[0].body["link"]])
-    url = None if known is None else address(asked.base, known)
-    answer = reply(state, {**link, "url": url, "token": known}, 201)
+    link = serialization.json_of_link(state, state.links[done.events[0].body["link"]])
+    url = None if known is None else address_of_link(asked.base, known)
+    answer = json_reply(state, {**link, "url": url, "token": known}, 201)
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
 @router.delete("/api/campaigns/{campaign}/links/{link}", response_model=responses_schema.LinkJson)
-def revoke_link_route(asked: Asking, link: str) -> Response:
+def revoke_link_route(asked: Context, link: str) -> Response:
     """A link no longer opens anything."""
     if link not in asked.state.links:
         raise NotFound(f"there is no link {link[:40]!r}")
     done = service.revoke_link(*asked.where, link)
     state = serialization.state_after(asked.log, done)
-    return reply(state, serialization.link(state, state.links[link]))
+    return json_reply(state, serialization.json_of_link(state, state.links[link]))
 
 
-def address(base: str, token: str) -> str:
+def address_of_link(base: str, token: str) -> str:
     """Where a link leads."""
     return f"{base}/enter/{token}"

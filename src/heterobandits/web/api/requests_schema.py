@@ -1,20 +1,21 @@
-"""What requests may say, as models: their fields, and of what kind. What is allowed in them, the campaign itself says."""
+"""What requests may contain, as models of fields and types; the campaign itself checks the values."""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, SkipValidation
 
-from heterobandits.campaigns.validation import MOST_LETTERS, MOST_TEXT
+from heterobandits.campaigns.validation import NAME_MAX_LETTERS, NOTE_MAX_LETTERS
 
-Text = Annotated[str, Field(max_length=20 * MOST_LETTERS)]  # blanks around a name may be many
-Counted = Annotated[list[int], Field(min_length=2, max_length=2)]
+# blanks around a name may be many
+ShortText = Annotated[str, Field(max_length=20 * NAME_MAX_LETTERS)]
+CountsPair = Annotated[list[int], Field(min_length=2, max_length=2)]
 # These may be left out of a change, but not be null; what they are then is not said, so that nobody sends it.
-Name = Annotated[Text, Field(default_factory=str)]
-Retired = Annotated[bool, Field(default_factory=bool)]
-PairOf = Annotated[list[Text], Field(min_length=2, max_length=2)]
+NameField = Annotated[ShortText, Field(default_factory=str)]
+RetiredField = Annotated[bool, Field(default_factory=bool)]
+NamePair = Annotated[list[ShortText], Field(min_length=2, max_length=2)]
 # Of a long list the first entry that is wrong is told of.
-Texts = Annotated[list[Text], FailFast()]
-Pairs = Annotated[list[PairOf], FailFast()]
+ShortTexts = Annotated[list[ShortText], FailFast()]
+NamePairs = Annotated[list[NamePair], FailFast()]
 
 
 class Body(BaseModel):
@@ -29,20 +30,20 @@ class ReportsBody(Body):
     sensitivity: float | None = None
     false_positive_rate: float | None = None
     tests: int | None = None
-    calibration: Counted | None = None
-    false_positive_calibration: Counted | None = None
+    calibration: CountsPair | None = None
+    false_positive_calibration: CountsPair | None = None
 
 
 class AgentBody(ReportsBody):
     """A new agent."""
 
-    name: Text
+    name: ShortText
 
 
 class ArmBody(Body):
     """A new arm."""
 
-    name: Text
+    name: ShortText
 
 
 # Entries are checked by the campaign, which names every field of every entry that is wrong, all at once.
@@ -53,10 +54,10 @@ ArmEntry = SkipValidation[ArmBody]
 class CampaignBody(Body):
     """A new campaign."""
 
-    name: Text
+    name: ShortText
     agents: list[AgentEntry]
     arms: list[ArmEntry]
-    policy: Text | None = None
+    policy: ShortText | None = None
     delta: float | None = None
     memory: int | None = None
     seed: int = 0
@@ -66,8 +67,8 @@ class CampaignBody(Body):
 class CampaignChange(Body):
     """One change of a campaign: its name, its policy with delta and memory, or its season, which may have no end."""
 
-    name: Name
-    policy: Text | None = None
+    name: NameField
+    policy: ShortText | None = None
     delta: float | None = None
     memory: int | None = None
     season: int | None = None
@@ -88,31 +89,31 @@ class ArmsBody(Body):
 class ArmChange(Body):
     """One change of an arm: its name, or whether it is retired."""
 
-    name: Name
-    retired: Retired
+    name: NameField
+    retired: RetiredField
 
 
 class AgentChange(ReportsBody):
     """One change of an agent: its name, whether it is retired, or how it reports, since now or always."""
 
-    name: Name
-    retired: Retired
+    name: NameField
+    retired: RetiredField
     since: Literal["now", "always"] | None = None
 
 
 class RoundBody(Body):
     """The circumstances of a round, by names or ids."""
 
-    absent: Texts = []
-    closed: Texts = []
-    forbidden: Pairs = []
-    forced: Pairs = []
+    absent: ShortTexts = []
+    closed: ShortTexts = []
+    forbidden: NamePairs = []
+    forced: NamePairs = []
 
 
 class OverrideBody(Body):
     """Where an agent went instead: mostly one arm, or none."""
 
-    arms: Texts
+    arms: ShortTexts
 
 
 class OutcomeBody(Body):
@@ -126,14 +127,14 @@ class OutcomeBody(Body):
 class NoteBody(Body):
     """A note, of a round or of all."""
 
-    text: Annotated[str, Field(max_length=2 * MOST_TEXT)]
+    text: Annotated[str, Field(max_length=2 * NOTE_MAX_LETTERS)]
     round: int | None = None
 
 
 class LinkBody(Body):
     """A new link."""
 
-    role: Text
-    name: Text
-    agent: Text | None = None
-    expires: Text | None = None
+    role: ShortText
+    name: ShortText
+    agent: ShortText | None = None
+    expires: ShortText | None = None

@@ -5,10 +5,10 @@ from starlette.responses import JSONResponse, PlainTextResponse
 
 from heterobandits.campaigns import responses_schema
 from heterobandits.campaigns.storage.store import StoreUnavailable
-from heterobandits.provenance import version
+from heterobandits.provenance import version_of
 from heterobandits.web.api.base import ApiRoute
-from heterobandits.web.metrics import MEDIA
-from heterobandits.web.turns import apart, places_of
+from heterobandits.web.metrics import METRICS_MEDIA_TYPE
+from heterobandits.web.turns import compute_in_thread, server_places_of
 
 router = APIRouter(route_class=ApiRoute)
 
@@ -27,15 +27,17 @@ router = APIRouter(route_class=ApiRoute)
 async def health_route(request: Request) -> Response:
     """Whether the server can do its work; it is said however many ask for other things."""
     try:
-        await apart(places_of(request).health, request, request.app.state.log.store.check)
+        await compute_in_thread(
+            server_places_of(request).health, request, request.app.state.log.store.check
+        )
         state, status = "ok", 200
     except StoreUnavailable:  # which one and why is not for everybody
         state, status = "unavailable", 503
-    about = {"status": state, "database": state, "version": version("heterobandits")}
+    about = {"status": state, "database": state, "version": version_of("heterobandits")}
     return JSONResponse(about, status, {"Cache-Control": "no-store"})
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics_route(request: Request) -> Response:
     """What the server has done, as Prometheus reads it."""
-    return Response(request.app.state.metrics.page(), media_type=MEDIA)
+    return Response(request.app.state.metrics.page(), media_type=METRICS_MEDIA_TYPE)

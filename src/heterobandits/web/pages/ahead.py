@@ -4,71 +4,79 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from heterobandits.campaigns.analysis.projection import seconds_of
-from heterobandits.campaigns.analysis.shadows import differs, shadow
+from heterobandits.campaigns.analysis.projection import estimate_seconds
+from heterobandits.campaigns.analysis.shadows import is_different, shadow
+from heterobandits.campaigns.events import OnShare
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.storage.repository import Log
-from heterobandits.campaigns.validation import Collected, policy_from
+from heterobandits.campaigns.storage.repository import Repository
+from heterobandits.campaigns.validation import FieldErrors, parse_policy
 from heterobandits.policies.policy import CATALOGUE
-from heterobandits.web.pages.base import PageRoute, beside_fields, options_of, page
-from heterobandits.web.pages.outlook import (
-    LEAST_DRAWS,
-    MOST_SECONDS,
-    Outlook,
-    is_full,
-    looked_ahead,
-    rounds_offered,
-    tried,
-    wish_fields,
-    wish_from,
+from heterobandits.web.pages.base import (
+    PageRoute,
+    collect_field_errors,
+    render_page,
+    select_options,
 )
-from heterobandits.web.requests import Asking
-from heterobandits.web.turns import Tell, alone, beside
+from heterobandits.web.pages.outlook import (
+    OUTLOOK_MAX_S,
+    OUTLOOK_MIN_DRAWS,
+    Outlook,
+    await_outlook,
+    has_no_free_arm,
+    parse_wish,
+    stream_outlook,
+    suggest_rounds,
+    wish_fields,
+)
+from heterobandits.web.requests import Context
+from heterobandits.web.turns import compute_alone, compute_quick
 
-MOST_COMPARED = 30  # rounds that differ, the last ones, in a table
-NOWHERE = "stays home"
+COMPARISON_MAX_ROUNDS = 30  # rounds that differ, the last ones, in a table
+STAYS_HOME_TEXT = "stays home"
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/campaigns/{campaign}/ahead")
-async def read_ahead(request: Request, asked: Asking) -> Response:
+async def read_ahead(request: Request, asked: Context) -> Response:
     """What is to be expected of the rounds to come; nothing is computed before somebody asks for it."""
     state, form = asked.state, asked.form
     found: Outlook | None = None
-    with beside_fields() as errors:
+    with collect_field_errors() as errors:
         if form.text("run"):
-            found = await looked_ahead(
-                request, state, await beside(request, wish_from, state, form)
+            found = await await_outlook(
+                request, state, await compute_quick(request, parse_wish, state, form)
             )
-    return page(
+    return render_page(
         request,
         "ahead.html",
         asked,
         status=422 if errors else 200,
         errors=errors,
         fields=wish_fields(state, form),
-        full=is_full(state),
-        large=is_large(state),
+        full=has_no_free_arm(state),
+        large=is_slow_projection(state),
         outlook=found,
     )
 
 
 @router.get("/campaigns/{campaign}/ahead/run")
-async def run_ahead(request: Request, asked: Asking) -> Response:
+async def run_ahead(request: Request, asked: Context) -> Response:
     """The same bit by bit; to a form that is not right the answer is an error, and the page itself says it beside the fields."""
     state, form = asked.state, asked.form
-    wish = await beside(request, wish_from, state, form)
-    return tried(request, state, wish)
+    wish = await compute_quick(request, parse_wish, state, form)
+    return stream_outlook(request, state, wish)
 
 
-def is_large(state: State) -> bool:
-    """Whether to play the rest of the season takes so long that somebody may have to be patient."""
-    seconds = seconds_of(state, rounds_offered(state), LEAST_DRAWS, not is_full(state))
-    return seconds > MOST_SECONDS
+def is_slow_projection(state: State) -> bool:
+    """Whether playing the rest of the season takes so long that somebody has to be patient."""
+    seconds = estimate_seconds(
+        state, suggest_rounds(state), OUTLOOK_MIN_DRAWS, not has_no_free_arm(state)
+    )
+    return seconds > OUTLOOK_MAX_S
 
 
-class Elsewhere(NamedTuple):
+class DivertedAgent(NamedTuple):
     """An agent that another policy would have sent elsewhere."""
 
     agent: str
@@ -81,33 +89,35 @@ class ShadowPage(NamedTuple):
 
     summary: str
     sentences: list[str]
-    rounds: list[tuple[int, list[Elsewhere]]]
+    rounds: list[tuple[int, list[DivertedAgent]]]
     more: int
 
 
 @router.get("/campaigns/{campaign}/compare")
-async def read_compare(request: Request, asked: Asking) -> Response:
+async def read_compare(request: Request, asked: Context) -> Response:
     """Where another policy would have sent the agents, round by round, from what was known then."""
     state, name = asked.state, asked.form.text("policy")
     found: ShadowPage | None = None
-    with beside_fields() as errors:
+    with collect_field_errors() as errors:
         if name:
             check_policy_field(state, name)
-            found = await alone(request, lambda tell: shadow_page(asked.log, state, name, tell))
-    return page(
+            found = await compute_alone(
+                request, lambda tell: shadow_page(asked.log, state, name, tell)
+            )
+    return render_page(
         request,
         "compare.html",
         asked,
         status=422 if errors else 200,
         errors=errors,
-        options=options_of(
-            [(one, policy_in_words(state, one)) for one in shadow_policies(state)], name
+        options=select_options(
+            [(one, render_policy(state, one)) for one in policies_for_shadow(state)], name
         ),
         found=found,
     )
 
 
-def shadow_policies(state: State) -> list[str]:
+def policies_for_shadow(state: State) -> list[str]:
     """Those that a campaign of such a season can be planned with."""
     endless = state.season is None
     return [
@@ -117,32 +127,32 @@ def shadow_policies(state: State) -> list[str]:
     ]
 
 
-def policy_in_words(state: State, name: str) -> str:
+def render_policy(state: State, name: str) -> str:
     """A policy as it is offered."""
     return f"{name} (of this campaign)" if name == state.policy.name else name
 
 
 def check_policy_field(state: State, name: str) -> None:
     """Refuse what is no policy that can be planned with, beside its field."""
-    errors = Collected()
-    errors.of("policy", lambda _: policy_from(name, season=state.season))
+    errors = FieldErrors()
+    errors.of("policy", lambda _: parse_policy(name, season=state.season))
     errors.end()
 
 
-def shadow_page(log: Log, state: State, name: str, tell: Tell) -> ShadowPage:
+def shadow_page(log: Repository, state: State, name: str, tell: OnShare) -> ShadowPage:
     """Another policy on the log as it stands."""
     found = shadow(log, state.campaign, name, tell=tell)
-    other = [one for one in found.rounds if differs(one)]
-    arms = [*state.arm_names, NOWHERE]
+    other = [one for one in found.rounds if is_different(one)]
+    arms = [*state.arm_names, STAYS_HOME_TEXT]
     rounds = []
-    for one in reversed(other[-MOST_COMPARED:]):
+    for one in reversed(other[-COMPARISON_MAX_ROUNDS:]):
         pairs = zip(state.agent_names, one.planned, one.other, strict=False)
         moved = [
-            Elsewhere(agent, *(arms[-1 if place is None else place] for place in places))
+            DivertedAgent(agent, *(arms[-1 if place is None else place] for place in places))
             for agent, *places in pairs
             if places[0] != places[1]
         ]
         rounds.append((one.round, moved))
     return ShadowPage(
-        CATALOGUE[name].summary, found.sentences, rounds, max(0, len(other) - MOST_COMPARED)
+        CATALOGUE[name].summary, found.sentences, rounds, max(0, len(other) - COMPARISON_MAX_ROUNDS)
     )

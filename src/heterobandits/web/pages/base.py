@@ -14,53 +14,60 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from heterobandits.campaigns.events import OWNER, SERVER
+from heterobandits.campaigns.events import OWNER_NAME, SERVER_LINK
 from heterobandits.campaigns.reducer import LinkEnded
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.validation import Wrong
+from heterobandits.campaigns.validation import InvalidFields
 from heterobandits.errors import InvalidInput
-from heterobandits.output.pages import rendered
-from heterobandits.web.auth import HOME, Caller, may
+from heterobandits.output.pages import render_template
+from heterobandits.web.auth import PAGE_BASE, Caller, is_allowed
 from heterobandits.web.errors import (
-    NOT_GUESSED,
+    NO_SNIFF_HEADER,
     Forbidden,
-    Malformed,
+    MalformedBody,
     NotAdmitted,
     input_error,
-    kind_of,
     notice_of,
+    problem_kind_of,
     problem_response,
 )
 from heterobandits.web.request_fields import BodyRequest, Form
-from heterobandits.web.requests import Asked, GuardedRoute, Handle, base_of, digest_of_request
+from heterobandits.web.requests import (
+    GuardedRoute,
+    RequestContext,
+    RequestHandler,
+    base_url_of,
+    digest_of_request,
+)
 
-COOKIE = "hb_{}"  # by campaign, and of the server's owner: one browser may hold several links
-OF_HOST = "__Host-"  # before that over TLS: such a cookie no other host can have set, nor a page without TLS
-LONGEST = 400 * 86_400  # seconds that browsers keep a cookie, at most
-REFUSED = (409, 412, 422)  # what a person can do something about, on the page it was sent from
-POLICY = (
+COOKIE_NAME = "hb_{}"  # by campaign, and of the server's owner: one browser may hold several links
+HOST_COOKIE_PREFIX = "__Host-"  # before that over TLS: such a cookie no other host can have set, nor a page without TLS
+COOKIE_MAX_AGE_S = 400 * 86_400  # seconds that browsers keep a cookie, at most
+# what a person can do something about, on the page it was sent from
+REFUSAL_STATUSES = (409, 412, 422)
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-PRIVATE = {
+PAGE_HEADERS = {
     "Cache-Control": "no-store",
     # To others nothing. To ourselves all: with `no-referrer` a browser says of our own forms that they come from nowhere.
     "Referrer-Policy": "same-origin",
-    **dict([NOT_GUESSED]),
+    **dict([NO_SNIFF_HEADER]),
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
 }
 
 
-OPEN_YOURS = (
+OPEN_LINK_MESSAGE = (
     "Open your link",
     "This browser holds no link that opens this page, or one that holds no longer: open the link that somebody gave you, or ask "
     "for another one.",
 )
-FOR_PEOPLE: dict[type[Exception], tuple[str, str]] = {  # what programs are told otherwise
-    NotAdmitted: OPEN_YOURS,
-    LinkEnded: OPEN_YOURS,
-    Malformed: ("This cannot be read", "Open the page anew and try again."),
+ERROR_TEXTS: dict[type[Exception], tuple[str, str]] = {  # what programs are told otherwise
+    NotAdmitted: OPEN_LINK_MESSAGE,
+    LinkEnded: OPEN_LINK_MESSAGE,
+    MalformedBody: ("This cannot be read", "Open the page anew and try again."),
     Forbidden: ("Your link does not open this", "It is for something else: ask an owner of the campaign for another one."),
 }  # fmt: skip
 
@@ -72,7 +79,7 @@ class MenuItem(NamedTuple):
     text: str
 
 
-MENU = (
+CAMPAIGN_MENU = (
     MenuItem("", "Known"),
     MenuItem("/plan", "Plan"),
     MenuItem("/report", "Report"),
@@ -83,8 +90,8 @@ MENU = (
 )
 
 
-class Foreign(Forbidden):
-    """A form that a page of another site has sent."""
+class ForeignForm(Forbidden):
+    """A form that another site's page has sent."""
 
 
 class PageRoute(GuardedRoute):
@@ -93,9 +100,9 @@ class PageRoute(GuardedRoute):
     def tokens(self, request: Request) -> list[str]:
         """Those of the campaign, and else of the server's owner."""
         campaign = request.path_params.get("campaign")
-        return tokens_of(request, *(() if campaign is None else (campaign,)), OWNER)
+        return tokens_of(request, *(() if campaign is None else (campaign,)), OWNER_NAME)
 
-    async def answer(self, request: Request, handle: Handle) -> Response:
+    async def answer(self, request: Request, handle: RequestHandler) -> Response:
         """Refuse what another site has sent, before it is known who looks."""
         if request.method != "GET":
             check_origin(request)
@@ -103,7 +110,7 @@ class PageRoute(GuardedRoute):
 
     def read(self, request: BodyRequest) -> None:
         """Read the form, and its key: with other fields it is of another request, as after a step back."""
-        asked: Asked = request.state.asked
+        asked: RequestContext = request.state.asked
         asked.form = Form(asked.body)
         key, digest = asked.form.text("key"), digest_of_request(request)
         whole = f"{key[:64]}-{digest[:16]}" if key else None
@@ -112,107 +119,107 @@ class PageRoute(GuardedRoute):
 
 def tokens_of(request: Request, *owners: str) -> list[str]:
     """The tokens in the cookies of these campaigns, or of the server's owner; over TLS it may have been set before that was there."""
-    cookies, names = request.cookies, [COOKIE.format(owner) for owner in owners]
-    held = (cookies.get(f"{OF_HOST}{name}") or cookies.get(name) for name in names)
+    cookies, names = request.cookies, [COOKIE_NAME.format(owner) for owner in owners]
+    held = (cookies.get(f"{HOST_COOKIE_PREFIX}{name}") or cookies.get(name) for name in names)
     return [token for token in held if token]
 
 
 def check_origin(request: Request) -> None:
-    """Refuse what a page of another site has sent."""
+    """Refuse what another site's page has sent."""
     origin = request.headers.get("origin")
     if origin is None:
         own = request.headers.get("sec-fetch-site") == "same-origin"
     else:
-        own = origin == base_of(request)
+        own = origin == base_url_of(request)
     if own:
         return
     said = "this was sent from another site: open the page anew and try again"
-    if origin == base_of(request).replace("http://", "https://", 1):
+    if origin == base_url_of(request).replace("http://", "https://", 1):
         said += "; if this server is behind one with TLS, that has to pass on X-Forwarded-Proto"
-    raise Foreign(said)
+    raise ForeignForm(said)
 
 
-def home(campaign: str, part: str = "") -> str:
+def page_path(campaign: str, part: str = "") -> str:
     """The address of a page of a campaign."""
-    return HOME.format(campaign=campaign) + part
+    return PAGE_BASE.format(campaign=campaign) + part
 
 
-def start(caller: Caller) -> str:
+def start_page_path(caller: Caller) -> str:
     """The page that a link opens."""
     if caller.campaign is None:
         return "/"
     parts = {"reporter": "/report", "viewer": "/wall"}
-    return home(caller.campaign, parts.get(caller.role, ""))
+    return page_path(caller.campaign, parts.get(caller.role, ""))
 
 
-def page(
+def render_page(
     request: Request,
     template: str,
-    asked: Asked | None = None,
+    asked: RequestContext | None = None,
     status: int = 200,
     **data: object,
 ) -> Response:
-    """A page of this template, in the frame that all have."""
+    """Render this template in the frame that all pages share."""
     caller = None if asked is None else asked.caller
     state = None if asked is None else asked.campaign
     return HTMLResponse(
-        rendered(
+        render_template(
             f"site/{template}",
             caller=caller,
-            role=None if caller is None else role_of(caller),
+            role=None if caller is None else render_role(caller),
             state=state,
-            menu=[] if caller is None or state is None else menu_of(caller, state),
+            menu=[] if caller is None or state is None else menu_entries(caller, state),
             at=request.url.path,
             key=secrets.token_hex(8),
-            style=static("site.css"),
-            script=static("site.js"),
-            static=static,
+            style=static_path("site.css"),
+            script=static_path("site.js"),
+            static=static_path,
             demo=request.app.state.demo,
             **data,
         ),
         status,
-        PRIVATE,
+        PAGE_HEADERS,
     )
 
 
-def role_of(caller: Caller) -> str:
-    """What somebody is, in words."""
-    return "owner of this server" if caller.role == SERVER else caller.role
+def render_role(caller: Caller) -> str:
+    """A caller's role in words."""
+    return "owner of this server" if caller.role == SERVER_LINK else caller.role
 
 
-def menu_of(caller: Caller, state: State) -> list[tuple[str, str]]:
+def menu_entries(caller: Caller, state: State) -> list[tuple[str, str]]:
     """The pages of a campaign that somebody may open, with their addresses."""
     return [
-        (home(state.campaign, place.part), place.text)
-        for place in MENU
-        if may(caller.role, "GET", f"{HOME}{place.part}")
+        (page_path(state.campaign, place.part), place.text)
+        for place in CAMPAIGN_MENU
+        if is_allowed(caller.role, "GET", f"{PAGE_BASE}{place.part}")
     ]
 
 
 def error_page(request: Request, error: Exception) -> Response:
     """What is said in place of a page."""
     notice = notice_of(request, error)
-    title, detail = FOR_PEOPLE.get(type(error), (notice.title, notice.detail))
-    answer = page(request, "error.html", status=notice.status, title=title, detail=detail)
+    title, detail = ERROR_TEXTS.get(type(error), (notice.title, notice.detail))
+    answer = render_page(request, "error.html", status=notice.status, title=title, detail=detail)
     answer.headers.update(notice.headers)
     return answer
 
 
-def seen_again(place: str) -> Response:
-    """After something was done: the page that shows it, which may be loaded again."""
-    return RedirectResponse(quote(place, safe="/?=&#%"), 303, PRIVATE)
+def see_other(place: str) -> Response:
+    """Redirect after a form was handled, so that the next page can be reloaded."""
+    return RedirectResponse(quote(place, safe="/?=&#%"), 303, PAGE_HEADERS)
 
 
 @contextmanager
-def beside_fields() -> Iterator[dict[str, str]]:
-    """Within, what is wrong is noted by field, for a form that is shown again; what belongs to none under the empty name."""
+def collect_field_errors() -> Iterator[dict[str, str]]:
+    """Within this context, errors are collected by field, for showing the form again; the rest under the empty name."""
     errors: dict[str, str] = {}
     try:
         yield errors
-    except Wrong as wrong:
+    except InvalidFields as wrong:
         errors |= dict(wrong.errors)
     except InvalidInput as error:
-        if kind_of(error).status not in REFUSED:
+        if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
         errors[""] = str(error)
 
@@ -231,22 +238,22 @@ def handle_errors(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer_error)
 
 
-KINDS_OF_FILES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+STATIC_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 @cache
-def files() -> dict[str, bytes]:
+def static_files() -> dict[str, bytes]:
     """The files that pages are shown with, by name."""
     folder = resources.files("heterobandits.web") / "static"
     return {file.name: file.read_bytes() for file in folder.iterdir() if "." in file.name}
 
 
 @cache
-def static(name: str) -> str:
-    """The address of a file, which changes with it: so it may be kept for long."""
-    return f"/static/{name}?v={hashlib.sha256(files()[name]).hexdigest()[:12]}"
+def static_path(name: str) -> str:
+    """The address of a static file; it changes with the file, so browsers may keep it for long."""
+    return f"/static/{name}?v={hashlib.sha256(static_files()[name]).hexdigest()[:12]}"
 
 
-def options_of(options: Sequence[tuple[str, str]], value: str) -> list[tuple[str, str, bool]]:
-    """The options of a field, each with whether it is chosen."""
+def select_options(options: Sequence[tuple[str, str]], value: str) -> list[tuple[str, str, bool]]:
+    """The options of a field, each with whether it is selected."""
     return [(key, text, key == value) for key, text in options]

@@ -9,30 +9,36 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.audit.history_text import EventText, Story, concerns, tell_events
-from heterobandits.campaigns.audit.report import audit
-from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.files.csv_tables import visits_csv
-from heterobandits.campaigns.state import State, id_of
-from heterobandits.campaigns.storage.repository import Log
-from heterobandits.campaigns.validation import Collected, text_from
-from heterobandits.web.api.campaigns import NDJSON, exported
+from heterobandits.campaigns.audit.history_text import (
+    EventNarrator,
+    EventText,
+    is_about,
+    narrate_events,
+)
+from heterobandits.campaigns.audit.report import render_audit
+from heterobandits.campaigns.events import Event, OnShare
+from heterobandits.campaigns.files.csv_tables import render_visits
+from heterobandits.campaigns.state import State, member_id
+from heterobandits.campaigns.storage.repository import Repository
+from heterobandits.campaigns.validation import FieldErrors, parse_note
+from heterobandits.web.api.campaigns import NDJSON_MEDIA_TYPE, stream_export
 from heterobandits.web.pages.base import (
-    PRIVATE,
+    PAGE_HEADERS,
     PageRoute,
-    beside_fields,
-    home,
-    options_of,
-    page,
-    seen_again,
+    collect_field_errors,
+    page_path,
+    render_page,
+    see_other,
+    select_options,
 )
 from heterobandits.web.request_fields import Form
-from heterobandits.web.requests import Asked, Asking
-from heterobandits.web.turns import Tell, alone, beside, computed, write_in_turn
+from heterobandits.web.requests import Context, RequestContext
+from heterobandits.web.turns import compute_alone, compute_for_state, compute_quick, write_in_turn
 
-AT_ONCE = 100  # events on a page
-MOST_KEPT = 20_000  # events whose words are at hand, but for those of the campaign told last
-OWN_STYLE = (
+HISTORY_PAGE_EVENTS = 100  # events on a page
+# events whose words are at hand, but for those of the campaign told last
+CHRONICLES_MAX_EVENTS = 20_000
+AUDIT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; sandbox"
 )
@@ -48,27 +54,27 @@ class Chronicles:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[Story, list[EventText]]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[EventNarrator, list[EventText]]] = OrderedDict()
         self._telling: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # one at a time
         self._lock = Lock()
 
-    def told(self, log: Log, state: State) -> list[EventText]:
+    def told(self, log: Repository, state: State) -> list[EventText]:
         """All events of a campaign as it stood, each with its words."""
         with self._lock:
             telling = self._telling.setdefault(state.campaign, Lock())
         with telling:
             with self._lock:
-                story, known = self._kept.pop(state.campaign, (Story(), []))
+                story, known = self._kept.pop(state.campaign, (EventNarrator(), []))
             new = service.history(log, state.campaign, len(known), state.number)
-            if not follows(
+            if not is_continuation(
                 known, new, state
             ):  # it was taken from elsewhere, where it went another way
-                story, known = Story(), []
+                story, known = EventNarrator(), []
                 new = service.history(log, state.campaign, 0, state.number)
-            known += tell_events(new, story)
+            known += narrate_events(new, story)
             with self._lock:
                 self._kept[state.campaign] = (story, known)
-                while len(self._kept) > 1 and self._count() > MOST_KEPT:
+                while len(self._kept) > 1 and self._count() > CHRONICLES_MAX_EVENTS:
                     self._kept.popitem(last=False)
             return known[: state.number]
 
@@ -76,22 +82,22 @@ class Chronicles:
         return sum(len(each) for _, each in self._kept.values())
 
 
-def follows(known: list[EventText], new: list[Event], state: State) -> bool:
-    """Whether events follow on those known, up to this state."""
+def is_continuation(known: list[EventText], new: list[Event], state: State) -> bool:
+    """Whether events continue the known ones up to this state."""
     if new:
         return not known or new[0].previous == known[-1].event.hash
     return known[state.number - 1].event.hash == state.hash
 
 
-class Filter(NamedTuple):
-    """Which events are asked for: of this round, about this agent, before this number; None is any."""
+class EventFilter(NamedTuple):
+    """Which events to show: of this round, about this agent, before this number; None is any."""
 
     round: int | None = None
     agent: int | None = None
     before: int | None = None
 
 
-class Shown(NamedTuple):
+class EventsPage(NamedTuple):
     """Events for a page, the last first, and before which number the pages beside it begin; 0 is the first page."""
 
     events: list[EventText]
@@ -100,20 +106,20 @@ class Shown(NamedTuple):
 
 
 @router.get("/campaigns/{campaign}/history")
-async def read_history(request: Request, asked: Asking) -> Response:
+async def read_history(request: Request, asked: Context) -> Response:
     """What happened, the last first."""
     form = asked.form
-    wanted, seen = Filter(), Shown([])
-    with beside_fields() as errors:
-        wanted = await beside(request, filter_of, asked.state, form)
-        seen = await looked(request, asked, wanted)
+    wanted, seen = EventFilter(), EventsPage([])
+    with collect_field_errors() as errors:
+        wanted = await compute_quick(request, filter_of, asked.state, form)
+        seen = await search_events(request, asked, wanted)
     return render_history(request, asked, form, wanted, seen, errors)
 
 
-async def looked(request: Request, asked: Asked, wanted: Filter) -> Shown:
-    """What a look at all events finds."""
+async def search_events(request: Request, asked: RequestContext, wanted: EventFilter) -> EventsPage:
+    """Search all events for what is wanted."""
     state = asked.state
-    return await computed(
+    return await compute_for_state(
         request,
         state,
         lambda: event_page(asked, wanted, request.app.state.chronicles),
@@ -121,9 +127,9 @@ async def looked(request: Request, asked: Asked, wanted: Filter) -> Shown:
     )
 
 
-def filter_of(state: State, form: Form) -> Filter:
+def filter_of(state: State, form: Form) -> EventFilter:
     """What the query asks for; refuses rounds and agents that are not there."""
-    errors = Collected()
+    errors = FieldErrors()
     number = errors.all("round", form.whole, "round")
     if number is not None:
         errors.of("round", lambda value, _: state.round(value), number)
@@ -131,40 +137,40 @@ def filter_of(state: State, form: Form) -> Filter:
     agent = errors.of("agent", lambda key, _: state.agent(key), name) if name else None
     before = errors.of("", lambda _: form.whole("before"))
     errors.end()
-    return Filter(number, agent, before)
+    return EventFilter(number, agent, before)
 
 
-def event_page(asked: Asked, wanted: Filter, chronicles: Chronicles) -> Shown:
+def event_page(asked: RequestContext, wanted: EventFilter, chronicles: Chronicles) -> EventsPage:
     """The page of events that is asked for."""
     state = asked.state
-    agent = None if wanted.agent is None else id_of("agent", wanted.agent)
+    agent = None if wanted.agent is None else member_id("agent", wanted.agent)
     everything = chronicles.told(asked.log, state)
-    fitting = [one for one in everything if concerns(one, wanted.round, agent)]
+    fitting = [one for one in everything if is_about(one, wanted.round, agent)]
     before = state.number + 1 if wanted.before is None else wanted.before
     end = sum(one.event.number < before for one in fitting)
-    begin = max(0, end - AT_ONCE)
+    begin = max(0, end - HISTORY_PAGE_EVENTS)
     newer = None
     if end < len(fitting):
-        following = end + AT_ONCE
+        following = end + HISTORY_PAGE_EVENTS
         newer = fitting[following].event.number if following < len(fitting) else 0
     older = fitting[begin].event.number if begin else None
-    return Shown(fitting[begin:end][::-1], older, newer)
+    return EventsPage(fitting[begin:end][::-1], older, newer)
 
 
 def render_history(
     request: Request,
-    asked: Asked,
+    asked: RequestContext,
     form: Form,
-    wanted: Filter,
-    seen: Shown,
+    wanted: EventFilter,
+    seen: EventsPage,
     errors: dict[str, str],
     wrong: dict[str, str] | None = None,
 ) -> Response:
     """The page with these events; `errors` are of the filter, `wrong` of the note, which `form` then has."""
     state = asked.state
-    agents = [(id_of("agent", i), name) for i, name in enumerate(state.agent_names)]
-    key = "" if wanted.agent is None else id_of("agent", wanted.agent)
-    return page(
+    agents = [(member_id("agent", i), name) for i, name in enumerate(state.agent_names)]
+    key = "" if wanted.agent is None else member_id("agent", wanted.agent)
+    return render_page(
         request,
         "history.html",
         asked,
@@ -174,68 +180,70 @@ def render_history(
         newer=seen.newer,
         round=form.text("round") if wrong is None else "",
         agent=key,
-        agents=options_of([("", "anybody"), *agents], key),
+        agents=select_options([("", "anybody"), *agents], key),
         errors=errors,
         wrong=wrong or {},
         note=form.text("text") if wrong is not None else "",
         note_round=form.text("round") if wrong is not None else "",
-        home=home(state.campaign),
+        home=page_path(state.campaign),
     )
 
 
 @router.post("/campaigns/{campaign}/notes")
-async def submit_note(request: Request, asked: Asking) -> Response:
+async def submit_note(request: Request, asked: Context) -> Response:
     """A note for those who read the history."""
     form = asked.form
-    with beside_fields() as wrong:
-        errors = Collected()
-        text = errors.of("text", lambda value, _: text_from(value, "the note"), form.text("text"))
+    with collect_field_errors() as wrong:
+        errors = FieldErrors()
+        text = errors.of("text", lambda value, _: parse_note(value, "the note"), form.text("text"))
         number = errors.all("round", form.whole, "round")
         if number is not None:
             errors.of("round", lambda value, _: asked.state.round(value), number)
         errors.end()
         await write_in_turn(request, service.add_note, *asked.where, text or "", number)
     if not wrong:
-        return seen_again(home(asked.id, "/history"))
-    seen = await looked(request, asked, Filter())
-    return render_history(request, asked, form, Filter(), seen, {}, wrong)
+        return see_other(page_path(asked.id, "/history"))
+    seen = await search_events(request, asked, EventFilter())
+    return render_history(request, asked, form, EventFilter(), seen, {}, wrong)
 
 
 @router.get("/campaigns/{campaign}/audit.html")
-async def read_audit(request: Request, asked: Asking) -> Response:
+async def read_audit(request: Request, asked: Context) -> Response:
     """The audit, to be kept."""
     state = asked.state
 
-    def make(tell: Tell) -> str:
-        return audit(service.history(asked.log, state.campaign, 0, state.number), tell)
+    def make(tell: OnShare) -> str:
+        return render_audit(service.history(asked.log, state.campaign, 0, state.number), tell)
 
-    text = await alone(request, make)
-    more = attached(state, "audit.html") | {"Content-Security-Policy": OWN_STYLE}
+    text = await compute_alone(request, make)
+    more = attachment_headers(state, "audit.html") | {
+        "Content-Security-Policy": AUDIT_SECURITY_POLICY
+    }
     return Response(text, headers=more, media_type="text/html; charset=utf-8")
 
 
 @router.get("/campaigns/{campaign}/events.ndjson")
-async def show_events(request: Request, asked: Asking) -> Response:
+async def show_events(request: Request, asked: Context) -> Response:
     """All events, a line of JSON for each: what `campaign import` takes."""
     return StreamingResponse(
-        exported(request, asked.log, asked.state),
-        headers=attached(asked.state, "events.ndjson"),
-        media_type=NDJSON,
+        stream_export(request, asked.log, asked.state),
+        headers=attachment_headers(asked.state, "events.ndjson"),
+        media_type=NDJSON_MEDIA_TYPE,
     )
 
 
 @router.get("/campaigns/{campaign}/visits.csv")
-async def show_visits(request: Request, asked: Asking) -> Response:
+async def show_visits(request: Request, asked: Context) -> Response:
     """All visits for a spreadsheet, which without a mark would guess at the letters."""
     state = asked.state
-    text = await computed(request, state, lambda: visits_csv(state), state.number)
+    text = await compute_for_state(request, state, lambda: render_visits(state), state.number)
     return Response(
         text.encode("utf-8-sig"),
-        headers=attached(asked.state, "visits.csv"),
+        headers=attachment_headers(asked.state, "visits.csv"),
         media_type="text/csv; charset=utf-8",
     )
 
 
-def attached(state: State, name: str) -> dict[str, str]:
-    """The headers of a file that is kept under this name and not shown."""
-    return PRIVATE | {"Content-Disposition": f'attachment; filename="{state.campaign}-{name}"'}
+def attachment_headers(state: State, name: str) -> dict[str, str]:
+    """Headers that make a browser save a file under this name."""
+    return PAGE_HEADERS | {"Content-Disposition": f'attachment; filename="{state.campaign}-{name}"'}

@@ -8,20 +8,20 @@ from fastapi import APIRouter, Request, Response
 from heterobandits.campaigns.analysis.answers import (
     ArmEstimate,
     answers,
-    confidence,
+    confidence_of,
     estimates,
-    percent_at_least,
-    when_it_holds,
+    render_percent_floor,
+    validity_text,
 )
-from heterobandits.campaigns.analysis.season_summary import standing
+from heterobandits.campaigns.analysis.season_summary import summarize_season
 from heterobandits.campaigns.state import State
-from heterobandits.web.pages.base import PageRoute, page
+from heterobandits.web.pages.base import PageRoute, render_page
 from heterobandits.web.pages.text import rank_text, waiting_text
-from heterobandits.web.requests import Asked, Asking
-from heterobandits.web.turns import computed
+from heterobandits.web.requests import Context, RequestContext
+from heterobandits.web.turns import compute_for_state
 
-MOST_CELLS = 2000  # of the table of who was where: a larger one is for a spreadsheet
-TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+VISITS_TABLE_MAX_CELLS = 2000  # of the table of who was where: a larger one is for a spreadsheet
+FOREST_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -37,30 +37,34 @@ class ForestLine(NamedTuple):
 
 
 @router.get("/campaigns/{campaign}")
-async def read_known(request: Request, asked: Asking) -> Response:
+async def show_knowledge(request: Request, asked: Context) -> Response:
     """What is known, what waits, and what to do next."""
-    return await computed(request, asked.state, lambda: render_known(request, asked, "known.html"))
+    return await compute_for_state(
+        request, asked.state, lambda: render_known_page(request, asked, "known.html")
+    )
 
 
 @router.get("/campaigns/{campaign}/wall")
-async def read_wall(request: Request, asked: Asking) -> Response:
+async def show_wall(request: Request, asked: Context) -> Response:
     """The same for a screen on the wall, which shows what is new by itself."""
-    return await computed(request, asked.state, lambda: render_known(request, asked, "wall.html"))
+    return await compute_for_state(
+        request, asked.state, lambda: render_known_page(request, asked, "wall.html")
+    )
 
 
-def render_known(request: Request, asked: Asked, template: str) -> Response:
+def render_known_page(request: Request, asked: RequestContext, template: str) -> Response:
     """What is known, as a page."""
     state = asked.state
-    return page(
+    return render_page(
         request,
         template,
         asked,
         lines=forest_lines(state),
-        ticks=TICKS,
-        confidence=percent_at_least(confidence(state)),
-        when=when_it_holds(state),
+        ticks=FOREST_TICKS,
+        confidence=render_percent_floor(confidence_of(state)),
+        when=validity_text(state),
         sentences=answers(state).sentences,
-        standing=standing(state),
+        standing=summarize_season(state),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         visits=visits_by_agent(state),
     )  # fmt: skip
@@ -92,7 +96,7 @@ def outward(low: float, high: float) -> tuple[str, str]:
 
 def visits_by_agent(state: State) -> list[tuple[str, list[int]]] | None:
     """How many tests each agent made on each arm; None if they are too many to look at."""
-    if len(state.agents) * len(state.arms) > MOST_CELLS:
+    if len(state.agents) * len(state.arms) > VISITS_TABLE_MAX_CELLS:
         return None
     made = [[0] * len(state.arms) for _ in state.agents]
     for row, pulls in zip(state.rows, state.pulls.tolist(), strict=True):

@@ -10,52 +10,53 @@ from typing import NamedTuple
 
 from fastapi import Request, Response
 
-from heterobandits.campaigns.analysis.answers import mixed_text
+from heterobandits.campaigns.analysis.answers import mixed_arms_text
 from heterobandits.campaigns.analysis.projection import (
-    Ahead,
-    Worth,
-    chance,
-    guess_from,
+    SeasonOutlook,
+    TeamWorth,
+    estimate_seconds,
+    ignore_progress,
     look_ahead,
-    seconds_of,
-    silent,
-    with_other_team,
+    parse_guess,
+    render_chance,
+    state_with_other_team,
 )
-from heterobandits.campaigns.analysis.projection_lanes import Guess
-from heterobandits.campaigns.files.csv_tables import number_or_text
+from heterobandits.campaigns.analysis.projection_lanes import GuessedMeans
+from heterobandits.campaigns.events import OnShare
+from heterobandits.campaigns.files.csv_tables import parse_number_or_text
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.validation import Collected, Reports
-from heterobandits.errors import InvalidInput, sensitivity_from, whole_number
-from heterobandits.output.pages import rendered
-from heterobandits.planner.plans import count_text
-from heterobandits.web.api.knowledge import MOST_ROUNDS
+from heterobandits.campaigns.validation import FieldErrors, Reports
+from heterobandits.errors import InvalidInput, parse_integer, parse_sensitivity
+from heterobandits.output.pages import render_template
+from heterobandits.planner.plans import render_count
+from heterobandits.web.api.knowledge import API_PROJECTION_MAX_ROUNDS
 from heterobandits.web.pages.outlook_charts import (
     BestKnown,
     Chart,
-    Step,
+    OutlookStep,
     course_chart,
     learning_chart,
     steps_of,
 )
 from heterobandits.web.request_fields import Form
-from heterobandits.web.stream import streamed
-from heterobandits.web.turns import LONGEST, Tell, alone
+from heterobandits.web.stream import stream_response
+from heterobandits.web.turns import LONG_COMPUTATION_MAX_S, compute_alone
 
-WITHOUT_END = 20  # rounds that are looked ahead if the season has no end
-LEAST_DRAWS, MOST_DRAWS = 20, 200
-AIM = 3.0  # seconds that it should take
-MOST_SECONDS = 5.0  # that it may take with the fewest draws; for more, fewer rounds are played
-PATIENT_SECONDS = LONGEST  # and if somebody has said to wait for all of them
+ENDLESS_SEASON_ROUNDS = 20  # rounds that are looked ahead if the season has no end
+OUTLOOK_MIN_DRAWS, OUTLOOK_MAX_DRAWS = 20, 200
+OUTLOOK_TARGET_S = 3.0  # seconds that it should take
+OUTLOOK_MAX_S = 5.0  # that it may take with the fewest draws; for more, fewer rounds are played
+PATIENT_OUTLOOK_MAX_S = LONG_COMPUTATION_MAX_S  # and if somebody has said to wait for all of them
 
 
-class Wish(NamedTuple):
-    """What somebody wants played: so many rounds, of which `played` can be, with one more agent and guessed means or not."""
+class OutlookWish(NamedTuple):
+    """What somebody wants to see: so many rounds, of which `played` are possible, with options."""
 
     rounds: int
     played: int
     draws: int
     add: Reports | None
-    guess: Guess | None
+    guess: GuessedMeans | None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Outlook:
     sentences: list[str]
     facts: list[tuple[str, str]]
     assumes: list[str]
-    steps: list[Step]
+    steps: list[OutlookStep]
     course: Chart
     looks: list[BestKnown]
     learning: Chart
@@ -75,110 +76,114 @@ class Outlook:
 def wish_fields(state: State, form: Form) -> dict[str, str]:
     """The fields of the form as they were filled in, or as they are offered."""
     return {
-        "rounds": form.text("rounds", str(rounds_offered(state))),
-        "sensitivity": form.text("sensitivity", sensitivity_offered(state)),
+        "rounds": form.text("rounds", str(suggest_rounds(state))),
+        "sensitivity": form.text("sensitivity", suggest_sensitivity(state)),
         "patient": form.text("patient"),
     }
 
 
-def rounds_offered(state: State) -> int:
+def suggest_rounds(state: State) -> int:
     """Those left of the season; some, if it has no end or is over."""
-    return min(state.rounds_left or WITHOUT_END, MOST_ROUNDS)
+    return min(state.rounds_left or ENDLESS_SEASON_ROUNDS, API_PROJECTION_MAX_ROUNDS)
 
 
-def sensitivity_offered(state: State) -> str:
+def suggest_sensitivity(state: State) -> str:
     """The one in the middle of the team, for one more agent; nothing if every arm has one already."""
-    here = [r.sensitivity for r in reports_here(state)]
-    return "" if is_full(state) else f"{median(here):.3g}"
+    here = [r.sensitivity for r in reports_of_team(state)]
+    return "" if has_no_free_arm(state) else f"{median(here):.3g}"
 
 
-def reports_here(state: State) -> list[Reports]:
+def reports_of_team(state: State) -> list[Reports]:
     """How those report who are still sent."""
     return [state.rows[agent.row].reports for agent in state.agents if not agent.retired]
 
 
-def is_full(state: State) -> bool:
+def has_no_free_arm(state: State) -> bool:
     """Whether one more agent would have nowhere to go."""
-    return len(reports_here(state)) >= sum(not arm.retired for arm in state.arms)
+    return len(reports_of_team(state)) >= sum(not arm.retired for arm in state.arms)
 
 
-def wish_from(state: State, form: Form, *, guessed: bool = False) -> Wish:
-    """What a form asks for: `rounds`, the `sensitivity` of one more agent or nothing, whether somebody is `patient`.
+def parse_wish(state: State, form: Form, *, guessed: bool = False) -> OutlookWish:
+    """The wish that a form expresses: `rounds`, perhaps the `sensitivity` of one more agent, and whether to be `patient`.
 
     With `guessed` also the means, between `low` and `high`. What is wrong is raised by field, all at once.
     """
-    fields, errors = wish_fields(state, form), Collected()
+    fields, errors = wish_fields(state, form), FieldErrors()
     rounds = errors.of("rounds", parse_rounds, fields["rounds"])
     add = None
     if fields["sensitivity"]:
-        add = errors.of("sensitivity", one_more, state, number_or_text(fields["sensitivity"]))
+        add = errors.of(
+            "sensitivity", reports_of_newcomer, state, parse_number_or_text(fields["sensitivity"])
+        )
     guess = None
     if guessed:
-        ends = (number_or_text(form.text(name)) for name in ("low", "high"))
-        guess = errors.all("low", guess_from, *ends)
+        ends = (parse_number_or_text(form.text(name)) for name in ("low", "high"))
+        guess = errors.all("low", parse_guess, *ends)
     errors.end()
     assert rounds is not None, "what is wrong has been named"
-    seconds = PATIENT_SECONDS if fields["patient"] else MOST_SECONDS
-    played = rounds_within(state, rounds, add is not None, seconds)
-    return Wish(rounds, played, draws_within(state, played, add is not None), add, guess)
+    seconds = PATIENT_OUTLOOK_MAX_S if fields["patient"] else OUTLOOK_MAX_S
+    played = fit_rounds(state, rounds, add is not None, seconds)
+    return OutlookWish(rounds, played, fit_draws(state, played, add is not None), add, guess)
 
 
 def parse_rounds(text: str, name: str) -> int:
     """A text as a number of rounds to play."""
-    return whole_number(number_or_text(text), name, 1, MOST_ROUNDS)
+    return parse_integer(parse_number_or_text(text), name, 1, API_PROJECTION_MAX_ROUNDS)
 
 
-def one_more(state: State, sensitivity: object, name: str) -> Reports:
+def reports_of_newcomer(state: State, sensitivity: object, name: str) -> Reports:
     """One more agent of this sensitivity, who makes as many tests in a visit as those in the middle of the team."""
-    tests = median_low(r.tests for r in reports_here(state))
-    made = Reports(sensitivity_from(sensitivity, name), tests=tests)
-    with_other_team(state, made, None)
+    tests = median_low(r.tests for r in reports_of_team(state))
+    made = Reports(parse_sensitivity(sensitivity, name), tests=tests)
+    state_with_other_team(state, made, None)
     return made
 
 
-def rounds_within(state: State, rounds: int, more: bool, seconds: float) -> int:
+def fit_rounds(state: State, rounds: int, more: bool, seconds: float) -> int:
     """How many of the rounds can be played in this time with the fewest draws, one at least."""
-    if seconds_of(state, 1, LEAST_DRAWS, more) > PATIENT_SECONDS:
+    if estimate_seconds(state, 1, OUTLOOK_MIN_DRAWS, more) > PATIENT_OUTLOOK_MAX_S:
         raise InvalidInput(
-            f"with {count_text(len(state.rows), 'agent')} and {count_text(len(state.arms), 'arm')} a single round takes too long "
+            f"with {render_count(len(state.rows), 'agent')} and {render_count(len(state.arms), 'arm')} a single round takes too long "
             "while you wait: use `heterobandits campaign project`"
         )
-    wanted = seconds_of(state, rounds, LEAST_DRAWS, more)
+    wanted = estimate_seconds(state, rounds, OUTLOOK_MIN_DRAWS, more)
     return rounds if wanted <= seconds else max(1, int(rounds * seconds / wanted))
 
 
-def draws_within(state: State, rounds: int, more: bool) -> int:
+def fit_draws(state: State, rounds: int, more: bool) -> int:
     """The most draws, in tens, that can be played in the time that it should take."""
-    tens = range(MOST_DRAWS, LEAST_DRAWS, -10)
-    fitting = (draws for draws in tens if seconds_of(state, rounds, draws, more) <= AIM)
-    return next(fitting, LEAST_DRAWS)
+    tens = range(OUTLOOK_MAX_DRAWS, OUTLOOK_MIN_DRAWS, -10)
+    fitting = (
+        draws for draws in tens if estimate_seconds(state, rounds, draws, more) <= OUTLOOK_TARGET_S
+    )
+    return next(fitting, OUTLOOK_MIN_DRAWS)
 
 
-def outlook(state: State, wish: Wish, tell: Tell = silent) -> Outlook:
-    """The rounds that are wished for, played; `tell` is told the share that is done and may end it by raising."""
+def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_progress) -> Outlook:
+    """Play the rounds that somebody wishes for; `tell` hears the share done and may stop it by raising."""
     found = look_ahead(
         state, rounds=wish.played, draws=wish.draws, add=wish.add, guess=wish.guess, tell=tell
     )
     begun, course, plain = len(state.rounds), found.course, found.plain
     steps = steps_of(begun, found)
     looks = [
-        BestKnown(f"Round {begun + look.round:,}", chance(look.known, wish.draws))
+        BestKnown(f"Round {begun + look.round:,}", render_chance(look.known, wish.draws))
         for look in course.looks
     ]
     return Outlook(
-        note=note_of(state, wish),
+        note=note_of_outlook(state, wish),
         sentences=outlook_sentences(state, wish, found),
         facts=[
             (
-                figure(plain.detections),
-                f"detections expected in {count_text(wish.played, 'round')}",
+                render_figure(plain.detections),
+                f"detections expected in {render_count(wish.played, 'round')}",
             ),
             (
-                change_in_percent(plain.detections, plain.rotation),
+                render_percent_change(plain.detections, plain.rotation),
                 "compared with going round in turn",
             ),
             (
-                share(plain.detections, wish.played * course.best),
+                render_share(plain.detections, wish.played * course.best),
                 "of what the best assignment finds",
             ),
             (
@@ -186,7 +191,7 @@ def outlook(state: State, wish: Wish, tell: Tell = silent) -> Outlook:
                 f"chance that the best arm is known by round {begun + wish.played:,}",
             ),
         ],
-        assumes=assumptions(state, wish),
+        assumes=outlook_assumptions(state, wish),
         steps=[step for step, _, _ in steps],
         course=course_chart(begun, wish.played, steps, found),
         looks=looks,
@@ -194,34 +199,34 @@ def outlook(state: State, wish: Wish, tell: Tell = silent) -> Outlook:
     )
 
 
-def note_of(state: State, wish: Wish) -> str | None:
-    """What is said first if not all rounds were played."""
+def note_of_outlook(state: State, wish: OutlookWish) -> str | None:
+    """A note to show first if not all rounds could be played."""
     if wish.played == wish.rounds:
         return None
-    seconds = seconds_of(state, wish.rounds, LEAST_DRAWS, wish.add is not None)
+    seconds = estimate_seconds(state, wish.rounds, OUTLOOK_MIN_DRAWS, wish.add is not None)
     return (
         f"These are the next {wish.played:,} of {wish.rounds:,} rounds: to play all of them takes about "
         f"{seconds:,.0f} seconds."
     )
 
 
-def outlook_sentences(state: State, wish: Wish, found: Ahead) -> list[str]:
-    """What came of it in plain sentences, the most important one first."""
+def outlook_sentences(state: State, wish: OutlookWish, found: SeasonOutlook) -> list[str]:
+    """The outlook in plain sentences, the most important first."""
     plain, course = found.plain, found.course
     ahead = "the next round" if wish.played == 1 else f"the next {wish.played:,} rounds"
     said = [
-        f"In {ahead} the team is expected to make {figure(plain.detections)} detections"
-        f"{versus(plain.detections, plain.rotation)}; 8 times of 10 it is between {plain.low:,.0f} and {plain.high:,.0f}."
+        f"In {ahead} the team is expected to make {render_figure(plain.detections)} detections"
+        f"{versus_rotation_text(plain.detections, plain.rotation)}; 8 times of 10 it is between {plain.low:,.0f} and {plain.high:,.0f}."
     ]
     most = wish.played * course.best
     if most > 0.0:
         said.append(
-            f"Whoever knew the mean of every arm would make {figure(most)}: the plans are expected to reach "
-            f"{share(plain.detections, most)} of that."
+            f"Whoever knew the mean of every arm would make {render_figure(most)}: the plans are expected to reach "
+            f"{render_share(plain.detections, most)} of that."
         )
-    first, end = (figure(course.detections[i]) for i in (0, -1))
+    first, end = (render_figure(course.detections[i]) for i in (0, -1))
     goes = f"begins with {first} detections a round and ends with {end}"
-    known = chance(plain.best_known, wish.draws)
+    known = render_chance(plain.best_known, wish.draws)
     said.append(
         f"It {f'makes {first} detections a round' if first == end else goes}; the chance that the best arm is known by "
         f"round {len(state.rounds) + wish.played:,} is {known}."
@@ -231,8 +236,8 @@ def outlook_sentences(state: State, wish: Wish, found: Ahead) -> list[str]:
     return said
 
 
-def versus(detections: float, rotation: float) -> str:
-    """How many more that is than going round in turn makes, within a sentence."""
+def versus_rotation_text(detections: float, rotation: float) -> str:
+    """How many more detections that is than going round in turn, as part of a sentence."""
     if rotation <= 0.0:
         return ""
     more = 100.0 * (detections / rotation - 1.0)
@@ -243,18 +248,18 @@ def versus(detections: float, rotation: float) -> str:
     )
 
 
-def worth_text(add: Reports, worth: Worth) -> str:
-    """What one more agent is worth, as far as that can be told."""
+def worth_text(add: Reports, worth: TeamWorth) -> str:
+    """What one more agent is worth, as far as one can tell."""
     tests = f" and {add.tests} tests a visit" if add.tests > 1 else ""
     who = f"ne more agent with sensitivity {add.sensitivity:g}{tests}"
-    error = f"standard error {figure(worth.more_se)}"
+    error = f"standard error {render_figure(worth.more_se)}"
     if abs(worth.more) < 2.0 * worth.more_se or worth.more == 0.0:
         return f"What o{who} would add is not distinguishable from nothing: {worth.more:+.2f} detections, {error}."
     kind = "more" if worth.more > 0.0 else "fewer"
-    return f"O{who} would make {figure(abs(worth.more))} detections {kind} ({error})."
+    return f"O{who} would make {render_figure(abs(worth.more))} detections {kind} ({error})."
 
 
-def assumptions(state: State, wish: Wish) -> list[str]:
+def outlook_assumptions(state: State, wish: OutlookWish) -> list[str]:
     """What was played, and what has to hold for it."""
     means = (
         "whose means fit what is known"
@@ -262,28 +267,28 @@ def assumptions(state: State, wish: Wish) -> list[str]:
         else f"whose means are drawn evenly between {wish.guess.low:g} and {wish.guess.high:g}"
     )
     said = [
-        f"Played with {state.policy.name} in {count_text(wish.draws, 'world')} {means}.",
+        f"Played with {state.policy.name} in {render_count(wish.draws, 'world')} {means}.",
         "Nobody is absent and nothing is closed, agents detect as they are believed to, and means stand still.",
     ]
     if state.waiting:
         said.append("Outcomes that rounds still wait for stay unknown.")
-    return [*said, *filter(None, [mixed_text(state)])]
+    return [*said, *filter(None, [mixed_arms_text(state)])]
 
 
-def figure(value: float) -> str:
-    """A number with about two digits that mean something.
+def render_figure(value: float) -> str:
+    """A number with about two significant digits.
 
-    >>> figure(1234.5), figure(61.4), figure(2.44), figure(0.056)
+    >>> render_figure(1234.5), render_figure(61.4), render_figure(2.44), render_figure(0.056)
     ('1,234', '61', '2.4', '0.06')
     """
     digits = 0 if abs(value) >= 10.0 else 1 if abs(value) >= 1.0 else 2
     return f"{value:,.{digits}f}"
 
 
-def change_in_percent(value: float, other: float) -> str:
+def render_percent_change(value: float, other: float) -> str:
     """By how much one is above the other.
 
-    >>> change_in_percent(131.0, 100.0), change_in_percent(50.0, 100.0), change_in_percent(1.0, 0.0)
+    >>> render_percent_change(131.0, 100.0), render_percent_change(50.0, 100.0), render_percent_change(1.0, 0.0)
     ('+31 %', '−50 %', '–')
     """
     if other <= 0.0:
@@ -292,22 +297,25 @@ def change_in_percent(value: float, other: float) -> str:
     return f"{'−' if round(more) < 0 else '+'}{abs(more):.0f} %"
 
 
-def share(value: float, whole: float) -> str:
+def render_share(value: float, whole: float) -> str:
     """How much of it, in percent, never more than it is.
 
-    >>> share(99.6, 100.0), share(1.0, 0.0)
+    >>> render_share(99.6, 100.0), render_share(1.0, 0.0)
     ('99 %', '–')
     """
     return f"{math.floor(100.0 * value / whole + 1e-9)} %" if whole > 0.0 else "–"
 
 
-async def looked_ahead(request: Request, state: State, wish: Wish) -> Outlook:
-    """The outlook, when it is ready: one at a time is computed."""
-    return await alone(request, lambda tell: outlook(state, wish, tell))
+async def await_outlook(request: Request, state: State, wish: OutlookWish) -> Outlook:
+    """The outlook, once it is computed; only one is computed at a time."""
+    return await compute_alone(request, lambda tell: compute_outlook(state, wish, tell))
 
 
-def tried(request: Request, state: State, wish: Wish) -> Response:
-    """The outlook bit by bit, as `streamed` has it: the markup of `outlook.html` comes last."""
-    return streamed(
-        request, lambda tell: rendered("site/outlook.html", outlook=outlook(state, wish, tell))
+def stream_outlook(request: Request, state: State, wish: OutlookWish) -> Response:
+    """Stream the outlook; the markup of `outlook.html` comes last."""
+    return stream_response(
+        request,
+        lambda tell: render_template(
+            "site/outlook.html", outlook=compute_outlook(state, wish, tell)
+        ),
     )

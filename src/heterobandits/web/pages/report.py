@@ -1,4 +1,4 @@
-"""What came of visits: reported with a thumb, corrected with the history beside it."""
+"""Reports of visits: entered with a thumb, corrected with the history beside them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -6,33 +6,41 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.amounts import tests_planned
+from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.rounds import Pair, PlannedRound, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound, VisitReport
 from heterobandits.campaigns.service import Stale
-from heterobandits.campaigns.state import State, id_of
-from heterobandits.campaigns.storage.repository import Done
+from heterobandits.campaigns.state import State, member_id
+from heterobandits.campaigns.storage.repository import WriteResult
 from heterobandits.campaigns.validation import NOT_DONE
-from heterobandits.errors import InvalidInput, choice
+from heterobandits.errors import InvalidInput, parse_choice
+from heterobandits.planner.matching import AgentArm
 from heterobandits.web.auth import check_agent
-from heterobandits.web.errors import kind_of
-from heterobandits.web.pages.base import REFUSED, PageRoute, home, page, seen_again
+from heterobandits.web.errors import problem_kind_of
+from heterobandits.web.pages.base import (
+    REFUSAL_STATUSES,
+    PageRoute,
+    page_path,
+    render_page,
+    see_other,
+)
 from heterobandits.web.pages.text import outcome_text
-from heterobandits.web.requests import Asked, Asking, find_named
-from heterobandits.web.turns import MANY, beside, sized
+from heterobandits.web.requests import Context, RequestContext, find_in_path
+from heterobandits.web.turns import LARGE_MIN_EVENTS, compute_by_size, compute_quick
 
-SHOWN = 5  # of the times that a visit was reported or corrected
-SUBJECTS = 100  # visits that are asked for at once
-MOST_WAITING = 100  # visits that are asked for on a page, the oldest first; of one round all
-LAST = 12  # visits that are shown after they were reported
-ROUNDS = 40  # in which those are looked for
-SINGLE = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button says
-DOES = (*SINGLE, "count", "withdraw")
-KINDS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
+VISIT_MAX_SHOWN_REPORTS = 5  # of the times that a visit was reported or corrected
+QUERY_MAX_VISITS = 100  # visits that are asked for at once
+# visits that are asked for on a page, the oldest first; of one round all
+REPORT_MAX_WAITING_VISITS = 100
+REPORT_LATEST_VISITS = 12  # visits that are shown after they were reported
+REPORT_LATEST_ROUNDS = 40  # in which those are looked for
+OUTCOME_BUTTONS = {"found": 1, "not found": 0, "not done": NOT_DONE}  # what a button says
+REPORT_ACTIONS = (*OUTCOME_BUTTONS, "count", "withdraw")
+REPORT_EVENT_TEXTS = {"reported": "", "corrected": "corrected to ", "withdrawn": "withdrawn"}
 
-Place = tuple[PlannedRound, Pair]
-Past = dict[tuple[int, int, int], tuple[int, list[tuple[str, str, str]]]]
+VisitPlace = tuple[PlannedRound, AgentArm]
+VisitPasts = dict[tuple[int, int, int], tuple[int, list[tuple[str, str, str]]]]
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -58,7 +66,7 @@ class ReportedVisit(NamedTuple):
 
 
 class RefusedReport(NamedTuple):
-    """A report that was refused: of which visit, why, and what was typed."""
+    """A refused report: its visit, the reason, and what was typed."""
 
     key: str
     why: str
@@ -67,37 +75,43 @@ class RefusedReport(NamedTuple):
 
 
 @router.get("/campaigns/{campaign}/report")
-async def read_report(request: Request, asked: Asking) -> Response:
+async def read_report(request: Request, asked: Context) -> Response:
     """The visits that wait, and those that were reported last; with `round` all visits of that one."""
     which = asked.form.whole("round")
-    only = None if which is None else find_named(asked.state.round, which)
-    latest = await beside(request, latest_of, asked, only)
+    only = None if which is None else find_in_path(asked.state.round, which)
+    latest = await compute_quick(request, latest_visits, asked, only)
     events = asked.state.number - min((at.event for at, _ in latest), default=asked.state.number)
-    return await sized(request, lambda: render_reports(request, asked, latest, only), events > MANY)
+    return await compute_by_size(
+        request, lambda: render_reports(request, asked, latest, only), events > LARGE_MIN_EVENTS
+    )
 
 
-def rounds_shown(state: State, only: PlannedRound | None) -> Sequence[PlannedRound]:
+def rounds_on_page(state: State, only: PlannedRound | None) -> Sequence[PlannedRound]:
     """The rounds whose visits the page has, whether they wait or not: the last ones, or that one."""
-    return state.rounds[max(0, len(state.rounds) - ROUNDS) :] if only is None else [only]
+    return (
+        state.rounds[max(0, len(state.rounds) - REPORT_LATEST_ROUNDS) :] if only is None else [only]
+    )
 
 
-def latest_of(asked: Asked, only: PlannedRound | None) -> list[Place]:
+def latest_visits(asked: RequestContext, only: PlannedRound | None) -> list[VisitPlace]:
     """The visits that were reported last; of one round all."""
     own = asked.caller.agent
     told = [
         (known.event, at, pair)
-        for at in rounds_shown(asked.state, only)
+        for at in rounds_on_page(asked.state, only)
         for pair, known in at.told.items()
         if own in (None, pair[0]) and pair in at.sent
     ]
-    latest = sorted(told, key=lambda one: one[0], reverse=True)[: LAST if only is None else None]
+    latest = sorted(told, key=lambda one: one[0], reverse=True)[
+        : REPORT_LATEST_VISITS if only is None else None
+    ]
     return [(at, pair) for _, at, pair in latest]
 
 
 def render_reports(
     request: Request,
-    asked: Asked,
-    latest: list[Place],
+    asked: RequestContext,
+    latest: list[VisitPlace],
     only: PlannedRound | None = None,
     status: int = 200,
     refused: RefusedReport | None = None,
@@ -106,18 +120,18 @@ def render_reports(
     state, own = asked.state, asked.caller.agent
     waiting = [state.round(number) for number in sorted(state.waiting)]
 
-    def missing(rounds: Iterable[PlannedRound]) -> list[Place]:
+    def missing(rounds: Iterable[PlannedRound]) -> list[VisitPlace]:
         return [(at, pair) for at in rounds for pair in at.missing if own in (None, pair[0])]
 
-    def seen(places: list[Place]) -> list[ReportedVisit]:
+    def seen(places: list[VisitPlace]) -> list[ReportedVisit]:
         return [visit_on_page(state, *place, {}) for place in places]
 
     waits = missing(waiting if only is None else [only] if not only.closed else [])
-    late = missing(at for at in reversed(rounds_shown(state, only)) if at.closed)
-    most = MOST_WAITING if only is None else len(waits) + len(late)
+    late = missing(at for at in reversed(rounds_on_page(state, only)) if at.closed)
+    most = REPORT_MAX_WAITING_VISITS if only is None else len(waits) + len(late)
 
-    past = past_of(asked, latest)
-    return page(
+    past = pasts_of_visits(asked, latest)
+    return render_page(
         request,
         "reporting.html",
         asked,
@@ -134,10 +148,12 @@ def render_reports(
     )
 
 
-def visit_on_page(state: State, at: PlannedRound, pair: Pair, past: Past) -> ReportedVisit:
+def visit_on_page(
+    state: State, at: PlannedRound, pair: AgentArm, past: VisitPasts
+) -> ReportedVisit:
     """A visit as the page has it."""
     agent, arm = pair
-    told, tests = at.told.get(pair), tests_planned(state, agent, at)
+    told, tests = at.told.get(pair), planned_tests_of(state, agent, at)
     ids = visit_key(pair)
     count, known = past.get((at.number, agent, arm), (0, []))
     return ReportedVisit(
@@ -154,64 +170,68 @@ def visit_on_page(state: State, at: PlannedRound, pair: Pair, past: Past) -> Rep
     )
 
 
-def past_of(asked: Asked, visits: list[Place]) -> Past:
+def pasts_of_visits(asked: RequestContext, visits: list[VisitPlace]) -> VisitPasts:
     """How the outcomes of visits came to be: of each how often something was told, and of the last times the time, who, and what."""
-    made: Past = {}
-    for begin in range(0, len(visits), SUBJECTS):
-        some = visits[begin : begin + SUBJECTS]
+    made: VisitPasts = {}
+    for begin in range(0, len(visits), QUERY_MAX_VISITS):
+        some = visits[begin : begin + QUERY_MAX_VISITS]
         first = min(at.event for at, _ in some)
         about = [subject_of(at, *pair) for at, pair in some]
-        found = asked.log.store.latest(asked.id, first, about, KINDS, SHOWN)
+        found = asked.log.store.latest(
+            asked.id, first, about, REPORT_EVENT_TEXTS, VISIT_MAX_SHOWN_REPORTS
+        )
         for (at, pair), (count, events) in zip(some, found, strict=True):
-            told = [(event.time, event.who, told_text(event)) for event in events]
+            told = [(event.time, event.who, render_report_event(event)) for event in events]
             made[at.number, *pair] = (count, told)
     return made
 
 
 def subject_of(at: PlannedRound, agent: int, arm: int) -> list[str]:
     """What the events of a visit have; of somebody who went to one arm it is all that was told, wherever that was thought to be."""
-    places = [f'"arm":"{id_of("arm", arm)}"'] if len(at.arms_of(agent)) > 1 else []
-    return [f'"agent":"{id_of("agent", agent)}"', *places, f'"round":{at.number}']
+    places = [f'"arm":"{member_id("arm", arm)}"'] if len(at.arms_of(agent)) > 1 else []
+    return [f'"agent":"{member_id("agent", agent)}"', *places, f'"round":{at.number}']
 
 
-def told_text(event: Event) -> str:
-    """What an event made of an outcome."""
+def render_report_event(event: Event) -> str:
+    """What an event did to an outcome, in words."""
     counts = "" if event.kind == "withdrawn" else counts_text(event.body)
-    return f"{KINDS[event.kind]}{counts}"
+    return f"{REPORT_EVENT_TEXTS[event.kind]}{counts}"
 
 
 @router.post("/campaigns/{campaign}/rounds/{round}/outcomes/{agent}")
-def tell(request: Request, asked: Asking, round: int, agent: str) -> Response:
+def submit_report(request: Request, asked: Context, round: int, agent: str) -> Response:
     """What came of a visit: a first report; with what was seen of it before, a correction, or taken back.
 
     What is wrong with it is shown on the page that it came from.
     """
     who = asked.agent(agent)
     check_agent(asked.caller, who)
-    number = find_named(asked.state.round, round).number
+    number = find_in_path(asked.state.round, round).number
     pair = (who, asked.arm(asked.form.text("arm")))
     try:
-        write(asked, number, pair)
+        write_form_once(asked, number, pair)
     except InvalidInput as error:
-        kind = kind_of(error)
-        if kind.status not in REFUSED:
+        kind = problem_kind_of(error)
+        if kind.status not in REFUSAL_STATUSES:
             raise
         place = "-".join([f"visit-{number}", *visit_key(pair)])
         typed = (asked.form.text("successes"), asked.form.text("tests"))
         refused = RefusedReport(place, str(error), *typed)
-        return render_reports(request, asked, latest_of(asked, None), None, kind.status, refused)
+        return render_reports(
+            request, asked, latest_visits(asked, None), None, kind.status, refused
+        )
     only = asked.form.whole("only")
-    return seen_again(home(asked.id, "/report" if only is None else f"/report?round={only}"))
+    return see_other(page_path(asked.id, "/report" if only is None else f"/report?round={only}"))
 
 
-def visit_key(pair: Pair) -> tuple[str, str]:
+def visit_key(pair: AgentArm) -> tuple[str, str]:
     """The agent and the arm of a visit, by ids: a name may change while a request is on its way."""
     agent, arm = pair
-    return id_of("agent", agent), id_of("arm", arm)
+    return member_id("agent", agent), member_id("arm", arm)
 
 
-def write(asked: Asked, round: int, pair: Pair) -> None:
-    """Do what a form says; what was done for the same form before has to stand still."""
+def write_form_once(asked: RequestContext, round: int, pair: AgentArm) -> None:
+    """Do what a form says; a form sent again must find its visit as it left it."""
     done = write_report_form(asked, round, visit_key(pair))
     known = done.state.round(round).told.get(pair)
     stands = None if known is None else known.event
@@ -221,14 +241,14 @@ def write(asked: Asked, round: int, pair: Pair) -> None:
         raise Stale("This was saved before, and has been taken back since: press once more.")
 
 
-def write_report_form(asked: Asked, round: int, key: tuple[str, str]) -> Done:
+def write_report_form(asked: RequestContext, round: int, key: tuple[str, str]) -> WriteResult:
     """What a form says, done."""
     form, where = asked.form, (*asked.where, round)
-    do = choice(form.text("do"), "do", DOES)
+    do = parse_choice(form.text("do"), "do", REPORT_ACTIONS)
     seen = form.whole("seen")
     if do == "withdraw":
         return service.withdraw(*where, [key], seen)
-    outcome: Any = SINGLE.get(do)
+    outcome: Any = OUTCOME_BUTTONS.get(do)
     if do == "count":
         outcome = (form.whole("successes"), form.whole("tests"))
         if None in outcome:

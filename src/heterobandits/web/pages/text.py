@@ -2,11 +2,11 @@
 
 from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.rounds import PlannedRound, VisitReport
-from heterobandits.campaigns.service import counts_body
+from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State
-from heterobandits.planner.plans import Code, Reason, count_text, in_figures
+from heterobandits.planner.plans import Reason, ReasonCode, render_count, render_number
 
-WHY: dict[Code, str] = {
+WHY_SENTENCES: dict[ReasonCode, str] = {
     "absent": "Away this round.",
     "left": "No longer in the team.",
     "no arm": "No open arm is left.",
@@ -25,10 +25,10 @@ WHY: dict[Code, str] = {
 
 def why_sentence(reason: Reason, agent: str) -> str:
     """In a sentence why a plan sends an agent where it goes."""
-    return WHY[reason.code].format(
+    return WHY_SENTENCES[reason.code].format(
         agent=agent,
-        index=in_figures(reason.index),
-        estimate=in_figures(reason.estimate),
+        index=render_number(reason.index),
+        estimate=render_number(reason.estimate),
         visited=reason.visited,
     )
 
@@ -37,7 +37,7 @@ def outcome_text(told: VisitReport, tests: int) -> str:
     """What came of a visit in which so many tests were planned; of a single test whether something was found."""
     if told.counts in ((0, 1), (1, 1)) and tests == 1:
         return "found" if told.counts[0] else "not found"
-    return counts_text(counts_body(told.counts), tests)
+    return counts_text(body_of_counts(told.counts), tests)
 
 
 def rank_text(best: int, worst: int) -> str:
@@ -55,5 +55,5 @@ def waiting_text(state: State, round: PlannedRound) -> str:
     """For whom a round waits."""
     who = [state.agents[agent].name for agent, _ in round.missing]
     most = 6
-    more = [f"{count_text(len(who) - most, 'other')}"] if len(who) > most else []
+    more = [f"{render_count(len(who) - most, 'other')}"] if len(who) > most else []
     return ", ".join(who[:most] + more)

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from heterobandits.campaigns.storage.tables import REFUSAL, TRIGGERS
+from heterobandits.campaigns.storage.tables import POSTGRES_REFUSAL, TRIGGERS_BY_DIALECT
 
 revision = "0001"
 down_revision = None
@@ -54,7 +54,7 @@ def upgrade() -> None:
     dialect = op.get_bind().dialect.name
     if dialect == "postgresql":
         op.execute(
-            f"CREATE FUNCTION refuse_change_of_events() RETURNS trigger LANGUAGE plpgsql AS $${REFUSAL}$$"
+            f"CREATE FUNCTION refuse_change_of_events() RETURNS trigger LANGUAGE plpgsql AS $${POSTGRES_REFUSAL}$$"
         )
-    for statement in TRIGGERS[dialect].values():
+    for statement in TRIGGERS_BY_DIALECT[dialect].values():
         op.execute(statement)
