@@ -25,6 +25,7 @@ TEXT_DIRECTION_MARKS = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 
+LETTER_MAX_MARKS = 30  # accents and the like on one letter, as in Unicode's stream-safe text
 MESSAGE_MAX_KNOWN_NAMES = 20  # of what is known, in a message
 # names that a wrong one is compared with, of at most so many letters as below: it takes long
 SUGGESTION_MAX_NAMES = 200
@@ -243,7 +244,17 @@ def parse_tables(
 
 
 def normalize_name(text: str) -> str:
-    """The text as names are stored: in Unicode's composed form, NFC, without surrounding blanks."""
+    """The text as names are stored: in Unicode's composed form, NFC, without surrounding blanks.
+
+    Composing sorts the marks on a letter in a time that grows with their square, and nothing else runs meanwhile.
+    """
+    marks = 0
+    for character in text if not text.isascii() else "":
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks > LETTER_MAX_MARKS:
+            raise InvalidInput(
+                f"{repr_of(text)} has a letter with over {LETTER_MAX_MARKS} marks: at most that many"
+            )
     return unicodedata.normalize("NFC", text).strip()
 
 

@@ -367,7 +367,9 @@ class TestExplaining:
                 assert "None" not in text
                 assert "nan" not in text
                 if e.pulls:
-                    assert f"estimated {e.estimate:.3f} in [{e.lower:.3f}, {e.upper:.3f}]" in text
+                    low, high = math.floor(1000 * e.lower + 1e-9), math.ceil(1000 * e.upper - 1e-9)
+                    ends = f"[{low / 1000:.3f}, {high / 1000:.3f}]"
+                    assert f"estimated {e.estimate:.3f} in {ends}" in text
                     times = "1 pull" if e.pulls == 1 else f"{e.pulls} pulls"
                     assert f"from {times}, {e.own_pulls} its own" in text
                 else:

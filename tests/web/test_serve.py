@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -219,6 +221,25 @@ class TestWorkers:
         assert self.ask(workers).status_code == 200
 
     @pytest.mark.slow
+    def test_one_that_is_just_being_forked_ends_too(self):
+        """The signal comes when the child is there and its parent does not know its number yet."""
+        code = (
+            "import os, signal, time\n"
+            "from heterobandits.cli.workers import supervise_workers\n"
+            "fork = os.fork\n"
+            "def fork_and_end():\n"
+            "    child = fork()\n"
+            "    if child:\n"
+            "        os.kill(os.getpid(), signal.SIGTERM)\n"
+            "    return child\n"
+            "os.fork = fork_and_end\n"
+            "supervise_workers(2, lambda: time.sleep(300), print)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], timeout=60, capture_output=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
     def test_they_end_together(self, tmp_path, number, code):
         server = Server(tmp_path / "x.db", "--workers", "2")

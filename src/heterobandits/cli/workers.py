@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 WORKER_RESTART_PAUSE_S = 1.0  # seconds before a process that died is replaced
 
 
@@ -20,11 +21,17 @@ def supervise_workers(count: int, work: Callable[[], object], note: Callable[[st
         for child in children:
             os.kill(child, signal.SIGTERM)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, end) for number in ENDING_SIGNALS}
     try:
         while True:
             while len(children) < count and not ending:
-                children.add(fork_worker(work, reader, writer))
+                # a signal has to wait until the child is known, and until the child no longer takes it for the parent's
+                signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+                try:
+                    if not ending:
+                        children.add(fork_worker(work, reader, writer))
+                finally:
+                    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
             if not children:
                 return
             child, status = os.wait()
@@ -51,8 +58,9 @@ def fork_worker(work: Callable[[], object], reader: int, writer: int) -> int:
     try:
         os.close(writer)
         os.setpgid(0, 0)  # Ctrl-C is for the first process alone
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ENDING_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
         threading.Thread(target=exit_with_parent, args=(reader,), daemon=True).start()
         work()
         code = 0

@@ -140,15 +140,30 @@ class ChangeDetector:
     ) -> list[int]:
         """The arms that have changed since the first visit to them that the policy recalls: those after the round `window_begun`.
 
-        What a window has seen since it began may be of one mean again, unless its visits raise an alarm of their own. A policy
+        What a window has seen since it began may be of one mean again, unless a later alarm says otherwise. A policy
         without a window recalls something of every visit: its window begins after round -1.
         """
 
         def is_mixed(one: ArmAlarm) -> bool:
             late = one.after > window_begun
-            return one.changed and (late or self.has_changed(visits[one.arm].since(window_begun)))
+            return one.changed and (late or self._changes_after(visits[one.arm], window_begun))
 
         return sorted(one.arm for one in filter(is_mixed, changes))
+
+    def _changes_after(self, visits: ArmVisits, round: int) -> bool:
+        """Whether the visits after this round raise an alarm, or one alarm after another in all visits leads beyond it."""
+        if self.has_changed(visits.since(round)):
+            return True
+        while True:
+            found = greatest_change(self.team, visits.pulls, visits.successes, self.delta)
+            if not self._is_enough(found.evidence):
+                return False
+            after = visits.rounds[found.visits]
+            if after > round:
+                return True
+            if after == visits.rounds[0] and not visits.pulls[:, 0].any():
+                return False  # nothing is left out that there was
+            visits = visits.since(after)
 
     def _is_enough(self, evidence: float) -> bool:
         return evidence >= team_threshold(self.team, self.arms, self.delta)

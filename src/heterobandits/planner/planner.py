@@ -353,7 +353,7 @@ class Planner:
 
         If none ever does, a false alarm is ever raised with the policy's delta at most, however often one looks, if outcomes
         of an arm are told in the order of its visits. An alarm stays when the arm changes back, and goes when it is
-        forgotten or an outcome is corrected.
+        forgotten; it may go when an outcome is corrected, or one of an earlier visit comes late.
         """
         return NamedAlarms.of(self._detector.changes(self._visits(self.rounds + 1)), self.arm_names)
 

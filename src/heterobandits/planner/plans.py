@@ -179,7 +179,7 @@ class Explanation:
 
     def __str__(self) -> str:
         times = "1 pull" if self.pulls == 1 else f"{self.pulls} pulls"
-        within = "" if self.changed else f" in [{self.lower:.3f}, {self.upper:.3f}]"
+        within = "" if self.changed else " in [{}, {}]".format(*render_ends(self.lower, self.upper))
         known = CHANGED_ARM_NOTE if self.changed else self._rank()
         seen = (
             f"estimated {self.estimate:.3f}{within} from {times}, {self.own_pulls} its own, {known}"
@@ -215,8 +215,8 @@ class NamedIntervals(Intervals):
         return made
 
     def _rows(self) -> list[tuple[str, ...]]:
-        numbers = ([f"{x:.3f}" for x in column] for column in self)
-        return list(zip(self.arm_names, *numbers, strict=True))
+        columns = zip(self.arm_names, *self, strict=True)
+        return [(arm, f"{mean:.3f}", *render_ends(*ends)) for arm, mean, *ends in columns]
 
     def __str__(self) -> str:
         return render_table(("arm", "estimate", "lower", "upper"), self._rows())
@@ -279,7 +279,7 @@ class NamedAlarms(NamedTuple):
     evidence
         The logarithm of the evidence, the greatest after any of the visits of (20).
     after
-        The last round with a visit before the change, if there was one; 0 if that was before the first.
+        The last round with a visit before the change; if there was none, the one in which the planner began or the arm was forgotten.
     before, since
         The posterior means of what was seen up to that round, and since.
     again
@@ -357,6 +357,17 @@ def render_change(arm: str, one: ArmAlarm, sure: str = "") -> str:
     """That an arm has changed, in words without a full stop; `sure` says how sure that is, and of nothing else."""
     when, since = (" and again since", "") if one.again else ("", f", {one.since:.3f} since")
     return f"{arm} has changed{sure}, most likely after round {one.after}{when}: on the average {one.before:.3f} before{since}"
+
+
+def render_ends(low: float, high: float, digits: int = 3) -> tuple[str, str]:
+    """The ends of an interval, rounded so that all of it lies between them.
+
+    >>> render_ends(0.7326, 0.99927), render_ends(0.4199, 0.07, 2)
+    (('0.732', '1.000'), ('0.41', '0.07'))
+    """
+    unit = 10**digits
+    low, high = math.floor(unit * low + 1e-9) / unit, math.ceil(unit * high - 1e-9) / unit
+    return f"{low:.{digits}f}", f"{high:.{digits}f}"
 
 
 def render_count(number: int, what: str) -> str:

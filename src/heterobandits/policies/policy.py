@@ -58,10 +58,11 @@ WordsFunction = Callable[[int, int], npt.NDArray[np.uint32]]
 Proven = Literal["nothing", "intervals", "regret"]
 
 UCB_MAX_ASSIGNMENTS = 200_000
-ASSUMPTIONS = (  # what every guarantee assumes
-    "means stand still, sensitivities and false positive rates are as believed, the tests of a visit are independent, "
+REPORT_ASSUMPTIONS = (  # what every guarantee assumes of agents and outcomes
+    "sensitivities and false positive rates are as believed, the tests of a visit are independent, "
     "agents who visit one arm in one round look independently of each other, and outcomes are missing for reasons that do not depend on them"
 )
+ASSUMPTIONS = f"means stand still, {REPORT_ASSUMPTIONS}"  # and what all but alarms do
 
 CATALOGUE: "dict[str, Policy]" = {}  # filled by `catalogue`
 

@@ -25,7 +25,7 @@ class ConnectionLimits(NamedTuple):
     fields: int = 500  # in the query
     headers: int = 100  # lines
     header_bytes: int = 16_384  # of all lines
-    cookies: int = 100
+    cookies: int = 250
     # bytes of a body's content; whoever says a little too much is told by the route
     body: int = 2 * max(BODY_MAX_BYTES_BY_ROUTE.values())
     waiting: int = 4  # requests on one connection, while one is answered

@@ -62,6 +62,7 @@ class WaitingRequest:
     came: int
     loop: asyncio.AbstractEventLoop
     called: asyncio.Event
+    others_wait: bool = False  # for something else that it holds
 
 
 class TurnQueue:
@@ -92,12 +93,15 @@ class TurnQueue:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def turn(self, request: Request) -> AsyncIterator[None]:
-        """Within, a place is held. Whoever has waited too long is told so; whoever has left gets none."""
+    async def turn(self, request: Request, *, others_wait: bool = False) -> AsyncIterator[None]:
+        """Within, a place is held. Whoever has waited too long is told so; whoever has left gets none.
+
+        A request that `others_wait` for, as it holds something already, comes before all that hold nothing.
+        """
         with self._lock:
             event = asyncio.Event()
             one = WaitingRequest(
-                turn_holder_of(request), self._turn, asyncio.get_running_loop(), event
+                turn_holder_of(request), self._turn, asyncio.get_running_loop(), event, others_wait
             )
             self._waiting.append(one)
             self._call_next()
@@ -136,6 +140,8 @@ class TurnQueue:
             self._last.clear()  # nobody is in anybody's way
 
     def _since(self, one: WaitingRequest) -> tuple[int, int]:
+        if one.others_wait:
+            return -1, -1
         last, came = self._last, one.came
         return max(came, last.get(one.asker.campaign, 0)), max(came, last.get(one.asker, 0))
 
@@ -197,9 +203,10 @@ async def hold_quick_place(request: Request) -> AsyncIterator[None]:
     """Hold a place for quick work. Only one may write at a time; others can read while the database is locked."""
     places = server_places_of(request)
     async with AsyncExitStack() as held:
-        if request.method not in READING_METHODS:
+        writes = request.method not in READING_METHODS
+        if writes:
             await held.enter_async_context(places.writing.turn(request))
-        await held.enter_async_context(places.quick.turn(request))
+        await held.enter_async_context(places.quick.turn(request, others_wait=writes))
         yield
 
 
@@ -284,7 +291,7 @@ async def compute_in_thread(
     """What it comes to, in a thread of its own; nothing for a link that has ended meanwhile, unless it has written."""
     async with turns.turn(request):
         made = await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
-        if request.method in READING_METHODS:
+        if request.method in READING_METHODS or getattr(request.state, "only_looks", False):
             await admit_again(request)
         return made
 

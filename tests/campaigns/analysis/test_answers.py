@@ -323,6 +323,27 @@ class TestLeftOut:
         assert (one.changed, one.lower, one.upper) == (False, 0.0, 1.0)
         assert [one.arm for one in answers(park).changed] == [0]
 
+    def test_a_second_change_that_the_window_alone_does_not_show_leaves_it_out(self):
+        """0 for 20 rounds, 1 for 30, then 0.5 for 5: the window of 10 rounds begins among those of 1."""
+        park = begun([{"sensitivity": 1.0, "tests": 4}], ["a"])
+        for n in range(1, 56):
+            found = 0 if n <= 20 else 4 if n <= 50 else 2
+            park = reported(planned(park), n, {0: (found, 4)})
+        policy = parse_policy("posterior-sorted-window", DELTA, None, 10)
+        (one,) = estimates(replace(park, policy=policy))
+        assert answers(park).changed[0].after == 20
+        assert (one.changed, one.lower, one.upper) == (True, 0.0, 1.0)
+
+    def test_what_a_change_needs_is_not_that_means_stand_still(self):
+        park = begun([{"sensitivity": 1.0, "tests": 20}], ["a"])
+        for n in range(1, 21):
+            park = reported(planned(park), n, {0: (18 if n <= 10 else 2, 20)})
+        *_, last = answers(park).sentences
+        assert last.startswith(
+            "That an arm has changed holds in all rounds at once if its outcomes"
+        )
+        assert not any("means stand still" in sentence for sentence in answers(park).sentences)
+
     def test_a_third_mean_is_told_as_another_change(self):
         park = begun([{"sensitivity": 1.0, "tests": 20}], ["a"])
         for n in range(1, 61):

@@ -806,6 +806,22 @@ class TestTurns:
         bodies = ({"role": role, "name": f"{role} {i}"} for i, role in enumerate(roles))
         return place, [ask.post(f"{place}/links", json=body).json()["token"] for body in bodies]
 
+    def test_whoever_holds_the_turn_to_write_waits_for_nobody_who_came_before(self):
+        async def order():
+            turns, done = module.TurnQueue(1), []
+
+            async def take(name, request, others_wait):
+                async with turns.turn(request, others_wait=others_wait):
+                    done.append(name)
+
+            async with asyncio.TaskGroup() as group, turns.turn(somebody(0)):
+                for count, one in enumerate(("read", "read too", "write"), 1):
+                    group.create_task(take(one, somebody(count), one == "write"))
+                    await until(lambda count=count: turns.waiting == count)
+            return done
+
+        assert asyncio.run(order()) == ["write", "read", "read too"]
+
     async def order(self, app, turns, busy, *asked):
         """In which order these are answered, who all came while nothing was free: name, token and path of each."""
         done = []
@@ -1069,16 +1085,23 @@ class TestTurns:
         [
             ("answers", serialization, "json_of_answers"),
             ("projection?rounds=1&draws=10", projection, "project"),
+            ("rounds?preview=true", serialization, "json_of_preview"),
         ],
     )
     def test_whose_link_ends_meanwhile_is_told_nothing(
         self, made, ask, log, path, owner, name, monkeypatch
     ):
         monkeypatch.setattr(module, "LARGE_MIN_PAIRS", 0)
-        north, (viewer,) = self.links(ask, "viewer")
+        north, (planner,) = self.links(ask, "planner")
         times = self.revoking(monkeypatch, owner, name, log, north.rpartition("/")[2])
-        with Asker(made[0], viewer) as looking:
-            refused(looking.get(f"{north}/{path}"), 401, "not-admitted")
+        with Asker(made[0], planner) as looking:
+            previews = "preview" in path
+            answer = (
+                looking.post(f"{north}/{path}", json={})
+                if previews
+                else looking.get(f"{north}/{path}")
+            )
+            refused(answer, 401, "not-admitted")
         assert times
 
     def test_an_export_ends_with_the_link(self, made, ask, log, monkeypatch):

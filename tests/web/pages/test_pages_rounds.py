@@ -88,6 +88,12 @@ class TestPlan:
         assert "more than this one" in text_of(park.get("/plan?absent=agent-2"))
         assert "more than this one" not in text_of(park.get("/plan"))
 
+    def test_it_draws_so_many_pairs_and_no_more(self, park):
+        fields = {"kind": ["forbidden"] * 101, "agent": ["Ana"] * 101, "arm": ["gate"] * 101}
+        answer = park.submit("/plan", look="1", **fields)
+        assert answer.status_code == 422
+        assert "101 pairs: at most 100" in Page(answer.text).text
+
     def test_looking_changes_nothing_and_recording_records_what_was_shown(self, park):
         before = park.state.number
         query = "?absent=agent-2&closed=arm-1"

@@ -24,10 +24,14 @@ from heterobandits.planner.changes import (
 )
 from heterobandits.planner.knowledge import Knowledge
 from heterobandits.planner.plans import render_change, render_count
-from heterobandits.policies.policy import ASSUMPTIONS
+from heterobandits.policies.policy import ASSUMPTIONS, REPORT_ASSUMPTIONS
 
 FORECAST_MAX_VISITS = 1_000_000  # to come, that are looked ahead to
 SENTENCE_MAX_ARMS = 8  # arms in a sentence
+CHANGE_ASSUMPTIONS = (
+    "That an arm has changed holds in all rounds at once if its outcomes are reported in the order of its visits, and otherwise at any "
+    f"one time; it needs that {REPORT_ASSUMPTIONS}."
+)
 SAME_FIND_WARNING = (
     "if they may find the same thing, their outcomes are not independent, and what is certain of it fails more often "
     "than is said"
@@ -314,7 +318,8 @@ def answer_sentences(state: State, known: Answers) -> list[str]:
         )
     if not state.pulls.any():
         return [*sentences, "Nothing is known yet: no outcome has been reported."]
-    sentences += [*best_arm_sentences(state, known, sure), *order_sentences(state, known, sure)]
+    order = [*best_arm_sentences(state, known, sure), *order_sentences(state, known, sure)]
+    sentences += order
     never = unseen_arms(state, known.candidates)
     if never:
         sentences.append(f"Nothing is known of {render_arms(state, never, 'and')} yet.")
@@ -323,8 +328,10 @@ def answer_sentences(state: State, known: Answers) -> list[str]:
             sentences.append(
                 f"Agents were together at {state.arms[arm].name} in {render_rounds(numbers)}: {SAME_FIND_WARNING}."
             )
-    if any(sure in sentence for sentence in sentences):
+    if any(sure in sentence for sentence in order):
         sentences.append(assumptions_text(state))
+    if known.changed:
+        sentences.append(CHANGE_ASSUMPTIONS)
     return sentences
 
 
@@ -367,7 +374,7 @@ def render_rounds(numbers: Sequence[int]) -> str:
 
 def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
     """Sentences on the best arm: which it is, or which it may be and how many visits would tell."""
-    left = mixed_arms(state)
+    left = [n for n in mixed_arms(state) if not state.arms[n].retired]
     arms = sum(not arm.retired and n not in left for n, arm in enumerate(state.arms))
     other = "other " if left else ""
     if not arms:

@@ -74,6 +74,7 @@ async def plan_round_route(
     given = dict(body or requests_schema.RoundBody())
     state = asked.state
     if preview:
+        request.state.only_looks = True
         constraints = sum(map(len, given.values()))
         return await compute_for_state(
             request, state, lambda: preview_response(state, given), constraints=constraints

@@ -1,6 +1,5 @@
 """What is known: all arms with their intervals, in words too; also for a wall."""
 
-import math
 from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -15,6 +14,7 @@ from heterobandits.campaigns.analysis.answers import (
 )
 from heterobandits.campaigns.analysis.season_summary import summarize_season
 from heterobandits.campaigns.state import State
+from heterobandits.planner.plans import render_ends
 from heterobandits.web.pages.base import PageRoute, render_page
 from heterobandits.web.pages.text import rank_text, waiting_text
 from heterobandits.web.requests import Context, RequestContext
@@ -75,7 +75,7 @@ def forest_lines(state: State) -> list[ForestLine]:
     made = []
     for known in sorted(estimates(state), key=lambda one: (one.retired, -one.estimate)):
         rank = rank_text(known.best_rank, known.worst_rank)
-        low, high = outward(known.lower, known.upper)
+        low, high = render_ends(known.lower, known.upper, 2)
         text = (
             f"{known.name}: estimated at {known.estimate:.2f}, between {low} and {high}, rank {rank}, "
             f"{known.successes} of {known.pulls} tests"
@@ -83,15 +83,6 @@ def forest_lines(state: State) -> list[ForestLine]:
         certain = known.best_rank == known.worst_rank
         made.append(ForestLine(known, f"{low} to {high}", rank, certain, text))
     return made
-
-
-def outward(low: float, high: float) -> tuple[str, str]:
-    """The ends of an interval with two digits, rounded so that all of it lies between them.
-
-    >>> outward(0.4199, 0.6101), outward(0.0, 0.07)
-    (('0.41', '0.62'), ('0.00', '0.07'))
-    """
-    return f"{math.floor(100 * low + 1e-9) / 100:.2f}", f"{math.ceil(100 * high - 1e-9) / 100:.2f}"
 
 
 def visits_by_agent(state: State) -> list[tuple[str, list[int]]] | None:

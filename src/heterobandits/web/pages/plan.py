@@ -32,6 +32,7 @@ from heterobandits.web.turns import compute_for_state, write_in_turn
 
 ROUNDS_LIST_MAX = 50  # rounds in a list
 PLAN_FORM_SPARE_PAIRS = 2  # pairs that may be added at once
+FORM_MAX_PAIRS = 100  # that a page draws, each with all agents and arms to choose from
 HIDDEN = 3  # fields of the form that nobody sees
 LATE_AGENT_TEXT = "Not in the team yet when this round was planned."
 PAIR_CHOICES = (("forced", "has to go to"), ("forbidden", "may not go to"))
@@ -73,6 +74,10 @@ def parse_plan_form(form: Form) -> PlanForm:
     """The circumstances that a form contains; incomplete pairs are ignored."""
     columns = (form.fields.get(name, []) for name in ("kind", "agent", "arm"))
     pairs = [(k, a, n) for k, a, n in zip(*columns, strict=False) if k and a and n]
+    if len(pairs) > FORM_MAX_PAIRS:
+        raise InvalidInput(
+            f"there are {len(pairs):,} pairs: at most {FORM_MAX_PAIRS} on this page, and more by the API"
+        )
     return PlanForm(form.texts("absent"), form.texts("closed"), pairs)
 
 
@@ -87,6 +92,7 @@ async def preview_in_turn(
     request: Request, asked: RequestContext, given: PlanForm, refused: InvalidInput | None = None
 ) -> Response:
     """The page of a plan that is only looked at, when it is the link's turn."""
+    request.state.only_looks = True
     constraints = len(given.absent) + len(given.closed) + len(given.pairs)
     make = partial(render_preview, request, asked, given, refused)
     return await compute_for_state(request, asked.state, make, constraints=constraints)
