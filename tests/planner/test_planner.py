@@ -442,7 +442,9 @@ class TestReading:
         lines = str(known).splitlines()
         assert lines[0].split() == ["arm", "estimate", "lower", "upper"]
         for n, name in enumerate(planner.arm_names):
-            numbers = [f"{x[n]:.3f}" for x in known]
+            estimate, lower, upper = (1000 * float(x[n]) for x in known)
+            outward = (estimate, math.floor(lower + 1e-9), math.ceil(upper - 1e-9))
+            numbers = [f"{x / 1000:.3f}" for x in outward]
             assert lines[n + 1].split() == [*name.split(), *numbers]
             assert f"{name}: {numbers[0]} in [{numbers[1]}, {numbers[2]}]" in repr(known)
         assert "\n" not in repr(known)

@@ -453,8 +453,12 @@ class TestConnections:
             (b"/?" + b"a&" * 499, b"/?" + b"a&" * 500, b"414"),
             (b"x: y\r\n" * 98, b"x: y\r\n" * 99, b"431"),  # beside two others
             (b"x: " + b"y" * 16_000 + b"\r\n", b"x: " + b"y" * 16_400 + b"\r\n", b"431"),
-            (b"Cookie: " + b"a;" * 99, b"Cookie: " + b"a;" * 100, b"431"),
-            (b"Cookie: a\r\n" * 98, b"Cookie: " + b";" * 50 + b"\r\nCookie: " + b";" * 50, b"431"),
+            (b"Cookie: " + b"a;" * 249, b"Cookie: " + b"a;" * 250, b"431"),
+            (
+                b"Cookie: a\r\n" * 98,
+                b"Cookie: " + b";" * 125 + b"\r\nCookie: " + b";" * 125,
+                b"431",
+            ),
         ],
         ids=["path", "fields", "headers", "bytes", "cookies", "cookies in lines"],
     )
