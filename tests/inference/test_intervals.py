@@ -492,7 +492,8 @@ class TestPlanner:
             known = reference.posterior_of([0.9], pulls[n : n + 1], successes[n : n + 1])
             low, high = known.interval(math.log(3 / 0.05))
             times = "1 pull" if pulls[n] == 1 else f"{pulls[n]} pulls"
-            said = f"estimated {known.mean:.3f} in [{low:.3f}, {high:.3f}] from {times}, {pulls[n]} its own, {texts[n]}; "
+            ends = f"[{math.floor(1000 * low) / 1000:.3f}, {math.ceil(1000 * high) / 1000:.3f}]"
+            said = f"estimated {known.mean:.3f} in {ends} from {times}, {pulls[n]} its own, {texts[n]}; "
             assert said in str(first)
             ranks = [int(word) for word in texts[n].split() if word.isdigit()]
             assert (first.best_rank, first.worst_rank) == (ranks[0], ranks[-1])
