@@ -147,6 +147,20 @@ def somebody(number=0):
     return Request({"type": "http", "path_params": path, "client": None, "state": {}}, receive)
 
 
+def calling(app, token):
+    """A client that may ask for many things at once."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    inside = httpx.ASGITransport(app)
+    return httpx.AsyncClient(transport=inside, base_url="http://127.0.0.1", headers=headers)
+
+
+async def until(condition):
+    """Wait until something is so."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
 class Server:
     """A server in a process of its own."""
 

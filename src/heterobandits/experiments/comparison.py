@@ -1,8 +1,8 @@
 """The verdict: chosen policies against the paper's five on the paper's problems and on random ones, and against the best possible.
 
 For every problem the yardstick is the best of the paper's five there. It is picked by the same
-trials that give its numbers, which favours it a little. Verdicts do not rest on which it is: a policy is ahead if
-it has certainly less regret than each of the five, and behind if one of them has certainly less.
+trials that give its numbers, which favours it a little. Verdicts do not rest on which it is: by Student's
+intervals a policy is ahead if it has less regret than each of the five, and behind if one of them has less.
 """
 
 import json
@@ -79,7 +79,7 @@ class ComparedPolicy:
     ratio, lower, upper
         Mean regret over that policy's, with an interval at LEVEL.
     verdict
-        Whether it has certainly less regret than each of the paper's five, or one of them certainly less than it, or neither.
+        Whether, by Student's intervals, it has less regret than each of the paper's five, or one of them less than it, or neither.
     sure
         Whether that holds whatever the law of the regrets is: rare failures that nobody saw included.
     trials, played

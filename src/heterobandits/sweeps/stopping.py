@@ -129,7 +129,7 @@ class Standings(NamedTuple):
     best
         That policy, [point, checkpoint].
     apart
-        Whether a policy has certainly more regret; never so for the best.
+        Whether Student's interval says that a policy has more regret; never so for the best.
     same
         Whether it has as much regret in every trial; always so for the best.
     """
@@ -153,8 +153,8 @@ class Verdicts(NamedTuple):
     Attributes
     ----------
     said
-        One of VERDICTS. It is ahead if it has certainly less regret than every other, and behind if another, that with the least,
-        has certainly less. Several that have as little in every trial are the same.
+        One of VERDICTS. By Student's intervals: ahead if it has less regret than every other, behind if the one with the least
+        has less. Several that have as little in every trial are the same.
     sure
         Whether that it is ahead or behind is so whatever the law of the regrets, rare failures that nobody saw included.
     """

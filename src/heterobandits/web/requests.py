@@ -92,6 +92,15 @@ class RequestContext:
         return find_in_path(self.state.arm, key)
 
 
+class LaterAnswer(Response):
+    """What a route that may write returns, if the answer takes a while to draw: the guard draws it once the turn to write is over."""
+
+    def __init__(self, draw: Callable[[], Response], *, large: bool) -> None:
+        super().__init__()
+        self.draw = draw
+        self.large = large
+
+
 class GuardedRoute(APIRoute):
     """A route that checks tokens."""
 
@@ -148,9 +157,13 @@ class GuardedRoute(APIRoute):
                 request, partial(self.read, request), len(body) > LARGE_MIN_IMPORT_BYTES
             )
         if asyncio.iscoroutinefunction(self.endpoint):
-            return await handle(request)
-        async with hold_quick_place(request):
-            return await handle(request)
+            answer = await handle(request)
+        else:
+            async with hold_quick_place(request):
+                answer = await handle(request)
+        if isinstance(answer, LaterAnswer):
+            return await compute_by_size(request, answer.draw, answer.large)
+        return answer
 
 
 async def context_of_request(request: Request) -> RequestContext:

@@ -215,6 +215,11 @@ def asks_much(state: State, constraints: int = 0) -> bool:
     return len(state.rows) * len(state.arms) * max(1, constraints) > LARGE_MIN_PAIRS
 
 
+def lists_many(state: State) -> bool:
+    """Whether a list of all agents, arms and links is in the way of what is quick."""
+    return len(state.rows) + len(state.arms) + len(state.links) > LARGE_MIN_EVENTS
+
+
 async def compute_for_state(
     request: Request,
     state: State,

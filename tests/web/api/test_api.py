@@ -16,7 +16,6 @@ from functools import partial
 from typing import ClassVar
 from urllib.parse import quote
 
-import httpx
 import pytest
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
@@ -49,7 +48,7 @@ from heterobandits.web.errors import PROBLEM_KINDS
 from heterobandits.web.pages import report, team
 from heterobandits.web.request_fields import parse_body
 from paths import DOCS
-from serving import NORTH, OWNER, Asker, Visitor, app_on, somebody
+from serving import NORTH, OWNER, Asker, Visitor, app_on, calling, somebody, until
 
 HOSTILE = (
     "a/b",
@@ -751,20 +750,6 @@ class TestLargeCampaigns:
         assert asyncio.run(statuses()) == [200, 200, 200]
         monkeypatch.setattr(report, "LARGE_MIN_EVENTS", 1)  # but not what came since the last round
         assert asyncio.run(statuses()) == [503, 503, 200]
-
-
-def calling(app, token):
-    """A client that may ask for many things at once."""
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    inside = httpx.ASGITransport(app)
-    return httpx.AsyncClient(transport=inside, base_url="http://127.0.0.1", headers=headers)
-
-
-async def until(condition):
-    """Wait until something is so."""
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 class TestByWhichLink:

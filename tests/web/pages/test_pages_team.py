@@ -1,8 +1,9 @@
 """The page of the team, its settings and links, and cards with QR codes."""
 
+import asyncio
 import re
 import time
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from urllib.parse import urlencode
 
 import numpy as np
@@ -15,7 +16,7 @@ from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web.pages.qr import is_unreachable_base, render_qr
 from heterobandits.web.pages.team import ROLES_IN_WORDS
 from markup import Page, words_of
-from serving import NORTH, OWNER, Asker, app_on
+from serving import NORTH, OWNER, Asker, app_on, calling, somebody, until
 
 VERA = Author("Vera")
 ORIGIN = {"Origin": "http://127.0.0.1", "Content-Type": "application/x-www-form-urlencoded"}
@@ -564,7 +565,7 @@ class TestLinks:
         assert sum(link in seen.ids for link in site.state.links) == 30
         assert list(site.state.links)[-1] in seen.ids
         assert "Show 3 older links" in seen.part("links")
-        seen = site.get("/team?links=all")
+        seen = site.get("/team?all=links")
         assert all(link in seen.ids for link in site.state.links)
 
 
@@ -833,3 +834,57 @@ class TestSize:
         cards = site.shown("/cards")
         assert len(cards.source) < 100_000
         assert len(site.ask.get(f"{site.home}/team").content) < 70_000
+
+    def test_of_very_many_the_first_are_shown_and_the_one_that_is_wrong(self, make):
+        agents = [{"name": f"Ranger {i}", "sensitivity": 0.8} for i in range(1, 304)]
+        site = make(agents=agents, arms=[f"area {i}" for i in range(1, 306)])
+        seen = site.get()
+        assert {"agent-300", "arm-300"} < seen.ids
+        assert not {"agent-301", "arm-301"} & seen.ids
+        assert "Show 3 more agents" in seen.part("agents")
+        assert "Show 5 more arms" in seen.part("arms")
+        assert "arm-305" in site.get("/team?all=arms").ids
+        assert "agent-303" in site.get("/team?all=agents").ids
+        refused = site.refused("/arms/arm-305", do="rename", name="area 1")
+        assert {"arm-300", "arm-305"} < refused.ids
+        assert "arm-304" not in refused.ids
+        for choice in ("#form-cards .ticks label", "#link-agent option"):
+            assert [one.get_text() for one in seen.all(choice)][-1] == "Ranger 303"
+
+    @pytest.mark.parametrize(
+        ("method", "part", "fields"),
+        [
+            ("GET", "/team", {}),
+            ("GET", "/api", {}),
+            ("GET", "/api/links", {}),
+            ("POST", "/arms/arm-1", {"do": "rename", "name": ""}),
+            ("POST", "/arms", {"arms": "area 1"}),
+            ("POST", "/agents", {"name": "Ada", "sensitivity": "2"}),
+            ("POST", "/settings", {"do": "season", "season": "-1"}),
+            ("POST", "/links", {"role": "nobody", "name": "x"}),
+            ("POST", "/cards", {"days": "0"}),
+        ],
+    )
+    def test_while_a_long_list_is_drawn_others_write(self, make, method, part, fields):
+        site = make(arms=[f"area {i}" for i in range(1, 601)])
+        places, path = site.app.state.places, site.home + part
+        if part.startswith("/api"):
+            path = f"/api{site.home}{part.removeprefix('/api')}"
+        headers = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
+
+        async def answered():
+            async with AsyncExitStack() as end, calling(site.app, OWNER) as client:
+                large = await end.enter_async_context(AsyncExitStack())
+                await large.enter_async_context(places.large.turn(somebody()))
+                drawn = asyncio.create_task(
+                    client.request(method, path, data=fields, headers=headers)
+                )
+                await until(lambda: places.large.waiting == 1)
+                assert not places.writing.full
+                noted = await client.post(
+                    f"{site.home}/notes", data={"text": "meanwhile"}, headers=headers
+                )
+                await large.aclose()
+                return noted.status_code, (await drawn).status_code
+
+        assert asyncio.run(answered()) == (303, 200 if method == "GET" else 422)

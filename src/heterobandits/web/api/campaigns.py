@@ -18,7 +18,7 @@ from heterobandits.campaigns.validation import InvalidFields, parse_agents, pars
 from heterobandits.errors import InvalidInput, repr_of
 from heterobandits.web.api import requests_schema
 from heterobandits.web.api.base import ApiRoute, cache_headers, json_reply, parse_one_change
-from heterobandits.web.requests import Context, RequestContext
+from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
     LARGE_MIN_IMPORT_BYTES,
     admit_again,
@@ -26,6 +26,7 @@ from heterobandits.web.turns import (
     compute_by_size,
     compute_for_state,
     compute_quick,
+    lists_many,
     write_in_turn,
 )
 
@@ -48,8 +49,17 @@ def list_campaigns_route(asked: Context) -> Response:
 def create_campaign_route(asked: Context, body: requests_schema.CampaignBody) -> Response:
     """A new campaign."""
     done = service.create(asked.log, asked.asker, **dict(body))
-    state = serialization.state_after(asked.log, done)
-    return json_reply(state, serialization.campaign(state), 201)
+    return campaign_reply(serialization.state_after(asked.log, done), 201)
+
+
+def campaign_reply(state: State, status: int = 200) -> Response:
+    """A campaign that was written, as JSON: of a large one it takes a while, in which others may write."""
+    return LaterAnswer(lambda: campaign_json(state, status), large=lists_many(state))
+
+
+def campaign_json(state: State, status: int = 200) -> Response:
+    """A campaign as JSON."""
+    return json_reply(state, serialization.campaign(state), status)
 
 
 @router.post(
@@ -93,13 +103,14 @@ def import_body(
         ) from None
     done = service.import_events(asked.log, asked.asker, text, keep_links=keep_links, tell=tell)
     state = serialization.state_after(asked.log, done)
-    return json_reply(state, serialization.campaign(state), 201 if done.events else 200)
+    return campaign_json(state, 201 if done.events else 200)
 
 
 @router.get("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
-def read_campaign_route(asked: Context) -> Response:
+async def read_campaign_route(request: HttpRequest, asked: Context) -> Response:
     """A campaign: its agents, arms, policy and season, and which rounds wait."""
-    return json_reply(asked.state, serialization.campaign(asked.state))
+    state = asked.state
+    return await compute_by_size(request, lambda: campaign_json(state), lists_many(state))
 
 
 @router.patch("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
@@ -114,8 +125,7 @@ def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) 
         done = service.set_season(*where, body.season)
     else:
         done = service.set_policy(*where, body.policy, body.delta, body.memory)
-    state = serialization.state_after(asked.log, done)
-    return json_reply(state, serialization.campaign(state))
+    return campaign_reply(serialization.state_after(asked.log, done))
 
 
 @router.post(

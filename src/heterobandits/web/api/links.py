@@ -1,21 +1,27 @@
 """Routes of links: issued, listed and revoked."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.web.api import requests_schema
 from heterobandits.web.api.base import ApiRoute, json_reply
 from heterobandits.web.errors import NotFound
 from heterobandits.web.requests import Context
+from heterobandits.web.turns import compute_by_size, lists_many
 
 router = APIRouter(route_class=ApiRoute)
 
 
 @router.get("/api/campaigns/{campaign}/links", response_model=responses_schema.LinksJson)
-def list_links_route(asked: Context) -> Response:
+async def list_links_route(request: Request, asked: Context) -> Response:
     """All links of a campaign, also those that are revoked."""
-    links = [serialization.json_of_link(asked.state, link) for link in asked.state.links.values()]
-    return json_reply(asked.state, {"links": links})
+    state = asked.state
+
+    def draw() -> Response:
+        links = [serialization.json_of_link(state, link) for link in state.links.values()]
+        return json_reply(state, {"links": links})
+
+    return await compute_by_size(request, draw, lists_many(state))
 
 
 @router.post(

@@ -6,9 +6,9 @@ Every change is a form of its own. One that is refused is shown again, open, wit
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from heterobandits.campaigns import serialization, service
 from heterobandits.campaigns.analysis.answers import count_visits_by_arm
@@ -20,7 +20,7 @@ from heterobandits.campaigns.files.csv_tables import (
     parse_trial_cell,
 )
 from heterobandits.campaigns.reducer import check_pairs
-from heterobandits.campaigns.state import State, member_id
+from heterobandits.campaigns.state import MemberKind, State, member_id
 from heterobandits.campaigns.validation import (
     FieldErrors,
     InvalidFields,
@@ -39,17 +39,20 @@ from heterobandits.web.pages.base import (
     see_other,
 )
 from heterobandits.web.request_fields import Form
-from heterobandits.web.requests import Context, RequestContext
+from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
     LARGE_MIN_IMPORT_BYTES,
     compute_by_size,
     compute_quick,
+    lists_many,
     write_in_turn,
 )
 
 CARD_DEFAULT_DAYS = 90  # that cards hold, if the season has no end
 LINK_MAX_DAYS = 3650
-TEAM_MAX_SHOWN_LINKS = 30  # in a table, unless all are wanted
+# in a table, unless all are wanted
+TEAM_MAX_SHOWN_LINKS = 30
+TEAM_MAX_SHOWN_MEMBERS = 300  # agents, and as many arms
 ROLES_IN_WORDS = {
     "owner": "everything",
     "planner": "plans, changes by hand, closes rounds",
@@ -96,34 +99,48 @@ class MemberRow(NamedTuple):
 
 
 @router.get("/campaigns/{campaign}/team")
-def show_team(
-    request: Request, asked: Context, agent: str | None = None, links: str | None = None
+async def show_team(
+    request: Request,
+    asked: Context,
+    agent: str | None = None,
+    whole: Annotated[Literal["agents", "arms", "links"] | None, Query(alias="all")] = None,
 ) -> Response:
-    """The team, the arms, the links and the settings; or one agent, with all that can be changed of it."""
+    """The team, the arms, the links and the settings, one of the lists `whole`; or one agent, with all that can be changed of it."""
     if agent is not None:
-        return agent_page(request, asked, asked.agent(agent))
-    return team_page(request, asked, all_links=links == "all")
+        return await compute_quick(request, agent_page, request, asked, asked.agent(agent))
+    return await compute_by_size(
+        request, lambda: render_team(request, asked, whole=whole), lists_many(asked.state)
+    )
 
 
-def team_page(
+def team_page(request: Request, asked: RequestContext, tried: RefusedForm) -> Response:
+    """The page of the team with a form that was refused."""
+    return LaterAnswer(lambda: render_team(request, asked, tried), large=lists_many(asked.state))
+
+
+def render_team(
     request: Request,
     asked: RequestContext,
     tried: RefusedForm = NOTHING_TRIED,
-    *,
-    all_links: bool = False,
+    whole: str | None = None,
 ) -> Response:
-    """The page of the team; with a form that was refused."""
+    """The page of the team."""
     state = asked.state
     moment_now = utc_now()
     links = list(reversed(state.links.values()))
-    holding = [link for link in links if link.holds(moment_now)]
-    gone = [link for link in links if not link.holds(moment_now)]
-    shown_links = (
-        (holding, gone)
-        if all_links
-        else (holding[:TEAM_MAX_SHOWN_LINKS], gone[:TEAM_MAX_SHOWN_LINKS])
+    parted = (
+        [link for link in links if link.holds(moment_now)],
+        [link for link in links if not link.holds(moment_now)],
     )
-    chosen = tried.given.texts("agents") if tried.form == "cards" else None
+    most = len(links) if whole == "links" else TEAM_MAX_SHOWN_LINKS
+    holding, gone = ([serialization.json_of_link(state, link) for link in part[:most]] for part in parted)  # fmt: skip
+    lists = {
+        "agents": list_members("agent", len(state.agents), whole == "agents", tried.form),
+        "arms": list_members("arm", len(state.arms), whole == "arms", tried.form),
+    }
+    tests, visits = tests_by_agent(state), count_visits_by_arm(state)
+    chosen = tried.given.texts("agents") if tried.form == "cards" else []
+    everybody = [(member_id("agent", a), one) for a, one in enumerate(state.agents)]
     return render_page(
         request,
         "team.html",
@@ -131,16 +148,20 @@ def team_page(
         422 if tried.form else 200,
         tried=tried,
         here=page_path(state.campaign),
-        agents=[agent_row(state, a) for a in range(len(state.agents))],
+        agents=[agent_row(state, a, tests[a]) for a in lists["agents"]],
         arms=[
-            MemberRow(member_id("arm", n), arm.name, arm.retired, visits)
-            for n, (arm, visits) in enumerate(
-                zip(state.arms, count_visits_by_arm(state), strict=True)
-            )
+            MemberRow(member_id("arm", n), state.arms[n].name, state.arms[n].retired, visits[n])
+            for n in lists["arms"]
         ],
-        holding=[serialization.json_of_link(state, link) for link in shown_links[0]],
-        gone=[serialization.json_of_link(state, link) for link in shown_links[1]],
-        more=len(links) - sum(map(len, shown_links)),
+        holding=holding,
+        gone=gone,
+        more={
+            "agents": len(state.agents) - len(lists["agents"]),
+            "arms": len(state.arms) - len(lists["arms"]),
+            "links": len(links) - len(holding) - len(gone),
+        },
+        active=[(key, one.name) for key, one in everybody if not one.retired],
+        carded=[(key, one.name) for key, one in everybody if not one.retired or key in chosen],
         chosen=chosen,
         days=default_days(state),
         roles=ROLES_IN_WORDS,
@@ -149,11 +170,23 @@ def team_page(
     )
 
 
-def agent_row(state: State, number: int) -> MemberRow:
+def list_members(kind: MemberKind, count: int, whole: bool, form: str) -> list[int]:
+    """The numbers of the agents or arms in a list: all, or the first and the one whose form was refused."""
+    shown = range(count if whole else min(count, TEAM_MAX_SHOWN_MEMBERS))
+    return [n for n in range(count) if n in shown or member_id(kind, n) == form]
+
+
+def tests_by_agent(state: State) -> list[int]:
+    """How many tests each agent made so far."""
+    tests = [0] * len(state.agents)
+    for row, made in zip(state.rows, state.pulls.sum(axis=1).tolist(), strict=True):
+        tests[row.agent] += made
+    return tests
+
+
+def agent_row(state: State, number: int, tests: int) -> MemberRow:
     """An agent, with the tests it made so far."""
     one = state.agents[number]
-    rows = [i for i, row in enumerate(state.rows) if row.agent == number]
-    tests = int(state.pulls[rows].sum())
     reports = state.rows[one.row].reports
     return MemberRow(member_id("agent", number), one.name, one.retired, tests, reports)
 
@@ -173,7 +206,7 @@ def agent_page(
         422 if tried.form else 200,
         tried=tried,
         here=page_path(state.campaign),
-        agent=agent_row(state, number),
+        agent=agent_row(state, number, tests_by_agent(state)[number]),
         ways=ways if len(ways) > 1 else [],
         since=REVISION_TEXTS,
     )
@@ -271,9 +304,7 @@ async def submit_arms(request: Request, asked: Context) -> Response:
         await write_in_turn(request, add_new_arms, asked, names)
         return see_other(page_path(asked.id, "/team#arms"))
     known = {"arms": "; ".join(errors.values())}
-    return await compute_quick(
-        request, team_page, request, asked, RefusedForm("arms", known, asked.form)
-    )
+    return team_page(request, asked, RefusedForm("arms", known, asked.form))
 
 
 def new_arms(asked: RequestContext) -> list[str]:
