@@ -31,6 +31,7 @@ from heterobandits.cli.campaign.text import (
     state_before,
 )
 from heterobandits.cli.options import TableOrJson
+from heterobandits.cli.terminal import print_table
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.preview import Preview
@@ -93,7 +94,6 @@ def plan_command(
 def print_plan(made: "Preview", recorded: bool) -> None:
     """Print a plan for a person."""
     from heterobandits.campaigns.rounds import RoundGiven
-    from heterobandits.cli.campaign.tables import print_table
 
     state = made.state
     season = "" if state.season is None else f" of {state.season:,}"
@@ -103,7 +103,7 @@ def print_plan(made: "Preview", recorded: bool) -> None:
         for agent, arm, reason in made.assignments
         if not state.agents[agent].retired
     ]
-    print_table(("agent", "goes to", "why"), rows, whole=(2,))
+    print_table(("agent", "goes to", "why"), rows)
     if made.given != RoundGiven():
         for constraint in made.prices.constraints:
             print(constraint.text)

@@ -24,6 +24,7 @@ from heterobandits.cli.campaign.options import (
 from heterobandits.cli.campaign.text import print_json
 from heterobandits.cli.exit_codes import EXIT_FAILURE
 from heterobandits.cli.options import QuietOption, TableOrJson
+from heterobandits.cli.terminal import print_table
 from heterobandits.errors import InvalidInput, repr_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def status_command(
     from heterobandits.campaigns.analysis.answers import answers, estimates
     from heterobandits.campaigns.audit.verification import ANCHOR_MIN_DIGITS
     from heterobandits.campaigns.serialization import json_of_status
-    from heterobandits.cli.campaign.tables import print_chart
+    from heterobandits.cli.campaign.interval_chart import print_chart
 
     with open_campaign(file, campaign) as (_, state):
         found, said = estimates(state), answers(state)
@@ -142,7 +143,6 @@ def history_command(
     )
     from heterobandits.campaigns.serialization import json_of_event_with_text
     from heterobandits.campaigns.state import member_id, number_of_member
-    from heterobandits.cli.campaign.tables import print_table
     from heterobandits.errors import parse_integer
 
     parse_integer(last, "--last", 1)
@@ -165,7 +165,7 @@ def history_command(
             (f"{event.number}", event.time[:19].replace("T", " "), author_text(event), text)
             for event, text, _ in fitting[-last:]
         ]
-        print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,), whole=(3,))
+        print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,))
         if len(fitting) > last:
             print(f"and {len(fitting) - last:,} before: --last {len(fitting)} shows them all")
     if found.wrong is None:
@@ -184,7 +184,6 @@ def shadow_command(
     """Show what another policy would have planned, in each round from what was known then."""
     from heterobandits.campaigns.analysis.shadows import shadow as follow
     from heterobandits.campaigns.serialization import json_of_shadow
-    from heterobandits.cli.campaign.tables import print_table
 
     with open_campaign(file, campaign) as (log, state):
         found = follow(log, state.campaign, policy, delta)
