@@ -7,6 +7,7 @@ import typer
 
 from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption
 from heterobandits.cli.terminal import print_numbers
+from heterobandits.errors import InvalidInput, parse_integer, parse_real
 
 FIRST_TRIALS_PER_THREAD = 1  # for each thread
 SCALING_CHECKPOINTS = (1, 30, 300)
@@ -39,7 +40,6 @@ def bench_command(
     A round is one assignment of all agents in one trial. Wall-clock time of all threads
     together, after a first run to compile, load and warm up.
     """
-    from heterobandits.errors import InvalidInput, parse_integer, parse_real
     from heterobandits.machine import count_cores
     from heterobandits.policies.policy import CATALOGUE
     from heterobandits.policies.policy import policy as catalogued

@@ -24,6 +24,7 @@ from heterobandits.cli.options import (
     problem_of_options,
 )
 from heterobandits.cli.terminal import print_table
+from heterobandits.errors import parse_integer
 from heterobandits.limits import DEFAULT_DELTA
 
 
@@ -50,7 +51,6 @@ def bounds_command(
     """Print the optimum, the log terms and widths, and the theorem's bound on Min-Width's regret."""
     import numpy as np
 
-    from heterobandits.errors import parse_integer
     from heterobandits.inference import bounds as theory
     from heterobandits.simulation import coverage as measured
 

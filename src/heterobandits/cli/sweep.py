@@ -13,6 +13,7 @@ import typer
 from heterobandits.cli.exit_codes import EXIT_FAILURE
 from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption, parse_folder
 from heterobandits.cli.terminal import print_numbers
+from heterobandits.errors import InvalidInput, parse_integer
 
 if TYPE_CHECKING:
     from heterobandits.simulation.pool.runner import Progress
@@ -81,7 +82,6 @@ def sweep_command(
 
     Example: heterobandits sweep closing-question --output closing
     """
-    from heterobandits.errors import InvalidInput, parse_integer
     from heterobandits.sweeps.sweep import sweep as run
 
     places = {

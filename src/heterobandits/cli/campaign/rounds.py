@@ -32,6 +32,7 @@ from heterobandits.cli.campaign.text import (
 )
 from heterobandits.cli.options import TableOrJson
 from heterobandits.cli.terminal import print_table
+from heterobandits.errors import InvalidInput
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.preview import Preview
@@ -131,7 +132,6 @@ def report_command(
     """
     from heterobandits.campaigns import service
     from heterobandits.campaigns.files.csv_tables import read_outcomes
-    from heterobandits.errors import InvalidInput
 
     if bool(outcomes) == (csv is not None):
         raise InvalidInput("outcomes such as Ana=1, or --csv: one of them says what came of it")
