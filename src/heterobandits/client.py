@@ -7,7 +7,6 @@ Agents and arms go by name or by id. Needs httpx, which `heterobandits[campaigns
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal, Self, cast
 from urllib.parse import quote
 
@@ -73,12 +72,7 @@ class Campaigns:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -51,6 +51,18 @@ def repr_of(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def escape_text(text: str) -> str:
+    """The text with everything escaped that a terminal must not receive: an imported event may contain anything."""
+    if text.isprintable():  # nearly every text; it is asked of thousands
+        return text
+    return "".join(
+        c.encode("unicode_escape").decode()
+        if c in TEXT_DIRECTION_MARKS or unicodedata.category(c) in UNPRINTABLE_CATEGORIES
+        else c
+        for c in text
+    )
+
+
 def parse_integer(value: Any, name: str, least: int, most: int | None = None) -> int:
     """`value` as an int within [least, most]; booleans and fractions are refused."""
     allowed = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"

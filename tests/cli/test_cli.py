@@ -193,6 +193,18 @@ def test_bounds(called) -> None:
     assert "32.7" in text
 
 
+def test_a_table_is_neither_cut_nor_wrapped(tmp_path: Path, called, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    long = "the slope above the old quarry, where the road from the village ends"
+    problem = Problem([0.2, 0.6], [0.5], arm_names=["gate", long])
+    (tmp_path / "p.json").write_text(problem.to_json(), encoding="utf-8")
+    code, out, _ = called("bounds", "--problem", str(tmp_path / "p.json"), "--horizon", "9")
+    assert code == 0
+    assert [
+        line.split("agent 1")[1].strip() for line in out.splitlines() if "best place" in line
+    ] == [long]
+
+
 @pytest.mark.slow
 def test_bench_measures_every_policy(called) -> None:
     how = ("--seconds", "0.001", "--threads", "1", "--format", "json")

@@ -37,25 +37,20 @@ class PairJson(TypedDict):
     arm_id: str
 
 
-class AgentJson(TypedDict):
+class ArmJson(NamedJson):
+    """An arm."""
+
+    retired: bool
+
+
+class AgentJson(ArmJson):
     """An agent, and how it reports now."""
 
-    id: str
-    name: str
-    retired: bool
     sensitivity: float
     false_positive_rate: float
     tests: int
     calibration: list[int] | None
     false_positive_calibration: list[int] | None
-
-
-class ArmJson(TypedDict):
-    """An arm."""
-
-    id: str
-    name: str
-    retired: bool
 
 
 class AgentsJson(TypedDict):
@@ -78,40 +73,29 @@ class PolicyJson(TypedDict):
     memory: int | None
 
 
-class CampaignJson(TypedDict):
-    """A campaign: `number` is that of its last event, `rounds` says how many are planned, `waiting` which wait."""
+class EntryJson(NamedJson):
+    """A campaign in the list of all: `number` is that of its last event, `rounds` says how many are planned, `waiting` which wait."""
 
-    id: str
-    name: str
     created: str
     changed: str
     number: int
+    rounds: int
+    waiting: list[int]
+
+
+class CampaignJson(EntryJson):
+    """A campaign."""
+
     policy: PolicyJson
     seed: int
     season: int | None
-    rounds: int
-    waiting: list[int]
     agents: list[AgentJson]
     arms: list[ArmJson]
 
 
-class EntryJson(TypedDict):
-    """A campaign in the list of all."""
-
-    id: str
-    name: str
-    created: str
-    changed: str
-    number: int
-    rounds: int
-    waiting: list[int]
-
-
-class DamagedJson(TypedDict):
+class DamagedJson(NamedJson):
     """A campaign that cannot be read, its last name that can be, and what is wrong."""
 
-    id: str
-    name: str
     wrong: str
 
 
@@ -145,22 +129,20 @@ class AssignmentJson(TypedDict):
     visited: int | None
 
 
-class VisitJson(TypedDict):
-    """A visit and what is known of it: `waits` for its outcome, was `missing`, or has successes of tests, by an event.
+class CurrentJson(TypedDict):
+    """What is known of a visit now: it `waits` for its outcome, was `missing`, or has successes of tests, by an event."""
 
-    `far` if it had more tests than planned, or not half as many.
-    """
-
-    round: int
-    agent: str
-    agent_id: str
-    arm: str
-    arm_id: str
     waits: bool
     missing: bool
     successes: int | None
     tests: int | None
     event: int | None
+
+
+class VisitJson(PairJson, CurrentJson):
+    """A visit and what is known of it; `far` if it had more tests than planned, or not half as many."""
+
+    round: int
     tests_planned: int
     far: bool
 
@@ -225,13 +207,9 @@ class RoundsJson(TypedDict):
     last: int
 
 
-class WhyJson(TypedDict):
+class WhyJson(PairJson):
     """Why an agent was sent to an arm, from what was known then."""
 
-    agent: str
-    agent_id: str
-    arm: str
-    arm_id: str
     text: str
     reason: str
     mode: str
@@ -264,12 +242,9 @@ class PullsOfJson(TypedDict):
     pulls: int
 
 
-class EstimateJson(TypedDict):
+class EstimateJson(ArmJson):
     """What is known of an arm."""
 
-    id: str
-    name: str
-    retired: bool
     changed: bool
     estimate: float
     lower: float
@@ -428,16 +403,6 @@ class FieldErrorJson(TypedDict):
 
     path: str
     message: str
-
-
-class CurrentJson(TypedDict):
-    """What is known of a visit now."""
-
-    waits: bool
-    missing: bool
-    successes: int | None
-    tests: int | None
-    event: int | None
 
 
 class StatusJson(CampaignJson):

@@ -37,7 +37,7 @@ def json_of(shape: type[Shape], source: object, **given: Any) -> Shape:
     made = {}
     for name in shape.__annotations__:
         value = given[name] if name in given else getattr(source, name)
-        made[name] = json_of_number(value) if isinstance(value, float) else value
+        made[name] = number_to_json(value) if isinstance(value, float) else value
     return cast(Shape, made)
 
 
@@ -119,17 +119,15 @@ def json_of_assignments(
 ) -> list[responses_schema.AssignmentJson]:
     """Who goes where by a plan."""
     return [
-        {
-            "agent": state.agents[agent].name,
-            "agent_id": member_id("agent", agent),
-            "arm": None if arm is None else state.arms[arm].name,
-            "arm_id": None if arm is None else member_id("arm", arm),
-            "code": reason.code,
-            "reason": str(reason),
-            "index": json_of_number(reason.index),
-            "estimate": json_of_number(reason.estimate),
-            "visited": reason.visited,
-        }
+        json_of(
+            responses_schema.AssignmentJson,
+            reason,
+            agent=state.agents[agent].name,
+            agent_id=member_id("agent", agent),
+            arm=None if arm is None else state.arms[arm].name,
+            arm_id=None if arm is None else member_id("arm", arm),
+            reason=str(reason),
+        )
         for agent, arm, reason in assignments
     ]
 
@@ -212,11 +210,6 @@ def json_of_why(
     assert place is not None, "only those who were sent are explained"
     texts = {"text": str(told), "reason": str(told.reason)}
     return json_of(responses_schema.WhyJson, told, **json_of_pair(state, number, place), **texts)
-
-
-def json_of_number(value: float | None) -> responses_schema.JsonNumber:
-    """A number as JSON can hold it."""
-    return cast(responses_schema.JsonNumber, number_to_json(value))
 
 
 def json_of_estimates(state: State) -> responses_schema.EstimatesJson:

@@ -137,11 +137,11 @@ def parse_display_name(value: Any, name: str = "name") -> str:
     return text
 
 
-def parse_new_name(value: Any, taken: Iterable[str], name: str = "name") -> str:
+def parse_new_name(value: Any, taken: Iterable[str]) -> str:
     """`value` as a name that cannot be mistaken for one that is taken."""
-    text = parse_display_name(value, name)
+    text = parse_display_name(value)
     if appearance_of(text) in {appearance_of(other) for other in taken}:
-        raise InvalidInput(f"{name} is {repr_of(text)}: that name is taken")
+        raise InvalidInput(f"name is {repr_of(text)}: that name is taken")
     return text
 
 
@@ -191,23 +191,21 @@ def place_of_field(where: str, field: str) -> str:
     return f"{where}.{field}"
 
 
-def parse_reports(
-    given: Mapping[str, Any], errors: FieldErrors, place: Callable[[str], str]
-) -> Reports | None:
-    """How an agent reports; mistakes are collected under their fields."""
+def parse_reports(given: Mapping[str, Any], place: Callable[[str], str] = str) -> Reports:
+    """How an agent reports; `place` names a field's place."""
+    errors = FieldErrors()
 
     def field(name: str, check: Callable[..., Any], *arguments: Any) -> Any:
         value = given.get(name)
         return None if value is None else errors.of(place(name), check, value, *arguments)
 
-    before = len(errors.errors)
     found = field("calibration", parse_trial)
     alarms = field("false_positive_calibration", parse_trial)
     tests = field("tests", lambda value, name: parse_integer(value, name, 1, VISIT_MAX_TESTS))
     s = field("sensitivity", parse_sensitivity)
     if s is None and found is not None:
         s = estimate_of_trial(found)
-    if s is None and len(errors.errors) == before:
+    if s is None and not errors.errors:
         where = place("sensitivity")
         errors.note((where, f"{where} is missing: a probability in (0, 1]"))
     rate = None if s is None else field("false_positive_rate", parse_rate, s)
@@ -215,8 +213,8 @@ def parse_reports(
         rate = errors.of(
             place("false_positive_calibration"), parse_rate, estimate_of_trial(alarms), s
         )
-    if s is None or len(errors.errors) > before:
-        return None
+    errors.end()
+    assert s is not None, "what is wrong has been named"
     return Reports(s, rate or 0.0, tests or 1, found, alarms)
 
 
@@ -231,7 +229,7 @@ def parse_agents(
     for where, name, item in _parse_named_entries(
         given, "agent", taken, place, of, AGENT_FIELDS, errors
     ):
-        reports = parse_reports(item, errors, partial(of, where))
+        reports = errors.all(where, parse_reports, item, partial(of, where))
         if reports is not None:
             made.append((name, reports))
     errors.end()

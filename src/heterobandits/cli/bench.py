@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption
+from heterobandits.cli.terminal import print_numbers
+from heterobandits.errors import InvalidInput, parse_integer, parse_real
 
 FIRST_TRIALS_PER_THREAD = 1  # for each thread
 SCALING_CHECKPOINTS = (1, 30, 300)
@@ -38,7 +40,6 @@ def bench_command(
     A round is one assignment of all agents in one trial. Wall-clock time of all threads
     together, after a first run to compile, load and warm up.
     """
-    from heterobandits.errors import InvalidInput, parse_integer, parse_real
     from heterobandits.machine import count_cores
     from heterobandits.policies.policy import CATALOGUE
     from heterobandits.policies.policy import policy as catalogued
@@ -142,7 +143,7 @@ def print_speeds(report: dict[str, Any]) -> None:
     """One row for each policy, one column for each problem."""
     rates: dict[str, dict[str, float]] = {}
     for result in report["results"]:
-        title = f"{result['problem']}\n{result['agents']}×{result['arms']}"
+        title = f"{result['problem']} {result['agents']}×{result['arms']}"
         rates.setdefault(result["policy"], {})[title] = result["rounds_per_second"] / 1e6
     titles = list(dict.fromkeys(title for row in rates.values() for title in row))
     cells = {
@@ -173,17 +174,8 @@ def print_scaling(report: dict[str, Any]) -> None:
 
 def print_rates(title: str, headings: list[str], cells: dict[str, list[str]]) -> None:
     """A table with a row for each policy."""
-    from rich.table import Table
-
-    from heterobandits.cli.terminal import print_item
-
-    table = Table(title=title)
-    table.add_column("policy", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for name, row in cells.items():
-        table.add_row(name, *row)
-    print_item(table)
+    print(title)
+    print_numbers(("policy", *headings), [(name, *row) for name, row in cells.items()])
 
 
 def print_machine(report: dict[str, Any]) -> None:

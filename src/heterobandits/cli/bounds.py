@@ -23,6 +23,8 @@ from heterobandits.cli.options import (
     TestsOption,
     problem_of_options,
 )
+from heterobandits.cli.terminal import print_table
+from heterobandits.errors import parse_integer
 from heterobandits.limits import DEFAULT_DELTA
 
 
@@ -49,7 +51,6 @@ def bounds_command(
     """Print the optimum, the log terms and widths, and the theorem's bound on Min-Width's regret."""
     import numpy as np
 
-    from heterobandits.errors import parse_integer
     from heterobandits.inference import bounds as theory
     from heterobandits.simulation import coverage as measured
 
@@ -104,43 +105,38 @@ def bounds_command(
 
 def print_bounds(found: dict[str, Any], title: str) -> None:
     """Print the bounds for a person: one line per number, with its meaning."""
-    from rich.table import Table
-
-    from heterobandits.cli.terminal import print_item
     from heterobandits.model.problem import Problem
     from heterobandits.policies.policy import ASSUMPTIONS
 
     stated = Problem.from_dict(found["problem"])
-    table = Table(title=title or None, title_justify="left", show_header=False, box=None)
-    table.add_column()
-    table.add_column(justify="right")
+    rows: list[tuple[str, str]] = []
     for agent, arm in zip(stated.agent_names, stated.optimum, strict=True):
-        table.add_row(f"best place for {agent}", stated.arm_names[arm])
-    table.add_row("expected successes in a best round", f"{found['expected_reward']:.4g}")
+        rows.append((f"best place for {agent}", stated.arm_names[arm]))
+    rows.append(("expected successes in a best round", f"{found['expected_reward']:.4g}"))
     most = found["horizon"] * max(stated.tests)
-    table.add_row(f"ln G({most}, {stated.agents})", f"{found['ln_G']:.6g}")
+    rows.append((f"ln G({most}, {stated.agents})", f"{found['ln_G']:.6g}"))
     for name, term in found["log_terms"].items():
-        table.add_row(f"log term of {name}", f"{term:.6g}")
+        rows.append((f"log term of {name}", f"{term:.6g}"))
     for name, width in found["width_after_one_pull_each"].items():
         values = width if isinstance(width, list) else [width]
         shown = ", ".join(f"{value:.4g}" for value in values)
-        table.add_row(f"width of {name}, arm pulled once by all", shown)
+        rows.append((f"width of {name}, arm pulled once by all", shown))
     bounded = found["regret_bound"] is not None
     if bounded:
         certainty = f"with probability {1 - found['delta']:g}"
-        table.add_row(f"min-width's regret is below, {certainty}", f"{found['regret_bound']:,.1f}")
+        rows.append((f"min-width's regret is below, {certainty}", f"{found['regret_bound']:,.1f}"))
     if found["lower_bound"] is not None:
-        table.add_row("no good policy can stay below, per ln T", f"{found['lower_bound']:.4g}")
+        rows.append(("no good policy can stay below, per ln T", f"{found['lower_bound']:.4g}"))
     study = found.get("coverage")
     if isinstance(study, dict):
         count = f"of {study['trials']:,} trials"
         for name, share in study["failed"].items():
-            table.add_row(f"share {count}: {name} fails", f"{share:.4f}")
+            rows.append((f"share {count}: {name} fails", f"{share:.4f}"))
         if bounded:
             over = f"{study['over_regret_bound']:.4f}"
-            table.add_row(f"share {count}: regret over the bound", over)
-        table.add_row("largest regret seen", f"{study['worst_regret']:,.1f}")
-    print_item(table)
+            rows.append((f"share {count}: regret over the bound", over))
+        rows.append(("largest regret seen", f"{study['worst_regret']:,.1f}"))
+    print_table((title or "problem", "value"), rows)
     note = (
         f"Widths and bounds are those of policies with this horizon set, and hold if {ASSUMPTIONS}."
     )

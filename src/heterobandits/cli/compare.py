@@ -14,6 +14,7 @@ from heterobandits.cli.options import (
     TableOrJson,
     parse_folder,
 )
+from heterobandits.cli.terminal import print_numbers
 
 if TYPE_CHECKING:
     from heterobandits.experiments.comparison import Comparison
@@ -74,41 +75,35 @@ def compare_command(
 
 def print_leaderboard(made: "Comparison") -> None:
     """The leaderboard for a terminal."""
-    from rich.table import Table
-
-    from heterobandits.cli.terminal import print_item
     from heterobandits.experiments.leaderboard import advice_texts, leaderboard_headline
 
-    table = Table(
-        caption="regret over that of the best of the paper's five on the same problem; "
-        "ahead/unclear/behind at 99 %; how many of these are sure, whatever seldom fails; share of trials that failed, with over ten times "
-        "the median's regret; then medians; million rounds per second"
-    )
-    table.add_column("policy", no_wrap=True)
     groups = list(dict.fromkeys(row.group for row in made.rows))
-    for heading in (*groups, "sure", "failed", "over min-width", "over C ln T", "M/s"):
-        table.add_column(heading, justify="right")
+    ahead, risks = [], []
     for entry in made.standings():
-        cells = []
-        for group in groups:
-            part = entry["groups"].get(group)
-            cells.append(
-                ""
-                if part is None
-                else f"{part['ratio']:.2f}  {part['ahead']}/{part['unclear']}/{part['behind']}"
-            )
+        parts = [entry["groups"].get(group) for group in groups]
+        cells = [
+            "" if p is None else f"{p['ratio']:.2f}  {p['ahead']}/{p['unclear']}/{p['behind']}"
+            for p in parts
+        ]
+        ahead.append((entry["policy"], *cells, f"{entry['million_rounds_per_second']:.1f}"))
         whole = entry["all"]
         limit = whole["to_limit"]
-        table.add_row(
+        risks.append((
             entry["policy"],
-            *cells,
             f"{whole['sure']}",
             f"{whole['failed'] / whole['played']:.2%}",
             f"{whole['to_min_width']:.2f}",
             "" if limit is None else f"{limit:.2f}",
-            f"{entry['million_rounds_per_second']:.1f}",
-        )
-    print_item(table)
+        ))  # fmt: skip
+    print_numbers(("policy", *groups, "M/s"), ahead)
+    print(
+        "regret over that of the best of the paper's five on the same problem; ahead/unclear/behind at 99 %; million rounds per second"
+    )
+    print_numbers(("policy", "sure", "failed", "over min-width", "over C ln T"), risks)
+    print(
+        "how many of these verdicts are sure, whatever seldom fails; share of trials that failed, with over ten times the median's "
+        "regret; then medians"
+    )
     print(leaderboard_headline(made))
     for case, gain in advice_texts(made):
         print(f"{case}: {gain}.")

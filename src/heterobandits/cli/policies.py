@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from heterobandits.cli.terminal import new_console
+
 ORIGIN_TITLES = {
     "paper": "the paper's",
     "beyond": "beyond the paper",
@@ -43,8 +45,6 @@ def policies_command(
             print(f"| `{name}` | {entry.summary} | {entry.guarantee} |")
         return
     from rich.text import Text
-
-    from heterobandits.cli.terminal import new_console
 
     bold = new_console()
     for name, entry in CATALOGUE.items():

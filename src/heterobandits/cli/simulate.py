@@ -26,6 +26,7 @@ from heterobandits.cli.options import (
     parse_folder,
     problem_of_options,
 )
+from heterobandits.cli.terminal import print_numbers
 from heterobandits.errors import InvalidInput, repr_of
 from heterobandits.limits import DEFAULT_DELTA
 
@@ -195,31 +196,26 @@ def json_of_results(results: "Results") -> dict[str, object]:
 
 def print_regrets(results: "Results", title: str) -> None:
     """Regret at the horizon, best first, with the paired difference to the best."""
-    from rich.table import Table
-
-    from heterobandits.cli.terminal import print_item
-
     ranked = sorted(results.policies, key=lambda label: float(results.mean(label)[-1]))
     one = results.trials == 1  # which says nothing of its error
-    table = Table(
-        title=title or None,
-        caption=f"after {results.horizon:,} rounds, 1 trial, on the same luck"
-        if one
-        else f"after {results.horizon:,} rounds, {results.trials:,} trials; SE: standard error; "
-        "differences by pairs on the same luck, with 95 % intervals",
-    )
-    table.add_column("policy")
-    for heading in ("regret", "± SE", "more than the best", "M rounds/s"):
-        table.add_column(heading, justify="right")
+    rows = []
     for label in ranked:
         pair = results.difference(label, ranked[0])
         within = "" if one else f" [{pair.lower[-1]:.2f}, {pair.upper[-1]:.2f}]"
         more = "" if label == ranked[0] else f"{pair.mean[-1]:.2f}{within}"
-        table.add_row(
+        rows.append((
             label,
             f"{results.mean(label)[-1]:.2f}",
             "" if one else f"{results.se(label)[-1]:.2f}",
             more,
             f"{results.rounds_per_second(label) / 1e6:.1f}",
-        )
-    print_item(table)
+        ))  # fmt: skip
+    if title:
+        print(title)
+    print_numbers(("policy", "regret", "± SE", "more than the best", "M rounds/s"), rows)
+    print(
+        f"after {results.horizon:,} rounds, 1 trial, on the same luck"
+        if one
+        else f"after {results.horizon:,} rounds, {results.trials:,} trials; SE: standard error; "
+        "differences by pairs on the same luck, with 95 % intervals"
+    )

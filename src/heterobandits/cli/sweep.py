@@ -12,6 +12,8 @@ import typer
 
 from heterobandits.cli.exit_codes import EXIT_FAILURE
 from heterobandits.cli.options import QuietOption, TableOrJson, ThreadsOption, parse_folder
+from heterobandits.cli.terminal import print_numbers
+from heterobandits.errors import InvalidInput, parse_integer
 
 if TYPE_CHECKING:
     from heterobandits.simulation.pool.runner import Progress
@@ -80,7 +82,6 @@ def sweep_command(
 
     Example: heterobandits sweep closing-question --output closing
     """
-    from heterobandits.errors import InvalidInput, parse_integer
     from heterobandits.sweeps.sweep import sweep as run
 
     places = {
@@ -322,31 +323,28 @@ def json_of_sweep(made: "FinishedSweep") -> dict[str, Any]:
 
 def print_sweep_standings(made: "FinishedSweep") -> None:
     """How often each policy is ahead, for a terminal."""
-    from rich.table import Table
-
-    from heterobandits.cli.terminal import print_item
     from heterobandits.sweeps.report.text import ratio_text
 
-    rows, trials = count_standings(made)
-    table = Table(
-        title=made.spec.title or None,
-        caption=f"points where a policy has clearly the least regret, where that is unclear, where another has "
-        f"clearly less, and where several have the same; regret over {made.spec.reference}'s, geometric mean; at how many points "
-        "the verdict is sure, whatever seldom fails; share of trials that failed, with over ten times the median's regret",
-    )
-    table.add_column("policy", no_wrap=True)
+    found, trials = count_standings(made)
     verdicts = ("ahead", "unclear", "behind", "same")
-    for heading in (*verdicts, "ratio", "sure", "failed"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(
+    rows = [
+        (
             row["policy"],
             *(f"{row[verdict]:,}" for verdict in verdicts),
             ratio_text(row["ratio"]),
             f"{row['sure']:,}",
             f"{row['failed'] / max(1, row['played']):.2%}",
         )
-    print_item(table)
+        for row in found
+    ]
+    if made.spec.title:
+        print(made.spec.title)
+    print_numbers(("policy", *verdicts, "ratio", "sure", "failed"), rows)
+    print(
+        f"points where a policy has clearly the least regret, where that is unclear, where another has "
+        f"clearly less, and where several have the same; regret over {made.spec.reference}'s, geometric mean; at how many points "
+        "the verdict is sure, whatever seldom fails; share of trials that failed, with over ten times the median's regret"
+    )
     if trials:
         print(
             "trials a point: {least:,} at least, {median:,} in the median, {most:,} at most".format(

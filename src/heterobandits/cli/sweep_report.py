@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heterobandits.cli.options import QuietOption, TableOrJson, parse_folder
+from heterobandits.cli.terminal import print_numbers
 
 if TYPE_CHECKING:
     from heterobandits.sweeps.report.page import Report
@@ -58,28 +59,21 @@ def sweep_report_command(
 
 def print_report_standings(made: "Report") -> None:
     """The policies for a terminal."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from heterobandits.cli.terminal import print_item
     from heterobandits.sweeps.report.text import ratio_text
 
     told = made.data
-    table = Table(
-        caption=Text(
-            f"cells won clearly, won but unclear, and equal; regret over that of {told['reference']} and of the best of "
-            "each point, geometric means; points ahead/same/unclear/behind"
-        )
-    )
-    table.add_column("policy", no_wrap=True)
-    for heading in ("won", "unclear", "equal", "ratio", "over best", "points"):
-        table.add_column(heading, justify="right")
-    for row in told["policies"]:
-        table.add_row(
-            Text(row["policy"]),
+    rows = [
+        (
+            row["policy"],
             *(f"{row[key]:,}" for key in ("won", "won_unclear", "tied")),
             ratio_text(row["ratio"]),
             ratio_text(row["over_best"]),
             "/".join(f"{row[key]:,}" for key in ("ahead", "same", "unclear", "behind")),
         )
-    print_item(table)
+        for row in told["policies"]
+    ]
+    print_numbers(("policy", "won", "unclear", "equal", "ratio", "over best", "points"), rows)
+    print(
+        f"cells won clearly, won but unclear, and equal; regret over that of {told['reference']} and of the best of "
+        "each point, geometric means; points ahead/same/unclear/behind"
+    )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from heterobandits.campaigns.analysis import projection, projection_lanes
+from heterobandits.campaigns.analysis import projection_lanes
 from heterobandits.campaigns.analysis.projection import (
     Projection,
     eighty_percent_range,
@@ -17,6 +17,7 @@ from heterobandits.campaigns.analysis.projection import (
     parse_guess,
     project,
     render_chance,
+    state_with_other_team,
     worth_of_team,
 )
 from heterobandits.campaigns.analysis.projection_lanes import (
@@ -212,27 +213,29 @@ class TestWorth:
 
     def test_who_finds_nothing_is_worth_about_nothing(self):
         state = lived(begun([0.9, 0.6], 5, season=30), [0.6, 0.3, 0.2, 0.1, 0.5], 5)
-        found = worth_of_team(state, add=Reports(1e-4), draws=400)
+        found = worth_of_team(state, state_with_other_team(state, None, Reports(1e-4)), draws=400)
         assert abs(found.more) < FAR * found.more_se + 25 * 1e-4
         assert found.more_se < 0.25 * found.plain.detections_se * math.sqrt(2)
 
     def test_one_more_agent_at_most_finds_what_it_could_alone(self):
         state = lived(begun([0.9, 0.6], 4, season=20), [0.6, 0.3, 0.2, 0.1], 5)
-        found = worth_of_team(state, add=Reports(0.8, tests=3), draws=200)
+        found = worth_of_team(
+            state, state_with_other_team(state, None, Reports(0.8, tests=3)), draws=200
+        )
         assert FAR * found.more_se < found.more < 15 * 3 * 0.8
         assert found.more == pytest.approx(found.other.detections - found.plain.detections)
         assert found.plain == project(state)
-        assert found.other == project(state, add=Reports(0.8, tests=3))
+        assert found.other == project(state_with_other_team(state, None, Reports(0.8, tests=3)))
 
     def test_a_better_detector_finds_in_proportion_where_there_is_one_arm(self):
         state = begun([0.4], 1, season=10)
-        found = worth_of_team(state, revise=(0, Reports(0.8)), draws=50)
+        found = worth_of_team(state, state_with_other_team(state, 0, Reports(0.8)), draws=50)
         assert found.other.detections == pytest.approx(2 * found.plain.detections)
 
     def test_what_was_found_before_counts_as_it_was_reported_then(self):
         state = reported(planned(begun([0.4], 1, season=10)), 1, {0: (1, 1)})
         plain, other = (draw_means(s, 0, 5) for s in (
-            state, projection.state_with_other_team(state, None, (0, Reports(0.8))),
+            state, state_with_other_team(state, 0, Reports(0.8)),
         ))  # fmt: skip
         assert (plain == other).all()
 
@@ -270,10 +273,20 @@ class TestGuess:
 
     def test_it_goes_for_what_another_team_is_worth(self):
         state = begun([0.4], 2, season=10)
-        found = worth_of_team(state, add=Reports(0.8), guess=GuessedMeans(0.5, 0.5), draws=4)
+        found = worth_of_team(
+            state,
+            state_with_other_team(state, None, Reports(0.8)),
+            guess=GuessedMeans(0.5, 0.5),
+            draws=4,
+        )
         assert found.plain.detections == pytest.approx(10 * 0.4 * 0.5)
         assert found.more == pytest.approx(10 * 0.8 * 0.5)
-        both = look_ahead(state, add=Reports(0.8), guess=GuessedMeans(0.5, 0.5), draws=4)
+        both = look_ahead(
+            state,
+            state_with_other_team(state, None, Reports(0.8)),
+            guess=GuessedMeans(0.5, 0.5),
+            draws=4,
+        )
         assert both.worth == found
 
     @pytest.mark.parametrize(
@@ -385,15 +398,21 @@ class TestCourse:
     def test_it_says_what_the_others_say(self, monkeypatch):
         state = lived(begun(SEVERAL, 5, season=20), [0.9, 0.2, 0.6, 0.5, 0.1], 4)
         told = []
-        found = look_ahead(state, add=Reports(0.7), draws=23, tell=told.append)
+        found = look_ahead(
+            state, state_with_other_team(state, None, Reports(0.7)), draws=23, tell=told.append
+        )
         assert found.plain == project(state, draws=23)
-        assert found.worth == worth_of_team(state, add=Reports(0.7), draws=23)
+        assert found.worth == worth_of_team(
+            state, state_with_other_team(state, None, Reports(0.7)), draws=23
+        )
         assert sum(found.course.detections) == pytest.approx(found.plain.detections)
         assert 16 * found.course.rotation == pytest.approx(found.plain.rotation)
         assert told == sorted(told)
         assert told[-1] == 1.0
         monkeypatch.setattr(projection_lanes, "PROJECTION_MAX_CELLS", 75)
-        assert look_ahead(state, add=Reports(0.7), draws=23) == found
+        assert (
+            look_ahead(state, state_with_other_team(state, None, Reports(0.7)), draws=23) == found
+        )
         alone = look_ahead(state, draws=23, tell=told.append)
         assert (alone.plain, alone.course, alone.worth) == (found.plain, found.course, None)
         assert told[-1] == 1.0
@@ -435,7 +454,7 @@ class TestHow:
             begun([0.9], 4, season=5),
             ("agents added", {"agents": [{"name": "one more 0", "sensitivity": 0.5}]}),
         )
-        assert project(state, add=Reports(0.5), draws=2).rounds == 5
+        assert project(state_with_other_team(state, None, Reports(0.5)), draws=2).rounds == 5
 
     @pytest.mark.parametrize("draws", [2, 9, 20, 100, 200, 999])
     def test_a_chance_is_neither_certain_nor_impossible_by_rounding(self, draws):
@@ -459,9 +478,9 @@ class TestHow:
         with pytest.raises(InvalidInput, match="draws is 1: a whole number from 2"):
             project(state, draws=1)
         with pytest.raises(InvalidInput, match="there are 3 agents and 2 arms"):
-            worth_of_team(state, add=Reports(0.5))
+            worth_of_team(state, state_with_other_team(state, None, Reports(0.5)))
         with pytest.raises(InvalidInput, match="the number of an agent is 2"):
-            project(state, revise=(2, Reports(0.5)))
+            project(state_with_other_team(state, 2, Reports(0.5)))
 
 
 @pytest.mark.parametrize("draws", [9, 20, 50, 100, 200])

@@ -499,7 +499,8 @@ class TestKnowledge:
         said = ask.get(
             f"{told}/worth?sensitivity=0.9&tests=12&false_positive_rate=0.05&rounds=3&draws=20"
         ).json()
-        found = projection.worth_of_team(state, rounds=3, draws=20, add=Reports(0.9, 0.05, 12))
+        changed = projection.state_with_other_team(state, None, Reports(0.9, 0.05, 12))
+        found = projection.worth_of_team(state, changed, rounds=3, draws=20)
         assert (said["more"], said["more_se"]) == (found.more, found.more_se)
         plain = ask.get(f"{told}/worth?sensitivity=0.9&rounds=3&draws=20").json()
         assert plain["more"] < said["more"]

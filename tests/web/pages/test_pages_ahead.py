@@ -11,7 +11,11 @@ import pytest
 from starlette.requests import Request as Asked
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.analysis.projection import project, worth_of_team
+from heterobandits.campaigns.analysis.projection import (
+    project,
+    state_with_other_team,
+    worth_of_team,
+)
 from heterobandits.campaigns.analysis.projection_lanes import GuessedMeans
 from heterobandits.campaigns.analysis.shadows import is_different, shadow
 from heterobandits.campaigns.storage.repository import Author
@@ -112,8 +116,8 @@ class TestAhead:
         page = look("ahead?rounds=10&sensitivity=0.7&run=1")
         assert page.status_code == 200
         text = Page(page.text).text
-        more = Reports(0.7, tests=1)
-        found = worth_of_team(world.state, rounds=10, add=more, draws=200)
+        more = state_with_other_team(world.state, None, Reports(0.7, tests=1))
+        found = worth_of_team(world.state, more, rounds=10, draws=200)
         plain = found.plain
         assert f"expected to make {plain.detections:.0f} detections" in text
         assert f"between {plain.low:.0f} and {plain.high:.0f}" in text
@@ -262,7 +266,7 @@ class TestWishes:
         state = begun([0.9] * 6, 10, season=30)
         wish = parse_wish(state, form())
         assert (wish.rounds, wish.played, wish.draws) == (30, 30, 200)
-        assert wish.add == Reports(0.9)
+        assert wish.changed.rows[-1].reports == Reports(0.9)
 
     def test_large_ones_in_fewer_draws_and_then_fewer_rounds(self):
         state = begun([0.9] * 20, 50)
@@ -321,7 +325,7 @@ class TestWishes:
             [{"sensitivity": s, "tests": t} for s, t in ((0.3, 2), (0.9, 9), (0.5, 4))], 4
         )
         wish = parse_wish(state, form())
-        assert wish.add == Reports(0.5, tests=4)
+        assert wish.changed.rows[-1].reports == Reports(0.5, tests=4)
 
 
 class TestWords:

@@ -127,37 +127,31 @@ def project(
     rounds: int | None = None,
     draws: int = 200,
     seed: int = 0,
-    add: Reports | None = None,
-    revise: tuple[int, Reports] | None = None,
     guess: GuessedMeans | None = None,
     tell: Callable[[float], None] = ignore_progress,
 ) -> Projection:
     """What the rest of the season is expected to yield if everybody comes and nothing is closed.
 
-    `add` is one more agent, who reports like this; `revise` an agent, by number, whose reports are these from now on; `guess` says
-    what the means are, in place of what is known. `tell` is told the share that is done, and may end it all by raising. Outcomes
-    that rounds still wait for are not known.
+    `guess` says what the means are, in place of what is known. `tell` is told the share that is done, and may end it all by
+    raising. Outcomes that rounds still wait for are not known.
     """
     length = parse_projected_rounds(state, rounds)
-    changed = state_with_other_team(state, add, revise)
     how = (length, parse_draws(draws), parse_seed(seed))
-    return sum_up_draws(state, length, play_draws(changed, *how, tell, guess))
+    return sum_up_draws(state, length, play_draws(state, *how, tell, guess))
 
 
 def worth_of_team(
     state: State,
+    changed: State,
     *,
-    add: Reports | None = None,
-    revise: tuple[int, Reports] | None = None,
     rounds: int | None = None,
     draws: int = 200,
     seed: int = 0,
     guess: GuessedMeans | None = None,
     tell: Callable[[float], None] = ignore_progress,
 ) -> TeamWorth:
-    """What the rest of the season gains from one more agent, or from an agent that reports differently."""
+    """What the rest of the season gains from another team, as `state_with_other_team` has it."""
     how = (parse_projected_rounds(state, rounds), parse_draws(draws), parse_seed(seed))
-    changed = state_with_other_team(state, add, revise)
     plain = play_draws(state, *how, lambda share: tell(0.5 * share), guess)
     other = play_draws(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
     return worth_of_draws(state, how[0], plain, other)
@@ -165,17 +159,16 @@ def worth_of_team(
 
 def look_ahead(
     state: State,
+    changed: State | None = None,
     *,
-    add: Reports | None = None,
     rounds: int | None = None,
     draws: int = 200,
     seed: int = 0,
     guess: GuessedMeans | None = None,
     tell: Callable[[float], None] = ignore_progress,
 ) -> SeasonOutlook:
-    """What `project` and, with one more agent, `worth_of_team` say of the rest of the season, and how it goes round by round."""
+    """What `project` and, with another team, `worth_of_team` say of the rest of the season, and how it goes round by round."""
     how = (parse_projected_rounds(state, rounds), parse_draws(draws), parse_seed(seed))
-    changed = None if add is None else state_with_other_team(state, add, None)
     part = 1.0 if changed is None else 0.5
     looks = look_rounds(how[0])
     plain = play_draws(state, *how, lambda share: tell(part * share), guess, looks)
@@ -238,22 +231,18 @@ def parse_draws(draws: Any) -> int:
     return parse_integer(draws, "draws", 2, PROJECTION_MAX_DRAWS)
 
 
-def state_with_other_team(
-    state: State, add: Reports | None, revise: tuple[int, Reports] | None
-) -> State:
-    """The state with one more agent, or with an agent that reports differently; nothing is written."""
-    drafts = []
-    if add is not None:
+def state_with_other_team(state: State, agent: int | None, reports: Reports) -> State:
+    """The state if this agent reports like this from now on, or one more agent if it is None; nothing is written."""
+    if agent is None:
         taken = {appearance_of(name) for name in state.agent_names}
         names = (f"one more {i}" for i in range(len(taken) + 1))
         name = next(name for name in names if name not in taken)
-        drafts.append(Draft("agents added", {"agents": [{"name": name, **add.body}]}))
-    if revise is not None:
-        agent, reports = revise
+        draft = Draft("agents added", {"agents": [{"name": name, **reports.body}]})
+    else:
         which = parse_integer(agent, "the number of an agent", 0, len(state.agents) - 1)
         body = {"id": member_id("agent", which), "since": "now", "reports": reports.body}
-        drafts.append(Draft("agent revised", body))
-    return state_after_drafts(state, drafts)
+        draft = Draft("agent revised", body)
+    return state_after_drafts(state, [draft])
 
 
 def sum_up_draws(state: State, rounds: int, played: ProjectedDraws) -> Projection:

@@ -1,29 +1,16 @@
 """Events in words: with names in place of ids, and with what each change changed."""
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from heterobandits.errors import TEXT_DIRECTION_MARKS, UNPRINTABLE_CATEGORIES, repr_of
+from heterobandits.errors import escape_text, repr_of
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
     from heterobandits.campaigns.state import MemberKind, State
 
 SENTENCE_MAX_NAMES = 12  # of those whom a round sends, in a sentence
-
-
-def escape_text(text: str) -> str:
-    """The text with everything escaped that a terminal must not receive: an imported event may contain anything."""
-    if text.isprintable():  # nearly every text; it is asked of thousands
-        return text
-    return "".join(
-        c.encode("unicode_escape").decode()
-        if c in TEXT_DIRECTION_MARKS or unicodedata.category(c) in UNPRINTABLE_CATEGORIES
-        else c
-        for c in text
-    )
 
 
 def counts_text(body: Mapping[str, Any], planned: int | None = None) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from heterobandits.campaigns.audit.history_text import EventNarrator, escape_text
-from heterobandits.errors import InvalidInput, appearance_of
+from heterobandits.campaigns.audit.history_text import EventNarrator
+from heterobandits.errors import InvalidInput, appearance_of, escape_text
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event

@@ -25,7 +25,6 @@ from heterobandits.campaigns.audit.history_text import (
     EventNarrator,
     author_text,
     counts_text,
-    escape_text,
     narrate_events,
     reports_text,
 )
@@ -43,7 +42,7 @@ from heterobandits.campaigns.reducer import fold_events
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State
-from heterobandits.errors import InvalidInput, repr_of
+from heterobandits.errors import InvalidInput, escape_text, repr_of
 from heterobandits.output.pages import render_template
 from heterobandits.provenance import digest_of_sources, version_of
 

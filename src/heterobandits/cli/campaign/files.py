@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heterobandits.campaigns.audit.history_text import escape_text
 from heterobandits.campaigns.audit.recovery import entry_of, find_namesake, readable_events
 from heterobandits.cli.campaign.options import (
     CampaignOption,
@@ -31,6 +30,8 @@ from heterobandits.cli.campaign.text import (
 )
 from heterobandits.cli.exit_codes import EXIT_FAILURE
 from heterobandits.cli.options import QuietOption, TableOrJson
+from heterobandits.cli.terminal import print_table
+from heterobandits.errors import InvalidInput, escape_text, normalize_name, repr_of
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.audit.recovery import CampaignEntry
@@ -69,7 +70,6 @@ def new_command(
     from heterobandits.campaigns import service
     from heterobandits.campaigns.files.csv_tables import read_team
     from heterobandits.campaigns.files.templates import load_template
-    from heterobandits.errors import InvalidInput
 
     if (from_ is None) == (template is None):
         raise InvalidInput("--from or --template: one of them says who and where")
@@ -111,8 +111,6 @@ def create_in(file: str, make: "Callable[[Repository], WriteResult]") -> "WriteR
 def list_command(file: FileArgument, format: TableOrJson = "table") -> None:
     """List the campaigns of a file, with what is wrong with those that cannot be read."""
     import json
-
-    from heterobandits.cli.campaign.tables import print_table
 
     with open_repository(file) as log:
         there = [(head, entry_of(log, head.campaign)) for head in log.store.heads()]
@@ -173,7 +171,6 @@ def export_command(
     from heterobandits.campaigns.audit import report
     from heterobandits.campaigns.events import render_event_line
     from heterobandits.campaigns.files.csv_tables import render_visits
-    from heterobandits.errors import InvalidInput
     from heterobandits.output.files import explain_write_errors, write_atomic
 
     if visits and audit:
@@ -273,7 +270,6 @@ def verify_command(
     from heterobandits.campaigns.audit.verification import Anchor
     from heterobandits.campaigns.audit.verification import verify_log as check
     from heterobandits.campaigns.storage.database import StoreUnavailable
-    from heterobandits.errors import InvalidInput
 
     anchor = Anchor(hash, least).checked()
     if is_html_page(file):
@@ -297,7 +293,6 @@ def verify_audit(
     from heterobandits.campaigns.audit import report
     from heterobandits.campaigns.audit.verification import VerifiedLog
     from heterobandits.campaigns.files.csv_tables import read_text
-    from heterobandits.errors import InvalidInput, normalize_name, repr_of
 
     path = Path(file)
     if path.stat().st_size > report.AUDIT_MAX_BYTES:

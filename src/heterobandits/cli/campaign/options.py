@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import typer
 
+from heterobandits.cli import interrupts
+from heterobandits.cli.terminal import new_console
 from heterobandits.errors import MESSAGE_MAX_KNOWN_NAMES, InvalidInput, normalize_name, repr_of
 
 if TYPE_CHECKING:
@@ -213,37 +215,21 @@ def parse_season_option(text: str | None) -> int | None:
         raise InvalidInput(f"season is {repr_of(text)}: a number of rounds, or none") from None
 
 
-def reports_of_options(
-    sensitivity: float | None,
-    false_positive_rate: float | None,
-    tests: int | None,
-    calibration: str | None,
-    false_positive_calibration: str | None,
-) -> dict[str, Any]:
-    """How an agent reports, from the options given."""
+def reports_of_options(**given: float | str | None) -> dict[str, Any]:
+    """How an agent reports, from the options given; of texts the numbers."""
     from heterobandits.campaigns.files.csv_tables import parse_trial_cell
 
-    given: dict[str, Any] = {
-        "sensitivity": sensitivity,
-        "false_positive_rate": false_positive_rate,
-        "tests": tests,
-        "calibration": None if calibration is None else parse_trial_cell(calibration),
-        "false_positive_calibration": (
-            None
-            if false_positive_calibration is None
-            else parse_trial_cell(false_positive_calibration)
-        ),
+    return {
+        name: parse_trial_cell(value) if isinstance(value, str) else value
+        for name, value in given.items()
+        if value is not None
     }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 @contextmanager
 def show_share(title: str, quiet: bool) -> Iterator[Callable[[float], None]]:
     """A callback for the share done: it moves a progress bar on a terminal, and raises interrupts."""
     from rich.progress import Progress
-
-    from heterobandits.cli import interrupts
-    from heterobandits.cli.terminal import new_console
 
     check = interrupts.raise_on_interrupts()
     hidden = quiet or not sys.stderr.isatty()

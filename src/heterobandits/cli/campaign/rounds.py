@@ -31,6 +31,8 @@ from heterobandits.cli.campaign.text import (
     state_before,
 )
 from heterobandits.cli.options import TableOrJson
+from heterobandits.cli.terminal import print_table
+from heterobandits.errors import InvalidInput
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.preview import Preview
@@ -93,7 +95,6 @@ def plan_command(
 def print_plan(made: "Preview", recorded: bool) -> None:
     """Print a plan for a person."""
     from heterobandits.campaigns.rounds import RoundGiven
-    from heterobandits.cli.campaign.tables import print_table
 
     state = made.state
     season = "" if state.season is None else f" of {state.season:,}"
@@ -103,7 +104,7 @@ def print_plan(made: "Preview", recorded: bool) -> None:
         for agent, arm, reason in made.assignments
         if not state.agents[agent].retired
     ]
-    print_table(("agent", "goes to", "why"), rows, whole=(2,))
+    print_table(("agent", "goes to", "why"), rows)
     if made.given != RoundGiven():
         for constraint in made.prices.constraints:
             print(constraint.text)
@@ -131,7 +132,6 @@ def report_command(
     """
     from heterobandits.campaigns import service
     from heterobandits.campaigns.files.csv_tables import read_outcomes
-    from heterobandits.errors import InvalidInput
 
     if bool(outcomes) == (csv is not None):
         raise InvalidInput("outcomes such as Ana=1, or --csv: one of them says what came of it")

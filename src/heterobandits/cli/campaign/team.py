@@ -26,6 +26,7 @@ from heterobandits.cli.campaign.text import (
     print_change,
 )
 from heterobandits.cli.options import TableOrJson
+from heterobandits.errors import InvalidInput
 
 KindArgument = Annotated[
     Literal["agent", "arm"], typer.Argument(help="What it is.", show_default=False)
@@ -59,10 +60,13 @@ def add_command(
     """
     from heterobandits.campaigns import service
     from heterobandits.campaigns.validation import parse_agents, parse_arms
-    from heterobandits.errors import InvalidInput
 
     given = reports_of_options(
-        sensitivity, false_positive_rate, tests, calibration, false_positive_calibration
+        sensitivity=sensitivity,
+        false_positive_rate=false_positive_rate,
+        tests=tests,
+        calibration=calibration,
+        false_positive_calibration=false_positive_calibration,
     )
     if kind == "arm" and given:
         raise InvalidInput(f"{', '.join(given)}: an arm has only a name")
@@ -155,10 +159,13 @@ def revise_command(
     Example: heterobandits campaign revise park.db Ben --sensitivity 0.8 --since now
     """
     from heterobandits.campaigns import service
-    from heterobandits.errors import InvalidInput
 
     given = reports_of_options(
-        sensitivity, false_positive_rate, tests, calibration, false_positive_calibration
+        sensitivity=sensitivity,
+        false_positive_rate=false_positive_rate,
+        tests=tests,
+        calibration=calibration,
+        false_positive_calibration=false_positive_calibration,
     )
     if not given:
         raise InvalidInput("nothing to revise: say what changes, such as --sensitivity 0.8")
@@ -179,7 +186,6 @@ def set_command(
 ) -> None:
     """Change the season or the policy, from the next round on."""
     from heterobandits.campaigns import service
-    from heterobandits.errors import InvalidInput
 
     other = any(given is not None for given in (policy, delta, memory))
     if other == (season is not None):

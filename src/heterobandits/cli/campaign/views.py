@@ -24,13 +24,13 @@ from heterobandits.cli.campaign.options import (
 from heterobandits.cli.campaign.text import print_json
 from heterobandits.cli.exit_codes import EXIT_FAILURE
 from heterobandits.cli.options import QuietOption, TableOrJson
-from heterobandits.errors import InvalidInput, repr_of
+from heterobandits.cli.terminal import print_table
+from heterobandits.errors import InvalidInput, parse_integer, repr_of
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.analysis.projection import Projection
     from heterobandits.campaigns.rounds import PlannedRound
     from heterobandits.campaigns.state import State
-    from heterobandits.campaigns.validation import Reports
     from heterobandits.planner.plans import Explanation
 
 HISTORY_DEFAULT_EVENTS = 20  # events that are shown
@@ -48,7 +48,7 @@ def status_command(
     from heterobandits.campaigns.analysis.answers import answers, estimates
     from heterobandits.campaigns.audit.verification import ANCHOR_MIN_DIGITS
     from heterobandits.campaigns.serialization import json_of_status
-    from heterobandits.cli.campaign.tables import print_chart
+    from heterobandits.cli.campaign.interval_chart import print_chart
 
     with open_campaign(file, campaign) as (_, state):
         found, said = estimates(state), answers(state)
@@ -142,8 +142,6 @@ def history_command(
     )
     from heterobandits.campaigns.serialization import json_of_event_with_text
     from heterobandits.campaigns.state import member_id, number_of_member
-    from heterobandits.cli.campaign.tables import print_table
-    from heterobandits.errors import parse_integer
 
     parse_integer(last, "--last", 1)
     with open_repository(file) as log:
@@ -165,7 +163,7 @@ def history_command(
             (f"{event.number}", event.time[:19].replace("T", " "), author_text(event), text)
             for event, text, _ in fitting[-last:]
         ]
-        print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,), whole=(3,))
+        print_table(("event", "time (UTC)", "who", "what"), rows, right=(0,))
         if len(fitting) > last:
             print(f"and {len(fitting) - last:,} before: --last {len(fitting)} shows them all")
     if found.wrong is None:
@@ -184,7 +182,6 @@ def shadow_command(
     """Show what another policy would have planned, in each round from what was known then."""
     from heterobandits.campaigns.analysis.shadows import shadow as follow
     from heterobandits.campaigns.serialization import json_of_shadow
-    from heterobandits.cli.campaign.tables import print_table
 
     with open_campaign(file, campaign) as (log, state):
         found = follow(log, state.campaign, policy, delta)
@@ -227,6 +224,7 @@ def project_command(
     """
     from heterobandits.campaigns import serialization
     from heterobandits.campaigns.analysis import projection
+    from heterobandits.campaigns.validation import parse_reports
 
     if add_agent is not None and revise is not None:
         raise InvalidInput("--add-agent and --revise: one or the other")
@@ -235,8 +233,12 @@ def project_command(
         if add_agent is None and revise is None:
             plain, worth = projection.project(state, **asked), None
         else:
-            other = {"add": parse_reports_options({"sensitivity": add_agent})} if revise is None else {"revise": parse_revision(state, revise)}  # fmt: skip
-            worth = projection.worth_of_team(state, **other, **asked)
+            agent, given = None, {"sensitivity": add_agent}
+            if revise is not None:
+                agent, given = parse_revision(state, revise)
+            reports = parse_reports(given, "agent.{}".format)
+            changed = projection.state_with_other_team(state, agent, reports)
+            worth = projection.worth_of_team(state, changed, **asked)
             plain = worth.plain
     if format == "json":
         serialized = (
@@ -276,16 +278,8 @@ def render_projection(found: "Projection") -> Iterator[str]:
     yield f"  the chance that the best arm is known at the end is {known}"
 
 
-def parse_reports_options(given: dict[str, Any]) -> "Reports":
-    """How an agent would report."""
-    from heterobandits.campaigns.validation import parse_agents
-
-    ((_, reports),) = parse_agents([{"name": "-", **given}], place=lambda i: "agent")
-    return reports
-
-
-def parse_revision(state: "State", text: str) -> tuple[int, "Reports"]:
-    """An agent and how it would report, written as Ben=0.9."""
+def parse_revision(state: "State", text: str) -> tuple[int, dict[str, Any]]:
+    """An agent and what it would report like, written as Ben=0.9."""
     from heterobandits.campaigns.files.csv_tables import parse_number_or_text
     from heterobandits.campaigns.service import revision_of
 
@@ -295,6 +289,4 @@ def parse_revision(state: "State", text: str) -> tuple[int, "Reports"]:
     if "=" not in text:
         raise InvalidInput(f"--revise is {repr_of(text)}: an agent and a sensitivity, as Ben=0.9")
     agent = state.agent(name)
-    return agent, parse_reports_options(
-        revision_of(state, agent, {"sensitivity": parse_number_or_text(value)})
-    )
+    return agent, revision_of(state, agent, {"sensitivity": parse_number_or_text(value)})

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -11,7 +12,7 @@ from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.analysis.shadows import shadow
 from heterobandits.campaigns.service import revision_of
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.validation import FieldErrors, Reports, parse_reports
+from heterobandits.campaigns.validation import Reports, parse_reports
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.plans import render_count
 from heterobandits.web.api.base import ApiRoute, json_reply
@@ -98,18 +99,15 @@ async def read_worth_route(
     }
     state = asked.state
 
-    def wanted() -> dict[str, Any]:
+    def wanted() -> tuple[State, int]:
         number = None if agent is None else state.agent(agent)
         reports = reports_of_query(state, number, given)
-        add = reports if number is None else None
-        revise = None if number is None else (number, reports)
-        teams = [state, projection.state_with_other_team(state, add, revise)]
-        return {"add": add, "revise": revise, "rounds": parse_api_rounds(teams, rounds, draws)}
+        changed = projection.state_with_other_team(state, number, reports)
+        return changed, parse_api_rounds([state, changed], rounds, draws)
 
-    wish = await compute_for_state(request, state, wanted)
-    found = await compute_alone(
-        request, lambda tell: projection.worth_of_team(state, draws=draws, tell=tell, **wish)
-    )
+    changed, ahead = await compute_for_state(request, state, wanted)
+    worth = partial(projection.worth_of_team, state, changed, rounds=ahead, draws=draws)
+    found = await compute_alone(request, lambda tell: worth(tell=tell))
     return json_reply(asked.state, serialization.json_of_worth(found))
 
 
@@ -117,11 +115,7 @@ def reports_of_query(state: State, agent: int | None, given: Mapping[str, Any]) 
     """How an agent, or nobody known yet, would report with what is given."""
     stated = {name: value for name, value in given.items() if value is not None}
     full = stated if agent is None else revision_of(state, agent, stated)
-    errors = FieldErrors()
-    made = parse_reports(full, errors, lambda field: field)
-    errors.end()
-    assert made is not None, "what is wrong has been named"
-    return made
+    return parse_reports(full)
 
 
 def parse_api_rounds(states: Sequence[State], rounds: int | None, draws: int) -> int:

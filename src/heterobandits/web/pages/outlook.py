@@ -50,12 +50,12 @@ PATIENT_OUTLOOK_MAX_S = LONG_COMPUTATION_MAX_S  # and if somebody has said to wa
 
 
 class OutlookWish(NamedTuple):
-    """What somebody wants to see: so many rounds, of which `played` are possible, with options."""
+    """What somebody wants to see: so many rounds, of which `played` are possible, perhaps with a team that has one more agent."""
 
     rounds: int
     played: int
     draws: int
-    add: Reports | None
+    changed: State | None
     guess: GuessedMeans | None
 
 
@@ -110,10 +110,10 @@ def parse_wish(state: State, form: Form, *, guessed: bool = False) -> OutlookWis
     """
     fields, errors = wish_fields(state, form), FieldErrors()
     rounds = errors.of("rounds", parse_rounds, fields["rounds"])
-    add = None
+    changed = None
     if fields["sensitivity"]:
-        add = errors.of(
-            "sensitivity", reports_of_newcomer, state, parse_number_or_text(fields["sensitivity"])
+        changed = errors.of(
+            "sensitivity", state_with_newcomer, state, parse_number_or_text(fields["sensitivity"])
         )
     guess = None
     if guessed:
@@ -122,8 +122,9 @@ def parse_wish(state: State, form: Form, *, guessed: bool = False) -> OutlookWis
     errors.end()
     assert rounds is not None, "what is wrong has been named"
     seconds = PATIENT_OUTLOOK_MAX_S if fields["patient"] else OUTLOOK_MAX_S
-    played = fit_rounds(state, rounds, add is not None, seconds)
-    return OutlookWish(rounds, played, fit_draws(state, played, add is not None), add, guess)
+    more = changed is not None
+    played = fit_rounds(state, rounds, more, seconds)
+    return OutlookWish(rounds, played, fit_draws(state, played, more), changed, guess)
 
 
 def parse_rounds(text: str, name: str) -> int:
@@ -131,12 +132,12 @@ def parse_rounds(text: str, name: str) -> int:
     return parse_integer(parse_number_or_text(text), name, 1, API_PROJECTION_MAX_ROUNDS)
 
 
-def reports_of_newcomer(state: State, sensitivity: object, name: str) -> Reports:
-    """One more agent of this sensitivity, who makes as many tests in a visit as those in the middle of the team."""
+def state_with_newcomer(state: State, sensitivity: object, name: str) -> State:
+    """The state with one more agent of this sensitivity, who makes as many tests in a visit as those in the middle of the team."""
     tests = median_low(r.tests for r in reports_of_team(state))
-    made = Reports(parse_sensitivity(sensitivity, name), tests=tests)
-    state_with_other_team(state, made, None)
-    return made
+    return state_with_other_team(
+        state, None, Reports(parse_sensitivity(sensitivity, name), tests=tests)
+    )
 
 
 def fit_rounds(state: State, rounds: int, more: bool, seconds: float) -> int:
@@ -161,9 +162,8 @@ def fit_draws(state: State, rounds: int, more: bool) -> int:
 
 def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_progress) -> Outlook:
     """Play the rounds that somebody wishes for; `tell` hears the share done and may stop it by raising."""
-    found = look_ahead(
-        state, rounds=wish.played, draws=wish.draws, add=wish.add, guess=wish.guess, tell=tell
-    )
+    how = {"rounds": wish.played, "draws": wish.draws}
+    found = look_ahead(state, wish.changed, **how, guess=wish.guess, tell=tell)
     begun, course, plain = len(state.rounds), found.course, found.plain
     steps = steps_of(begun, found)
     looks = [
@@ -203,7 +203,7 @@ def note_of_outlook(state: State, wish: OutlookWish) -> str | None:
     """A note to show first if not all rounds could be played."""
     if wish.played == wish.rounds:
         return None
-    seconds = estimate_seconds(state, wish.rounds, OUTLOOK_MIN_DRAWS, wish.add is not None)
+    seconds = estimate_seconds(state, wish.rounds, OUTLOOK_MIN_DRAWS, wish.changed is not None)
     return (
         f"These are the next {wish.played:,} of {wish.rounds:,} rounds: to play all of them takes about "
         f"{seconds:,.0f} seconds."
@@ -231,8 +231,8 @@ def outlook_sentences(state: State, wish: OutlookWish, found: SeasonOutlook) -> 
         f"It {f'makes {first} detections a round' if first == end else goes}; the chance that the best arm is known by "
         f"round {len(state.rounds) + wish.played:,} is {known}."
     )
-    if found.worth is not None and wish.add is not None:
-        said.append(worth_text(wish.add, found.worth))
+    if found.worth is not None and wish.changed is not None:
+        said.append(worth_text(reports_of_team(wish.changed)[-1], found.worth))
     return said
 
 
@@ -248,10 +248,10 @@ def versus_rotation_text(detections: float, rotation: float) -> str:
     )
 
 
-def worth_text(add: Reports, worth: TeamWorth) -> str:
+def worth_text(newcomer: Reports, worth: TeamWorth) -> str:
     """What one more agent is worth, as far as one can tell."""
-    tests = f" and {add.tests} tests a visit" if add.tests > 1 else ""
-    who = f"ne more agent with sensitivity {add.sensitivity:g}{tests}"
+    tests = f" and {newcomer.tests} tests a visit" if newcomer.tests > 1 else ""
+    who = f"ne more agent with sensitivity {newcomer.sensitivity:g}{tests}"
     error = f"standard error {render_figure(worth.more_se)}"
     if abs(worth.more) < 2.0 * worth.more_se or worth.more == 0.0:
         return f"What o{who} would add is not distinguishable from nothing: {worth.more:+.2f} detections, {error}."

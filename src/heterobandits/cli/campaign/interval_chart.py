@@ -1,79 +1,34 @@
-"""What a campaign prints on a terminal: tables and the chart of intervals, aligned by display width in any script."""
+"""The chart of intervals that a campaign prints on a terminal, aligned by display width in any script."""
 
 import math
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
-from heterobandits.campaigns.audit.history_text import escape_text
+from heterobandits.cli.terminal import pad_text
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.analysis.answers import ArmEstimate
 
 CHART_MAX_ARMS = 30  # in a chart
 CHART_NAME_MAX_CELLS = 24  # of a name beside its bar
-TABLE_NAME_MAX_CELLS = 40  # cells of a name in a table
 CHART_BAR_MIN_CELLS = 20
 
 
 class ChartMarks(NamedTuple):
-    """The characters of a bar, and the one that replaces the rest of a long name."""
+    """The characters of a bar."""
 
     begin: str
     line: str
     middle: str
     end: str
-    more: str
 
 
-UNICODE_MARKS = ChartMarks("├", "─", "●", "┤", "…")
-ASCII_MARKS = ChartMarks("|", "-", "o", "|", "...")
-
-
-def print_table(
-    head: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    right: Collection[int] = (),
-    whole: Collection[int] = (),
-) -> None:
-    """Print rows under a head, a line each; columns in `right` are aligned to the right.
-
-    Cells are cut where they are too long, but for columns in `whole`, which are sentences.
-    """
-    more = terminal_marks().more
-    lines = [head]
-    for row in rows:
-        cells = [escape_text(cell) for cell in row]
-        lines.append(
-            [
-                c if i in whole else shorten_text(c, TABLE_NAME_MAX_CELLS, more)
-                for i, c in enumerate(cells)
-            ]
-        )
-    widths = [max(cell_len(row[i]) for row in lines) for i in range(len(head))]
-    for row in lines:
-        aligned = (pad_text(cell, widths[i], i in right) for i, cell in enumerate(row))
-        print(("  " + "  ".join(aligned)).rstrip())
-
-
-def pad_text(text: str, width: int, right: bool = False) -> str:
-    """The text padded with blanks to a display width."""
-    blanks = " " * (width - cell_len(text))
-    return blanks + text if right else text + blanks
-
-
-def shorten_text(text: str, width: int, more: str) -> str:
-    """The text, shortened to a display width with `more` for the rest.
-
-    >>> shorten_text("salt lick", 9, "…"), shorten_text("salt lick", 8, "…"), shorten_text("東京タワー", 8, "…")
-    ('salt lick', 'salt li…', '東京タ…')
-    """
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, width - cell_len(more)).rstrip() + more
+UNICODE_MARKS = ChartMarks("├", "─", "●", "┤")
+ASCII_MARKS = ChartMarks("|", "-", "o", "|")
 
 
 def terminal_marks() -> ChartMarks:
