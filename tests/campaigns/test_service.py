@@ -1,5 +1,6 @@
 """The service: what people do with a campaign, through a log in a real file."""
 
+import re
 import sqlite3
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.history_text import EventNarrator, is_about, narrate_events
+from heterobandits.campaigns.audit.recovery import campaign_entries
 from heterobandits.campaigns.audit.report import render_audit
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.events import (
@@ -26,12 +28,17 @@ from heterobandits.campaigns.events import (
 from heterobandits.campaigns.reducer import AlreadyReported, LinkEnded, fold_events
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.storage import past_states
-from heterobandits.campaigns.storage.repository import Author, KeyReused, Repository
+from heterobandits.campaigns.storage.repository import (
+    Author,
+    KeyReused,
+    Repository,
+    UnreadableLog,
+)
 from heterobandits.campaigns.storage.store import Store, UnknownCampaign, WriteConflict
 from heterobandits.campaigns.validation import InvalidFields
 from heterobandits.errors import appearance_of
 from heterobandits.web.auth import Gate
-from logs import events_of
+from logs import events_of, run_sql
 from markup import Page
 from parks import AGENTS, ARMS, VERA, Watched, opened, park
 
@@ -1046,3 +1053,72 @@ class TestManyCampaigns:
         turn = log._turn(log._writing, campaign)
         assert log._turn(log._writing, campaign) is turn
         assert log._turn(log._writing, "another") is not turn
+
+
+class TestUnreadable:
+    """A log that cannot be folded: why is found out once, and again when it has changed."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        return str(tmp_path / "campaigns.db")
+
+    @pytest.fixture
+    def spoilt(self, log, campaign, file):
+        """A function that spoils the log behind our code, and the log as somebody who comes later opens it."""
+
+        def spoil(how):
+            state = service.rename(log, campaign, VERA, "campaign", None, "East park").state
+            service.add_note(log, campaign, VERA, "all is well")
+            triggers = run_sql(file, "SELECT name FROM sqlite_master WHERE type = 'trigger'")
+            run_sql(file, *(f"DROP TRIGGER {name}" for (name,) in triggers))
+            if how == "refused":
+                (last,) = log.store.read(campaign, state.number)
+                log.store.append(events_of([Draft("round closed", {"round": 9})], last))
+            elif how == "an ended link":
+                (last,) = log.store.read(campaign, state.number)
+                log.store.append(events_of([NOTE], last, link="b" * 12))
+            else:
+                change = {"no text": "body = '{'", "broken": "previous = hash"}[how]
+                run_sql(file, f"UPDATE events SET {change} WHERE number = 3")
+            return Repository(Watched(file))
+
+        return spoil
+
+    @pytest.mark.parametrize("how", ["refused", "an ended link", "no text", "broken"])
+    def test_nothing_is_read_again_of_what_has_not_changed(self, campaign, spoilt, how):
+        late = spoilt(how)
+        with pytest.raises(UnreadableLog) as first:
+            late.state(campaign)
+        (listed,) = campaign_entries(late)
+        assert (listed.name, listed.state, listed.wrong) == ("East park", None, str(first.value))
+        read = late.store.counted
+        with pytest.raises(UnreadableLog, match=re.escape(str(first.value))):
+            late.state(campaign)
+        assert list(campaign_entries(late)) == [listed]
+        assert late.store.counted == read
+
+    def test_who_knew_what_was_before_does_not_read_it_again_either(self, log, campaign, spoilt):
+        file = spoilt("refused").store
+        late = Repository(file)
+        late._states[campaign] = log._states[campaign]
+        for read in (1, 1):
+            with pytest.raises(UnreadableLog, match="round 9 is not planned"):
+                late.state(campaign)
+            assert file.counted == read
+
+    def test_what_has_changed_is_looked_at_anew(self, campaign, spoilt, file):
+        late = spoilt("refused")
+        with pytest.raises(UnreadableLog):
+            late.state(campaign)
+        number, _ = late.store.last(campaign)
+        run_sql(file, f"DELETE FROM events WHERE number = {number}")
+        assert late.state(campaign).number == number - 1
+
+    def test_few_are_remembered(self, log, monkeypatch):
+        from heterobandits.campaigns.storage import repository as module
+
+        monkeypatch.setattr(module, "REFUSALS_MAX_ENTRIES", 3)
+        for number in range(8):
+            log.store.append(events_of([NOTE], campaign=f"{number:012x}"))
+        assert all(one.wrong for one in campaign_entries(log))
+        assert len(log._refusals) == 3
