@@ -146,12 +146,13 @@ class TestRounds:
         assert "river" not in where.values()
 
     def test_a_plan_of_what_has_changed_meanwhile_is_refused(self, log, campaign):
-        seen = log.state(campaign).number
+        seen = log.state(campaign).hash
         service.add_note(log, campaign, VERA, "hello")
         with pytest.raises(Stale, match="Something was reported or changed since you looked"):
             service.plan_round(log, campaign, VERA, seen=seen)
         assert not log.state(campaign).rounds
-        assert service.plan_round(log, campaign, VERA, seen=seen + 1).state.rounds
+        seen = log.state(campaign).hash
+        assert service.plan_round(log, campaign, VERA, seen=seen).state.rounds
 
     def test_several_rounds_may_wait_and_results_come_in_any_order(self, log, campaign):
         for _ in range(3):
@@ -974,6 +975,16 @@ class TestAnOlderCopy:
         other.store.close()
         assert log.state(campaign).hash == log.store.read(campaign)[-1].hash
         assert service.add_note(log, campaign, VERA, "on it goes").state.number == known + 1
+
+    @pytest.mark.parametrize("way", ["ahead", "on a page"])
+    def test_no_plan_of_another_history_is_recorded(self, log, campaign, put_back, tmp_path, way):
+        state = log._states[campaign]
+        with Store(tmp_path / "campaigns.db") as store:
+            service.rename(Repository(store), campaign, VERA, "arm", "river", "delta")
+        given = {"look": service.plan_ahead(state)} if way == "ahead" else {"seen": state.hash}
+        assert log.state(campaign).number == state.number
+        with pytest.raises(Stale):
+            service.plan_round(log, campaign, VERA, **given)
 
     def test_a_campaign_that_is_gone(self, log, campaign, tmp_path):
         empty = sqlite3.connect(":memory:")

@@ -266,8 +266,10 @@ def plan_ahead(state: State, **circumstances: Any) -> Callable[[State], Preview]
         refused = error
 
     def look(now: State) -> Preview:
-        if now.number != state.number:
-            raise Overtaken(f"the plan follows from event {state.number}: the last is {now.number}")
+        if now.hash != state.hash:
+            raise Overtaken(
+                f"the plan follows from event {state.number}, which is not the last any more"
+            )
         if refused is not None:
             raise refused
         return made
@@ -279,17 +281,17 @@ def plan_round(
     log: Repository,
     campaign: str,
     request: Author,
-    seen: int | None = None,
+    seen: str | None = None,
     look: Callable[..., Preview] = preview,
     **circumstances: Any,
 ) -> WriteResult:
-    """Plan and record the next round; several may wait for outcomes. Refused if anything happened after event `seen`.
+    """Plan and record the next round; several may wait for outcomes. Refused unless the last event has the hash `seen`.
 
     With `look` it is as that says of the state.
     """
 
     def make(state: State) -> list[Draft]:
-        if seen is not None and seen != state.number:
+        if seen is not None and seen != state.hash:
             raise Stale(
                 "Something was reported or changed since you looked, so the plan may be another one: look again, then "
                 "record it."

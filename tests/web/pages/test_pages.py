@@ -515,7 +515,7 @@ class TestErrors:
     def test_a_form_that_is_none(self, world):
         with Visitor(world.app, OWNER) as visitor:
             answer = visitor.post(
-                f"/campaigns/{world.id}/plan", content=b"number=%ff", headers={"Origin": "http://127.0.0.1"}
+                f"/campaigns/{world.id}/plan", content=b"seen=%ff", headers={"Origin": "http://127.0.0.1"}
             )  # fmt: skip
         assert answer.status_code == 400
 
