@@ -271,6 +271,16 @@ class TestRounds:
         state = log.state(campaign)
         assert [state.arms[state.arm(arm)].name for arm in event.body["arms"]] == ["river", "hill"]
 
+    def test_an_override_by_very_many_names_takes_no_time(self, log):
+        names = [f"place {number}" for number in range(20_000)]
+        campaign = park(log, agents=AGENTS[:1], arms=names)
+        service.plan_round(log, campaign, VERA)
+        began = time.thread_time()
+        for number in (20_000, 19_999):
+            done = service.override(log, campaign, VERA, 1, "Ana", names[:number])
+            assert len(done.state.round(1).arms_of(0)) == number
+        assert time.thread_time() - began < 2.0  # where each is searched for: over five
+
     def test_after_the_season_nothing_is_planned(self, log):
         campaign = park(log, season=1)
         service.plan_round(log, campaign, VERA)

@@ -139,10 +139,7 @@ def add_arms(log: Repository, campaign: str, request: Author, arms: Any) -> Writ
 
 def body_of_member(state: State, kind: Literal["agent", "arm"], key: Any) -> dict[str, str]:
     """An agent or arm as the bodies of events name it."""
-    return {
-        "what": kind,
-        "id": member_id(kind, state.agent(key) if kind == "agent" else state.arm(key)),
-    }
+    return {"what": kind, "id": member_id(kind, state.member(kind, key))}
 
 
 def rename(

@@ -106,7 +106,7 @@ def visit_of_request(request: Request, state: State) -> tuple[int, int] | None:
         return None
     try:
         number = int(request.path_params["round"])
-        agent = find_member_number(request.path_params["agent"], "agent", state.agent_names)
+        agent = find_member_number(request.path_params["agent"], "agent", state.agent_numbers)
     except (ValueError, KeyError):  # which is refused elsewhere, with what is wrong
         return None
     return None if agent is None else (number, agent)
