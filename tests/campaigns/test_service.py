@@ -20,6 +20,7 @@ from heterobandits.campaigns.events import (
     OWNER_NAME,
     SERVER_LINK,
     Draft,
+    body_text,
     hash_of_event,
     render_event_line,
     render_timestamp,
@@ -905,6 +906,20 @@ class TestConflict:
 
         with pytest.raises(WriteConflict, match="changed by others without a pause"):
             log.write(campaign, VERA, always_late)
+
+    def test_only_what_is_written_is_charged(self, log, campaign, tmp_path):
+        other, faster = Repository(Store(tmp_path / "campaigns.db")), ["one", "two", "three"]
+        spent = []
+
+        def late(state):
+            if faster:
+                service.add_note(other, campaign, VERA, faster.pop())
+            return [service.Draft("note", {"text": "second", "round": None})]
+
+        done = log.write(campaign, VERA._replace(spend=spent.append), late)
+        (event,) = done.events
+        assert len(spent) > 2
+        assert sum(spent) == len(body_text(event).encode())
 
 
 class TestTheServersOwner:

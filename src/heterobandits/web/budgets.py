@@ -87,7 +87,7 @@ def spend_write(request: Request) -> None:
 
 
 def spend_bytes(request: Request, size: int) -> None:
-    """Take the bytes of what is about to be written from the budget of a link, likewise."""
+    """Take the bytes of what is about to be written from the budget of a link, likewise; give them back if they are fewer than none."""
     caller = request.state.asked.caller
     if caller.role == SERVER_LINK:
         return

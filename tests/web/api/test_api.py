@@ -1332,6 +1332,14 @@ class TestBudgets:
             left.spend(number, 2)
         assert len(left) == 3
 
+    def test_what_is_given_back_can_be_spent_again(self):
+        left = budgets.Budgets()
+        assert left.spend("me", 100, 90) == 0.0
+        assert left.spend("me", 100, 60) > 0.0
+        left.spend("me", 100, -90)
+        assert left.spend("me", 100, 100) == 0.0
+        assert left.spend("me", 100, 60) > 0.0
+
 
 class TestNames:
     """Any name that a campaign takes can stand in a path."""

@@ -76,7 +76,8 @@ class Author(NamedTuple):
     """Who writes and by which link, with an idempotency key and a digest of the request, so that nothing is done twice.
 
     With the token of the server's owner that the store knows also its hash: once another one is there, nothing is written.
-    `spend` hears how many bytes of bodies are about to be written, and may refuse.
+    `spend` hears how many bytes of bodies are about to be written, and may refuse; what somebody else was faster than it hears
+    once more, as a negative number.
     """
 
     who: str
@@ -284,7 +285,8 @@ class Repository:
 
     def append(self, events: list[Event], scope: str, request: Author) -> None:
         """Write events that were folded, and under the request's key that they are what it wrote."""
-        request.spend(sum(len(body_text(event).encode()) for event in events))
+        size = sum(len(body_text(event).encode()) for event in events)
+        request.spend(size)
         # once more, as it writes
         given = None if request.owner is None else (OWNER_NAME, request.owner)
         try:
@@ -295,6 +297,9 @@ class Repository:
                 digest=request.digest,
                 given=given,
             )
+        except WriteConflict:
+            request.spend(-size)
+            raise
         except SettingConflict:
             raise error_of_replaced_owner() from None
 
