@@ -552,11 +552,14 @@ def revoke_link(log: Repository, campaign: str, request: Author, link: str) -> W
     return log.write(campaign, request, make, gives_way=False)
 
 
-def revoke_open_links(log: Repository, request: Author) -> Iterator[tuple[CampaignEntry, int]]:
-    """Revoke all open links, and yield each campaign with their number; a campaign that cannot be read keeps its links."""
+def revoke_all_links(log: Repository, request: Author) -> Iterator[tuple[CampaignEntry, int]]:
+    """Revoke all links that are not revoked, and yield each campaign with their number; one that cannot be read keeps its links.
+
+    Those that have expired are among them: they would open again by a clock that goes back.
+    """
     for campaign in campaign_entries(log):
         links = {} if campaign.state is None else campaign.state.links
-        still = [link.id for link in links.values() if link.holds(utc_now())]
+        still = [link.id for link in links.values() if not link.revoked]
         for link in still:
             revoke_link(log, campaign.campaign, request, link)
         yield campaign, len(still)
