@@ -1,5 +1,6 @@
 """The service: what people do with a campaign, through a log in a real file."""
 
+import re
 import sqlite3
 import threading
 import time
@@ -12,12 +13,14 @@ import pytest
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.history_text import EventNarrator, is_about, narrate_events
+from heterobandits.campaigns.audit.recovery import campaign_entries
 from heterobandits.campaigns.audit.report import render_audit
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.events import (
     OWNER_NAME,
     SERVER_LINK,
     Draft,
+    body_text,
     hash_of_event,
     render_event_line,
     render_timestamp,
@@ -26,12 +29,17 @@ from heterobandits.campaigns.events import (
 from heterobandits.campaigns.reducer import AlreadyReported, LinkEnded, fold_events
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.storage import past_states
-from heterobandits.campaigns.storage.repository import Author, KeyReused, Repository
+from heterobandits.campaigns.storage.repository import (
+    Author,
+    KeyReused,
+    Repository,
+    UnreadableLog,
+)
 from heterobandits.campaigns.storage.store import Store, UnknownCampaign, WriteConflict
 from heterobandits.campaigns.validation import InvalidFields
 from heterobandits.errors import appearance_of
 from heterobandits.web.auth import Gate
-from logs import events_of
+from logs import events_of, run_sql
 from markup import Page
 from parks import AGENTS, ARMS, VERA, Watched, opened, park
 
@@ -139,12 +147,13 @@ class TestRounds:
         assert "river" not in where.values()
 
     def test_a_plan_of_what_has_changed_meanwhile_is_refused(self, log, campaign):
-        seen = log.state(campaign).number
+        seen = log.state(campaign).hash
         service.add_note(log, campaign, VERA, "hello")
         with pytest.raises(Stale, match="Something was reported or changed since you looked"):
             service.plan_round(log, campaign, VERA, seen=seen)
         assert not log.state(campaign).rounds
-        assert service.plan_round(log, campaign, VERA, seen=seen + 1).state.rounds
+        seen = log.state(campaign).hash
+        assert service.plan_round(log, campaign, VERA, seen=seen).state.rounds
 
     def test_several_rounds_may_wait_and_results_come_in_any_order(self, log, campaign):
         for _ in range(3):
@@ -262,6 +271,16 @@ class TestRounds:
         (event,) = service.override(log, campaign, VERA, 1, "Ana", arms).events
         state = log.state(campaign)
         assert [state.arms[state.arm(arm)].name for arm in event.body["arms"]] == ["river", "hill"]
+
+    def test_an_override_by_very_many_names_takes_no_time(self, log):
+        names = [f"place {number}" for number in range(20_000)]
+        campaign = park(log, agents=AGENTS[:1], arms=names)
+        service.plan_round(log, campaign, VERA)
+        began = time.thread_time()
+        for number in (20_000, 19_999):
+            done = service.override(log, campaign, VERA, 1, "Ana", names[:number])
+            assert len(done.state.round(1).arms_of(0)) == number
+        assert time.thread_time() - began < 2.0  # where each is searched for: over five
 
     def test_after_the_season_nothing_is_planned(self, log):
         campaign = park(log, season=1)
@@ -888,6 +907,20 @@ class TestConflict:
         with pytest.raises(WriteConflict, match="changed by others without a pause"):
             log.write(campaign, VERA, always_late)
 
+    def test_only_what_is_written_is_charged(self, log, campaign, tmp_path):
+        other, faster = Repository(Store(tmp_path / "campaigns.db")), ["one", "two", "three"]
+        spent = []
+
+        def late(state):
+            if faster:
+                service.add_note(other, campaign, VERA, faster.pop())
+            return [service.Draft("note", {"text": "second", "round": None})]
+
+        done = log.write(campaign, VERA._replace(spend=spent.append), late)
+        (event,) = done.events
+        assert len(spent) > 2
+        assert sum(spent) == len(body_text(event).encode())
+
 
 class TestTheServersOwner:
     """Whose token is known by its hash, until there is another."""
@@ -968,6 +1001,16 @@ class TestAnOlderCopy:
         assert log.state(campaign).hash == log.store.read(campaign)[-1].hash
         assert service.add_note(log, campaign, VERA, "on it goes").state.number == known + 1
 
+    @pytest.mark.parametrize("way", ["ahead", "on a page"])
+    def test_no_plan_of_another_history_is_recorded(self, log, campaign, put_back, tmp_path, way):
+        state = log._states[campaign]
+        with Store(tmp_path / "campaigns.db") as store:
+            service.rename(Repository(store), campaign, VERA, "arm", "river", "delta")
+        given = {"look": service.plan_ahead(state)} if way == "ahead" else {"seen": state.hash}
+        assert log.state(campaign).number == state.number
+        with pytest.raises(Stale):
+            service.plan_round(log, campaign, VERA, **given)
+
     def test_a_campaign_that_is_gone(self, log, campaign, tmp_path):
         empty = sqlite3.connect(":memory:")
         with closing(sqlite3.connect(tmp_path / "campaigns.db")) as file:
@@ -1046,3 +1089,72 @@ class TestManyCampaigns:
         turn = log._turn(log._writing, campaign)
         assert log._turn(log._writing, campaign) is turn
         assert log._turn(log._writing, "another") is not turn
+
+
+class TestUnreadable:
+    """A log that cannot be folded: why is found out once, and again when it has changed."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        return str(tmp_path / "campaigns.db")
+
+    @pytest.fixture
+    def spoilt(self, log, campaign, file):
+        """A function that spoils the log behind our code, and the log as somebody who comes later opens it."""
+
+        def spoil(how):
+            state = service.rename(log, campaign, VERA, "campaign", None, "East park").state
+            service.add_note(log, campaign, VERA, "all is well")
+            triggers = run_sql(file, "SELECT name FROM sqlite_master WHERE type = 'trigger'")
+            run_sql(file, *(f"DROP TRIGGER {name}" for (name,) in triggers))
+            if how == "refused":
+                (last,) = log.store.read(campaign, state.number)
+                log.store.append(events_of([Draft("round closed", {"round": 9})], last))
+            elif how == "an ended link":
+                (last,) = log.store.read(campaign, state.number)
+                log.store.append(events_of([NOTE], last, link="b" * 12))
+            else:
+                change = {"no text": "body = '{'", "broken": "previous = hash"}[how]
+                run_sql(file, f"UPDATE events SET {change} WHERE number = 3")
+            return Repository(Watched(file))
+
+        return spoil
+
+    @pytest.mark.parametrize("how", ["refused", "an ended link", "no text", "broken"])
+    def test_nothing_is_read_again_of_what_has_not_changed(self, campaign, spoilt, how):
+        late = spoilt(how)
+        with pytest.raises(UnreadableLog) as first:
+            late.state(campaign)
+        (listed,) = campaign_entries(late)
+        assert (listed.name, listed.state, listed.wrong) == ("East park", None, str(first.value))
+        read = late.store.counted
+        with pytest.raises(UnreadableLog, match=re.escape(str(first.value))):
+            late.state(campaign)
+        assert list(campaign_entries(late)) == [listed]
+        assert late.store.counted == read
+
+    def test_who_knew_what_was_before_does_not_read_it_again_either(self, log, campaign, spoilt):
+        file = spoilt("refused").store
+        late = Repository(file)
+        late._states[campaign] = log._states[campaign]
+        for read in (1, 1):
+            with pytest.raises(UnreadableLog, match="round 9 is not planned"):
+                late.state(campaign)
+            assert file.counted == read
+
+    def test_what_has_changed_is_looked_at_anew(self, campaign, spoilt, file):
+        late = spoilt("refused")
+        with pytest.raises(UnreadableLog):
+            late.state(campaign)
+        number, _ = late.store.last(campaign)
+        run_sql(file, f"DELETE FROM events WHERE number = {number}")
+        assert late.state(campaign).number == number - 1
+
+    def test_few_are_remembered(self, log, monkeypatch):
+        from heterobandits.campaigns.storage import repository as module
+
+        monkeypatch.setattr(module, "REFUSALS_MAX_ENTRIES", 3)
+        for number in range(8):
+            log.store.append(events_of([NOTE], campaign=f"{number:012x}"))
+        assert all(one.wrong for one in campaign_entries(log))
+        assert len(log._refusals) == 3

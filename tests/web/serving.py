@@ -100,7 +100,12 @@ class Inside(httpx.BaseTransport):
 
 
 TAKEN, IDLE = [], []  # apps; a route takes longer to build than to answer, so apps are used again
-STATE = (BadTokenBackoff, ServerPlaces, Budgets, Chronicles)
+STATE = {
+    "slowing": BadTokenBackoff,
+    "places": ServerPlaces,
+    "budgets": Budgets,
+    "chronicles": Chronicles,
+}
 
 
 def app_on(path):
@@ -112,8 +117,8 @@ def app_on(path):
     TAKEN.append(app)
     app.state.log, app.state.gate = log, Gate(log, hash_of_token(OWNER))
     app.state.metrics.__init__()  # in its place, for what counts requests holds on to it
-    for made in STATE:
-        setattr(app.state, made.__name__.lower(), made())
+    for name, make in STATE.items():
+        setattr(app.state, name, make())
     return app, log
 
 

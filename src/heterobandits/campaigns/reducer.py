@@ -31,7 +31,6 @@ from heterobandits.campaigns.state import (
     Arm,
     Link,
     State,
-    number_of_member,
     parse_time,
 )
 from heterobandits.campaigns.validation import (
@@ -64,7 +63,7 @@ HASH_PATTERN = re.compile("[0-9a-f]{64}")
 # what that needs
 REPLANNING_FIELD_TYPES = {"policy": dict, "seed": int, "index": str, "made_with": dict}
 # what a state derives of agents and arms, and keeps
-CACHED_STATE_FIELDS = ("team", "arm_names", "agent_names")
+CACHED_STATE_FIELDS = ("team", "arm_names", "agent_names", "arm_numbers", "agent_numbers")
 
 
 OWNER_ROLES = frozenset({"owner"})
@@ -286,7 +285,7 @@ def apply_rename(state: State, event: Event) -> None:
         state.name = parse_display_name(name)
         return
     members: list[Any] = state.agents if kind == "agent" else state.arms
-    n = number_of_member(key, kind, [one.name for one in members])
+    n = state.member(kind, key)
     others = [one.name for i, one in enumerate(members) if i != n]
     members[n] = replace(members[n], name=parse_new_name(name, others))
     _drop_cached_names(state)
@@ -305,7 +304,7 @@ def apply_return(state: State, event: Event) -> None:
 def _set_retirement(state: State, body: EventBody, gone: bool) -> None:
     kind = parse_choice(body["what"], "what", ("agent", "arm"))
     members: list[Any] = state.agents if kind == "agent" else state.arms
-    n = number_of_member(body["id"], kind, [one.name for one in members])  # type: ignore[arg-type]
+    n = state.member(kind, body["id"])  # type: ignore[arg-type]
     if members[n].retired == gone:
         raise InvalidInput(f"{members[n].name!r} {'is retired' if gone else 'is here'} already")
     left = sum(not one.retired for one in members) + (-1 if gone else 1)
@@ -320,7 +319,7 @@ def _set_retirement(state: State, body: EventBody, gone: bool) -> None:
 def apply_revision(state: State, event: Event) -> None:
     """Change how an agent reports: from now on if the agent has changed, or always if the statement was wrong."""
     body = event.body
-    agent = number_of_member(body["id"], "agent", [one.name for one in state.agents])
+    agent = state.agent(body["id"])
     since = parse_choice(body["since"], "since", ("now", "always"))
     given = {"name": state.agents[agent].name} | dict(body["reports"])
     ((_, reports),) = parse_agents([given], place=lambda i: "reports")
@@ -417,7 +416,8 @@ def apply_override(state: State, event: Event) -> None:
             f"{state.agents[agent].name!r} goes there already in round {round.number}"
         )
     told = dict(round.told)
-    lost = [arm for arm in before if arm not in arms and (agent, arm) in told]
+    left = set(before) - set(arms)
+    lost = [arm for arm in before if arm in left and (agent, arm) in told]
     if lost and not len(before) == len(arms) == 1:
         raise InvalidInput(
             f"{_visit_text(state, round, (agent, lost[0]))} is reported already: withdraw that first"

@@ -139,10 +139,7 @@ def add_arms(log: Repository, campaign: str, request: Author, arms: Any) -> Writ
 
 def body_of_member(state: State, kind: Literal["agent", "arm"], key: Any) -> dict[str, str]:
     """An agent or arm as the bodies of events name it."""
-    return {
-        "what": kind,
-        "id": member_id(kind, state.agent(key) if kind == "agent" else state.arm(key)),
-    }
+    return {"what": kind, "id": member_id(kind, state.member(kind, key))}
 
 
 def rename(
@@ -266,8 +263,10 @@ def plan_ahead(state: State, **circumstances: Any) -> Callable[[State], Preview]
         refused = error
 
     def look(now: State) -> Preview:
-        if now.number != state.number:
-            raise Overtaken(f"the plan follows from event {state.number}: the last is {now.number}")
+        if now.hash != state.hash:
+            raise Overtaken(
+                f"the plan follows from event {state.number}, which is not the last any more"
+            )
         if refused is not None:
             raise refused
         return made
@@ -279,17 +278,17 @@ def plan_round(
     log: Repository,
     campaign: str,
     request: Author,
-    seen: int | None = None,
+    seen: str | None = None,
     look: Callable[..., Preview] = preview,
     **circumstances: Any,
 ) -> WriteResult:
-    """Plan and record the next round; several may wait for outcomes. Refused if anything happened after event `seen`.
+    """Plan and record the next round; several may wait for outcomes. Refused unless the last event has the hash `seen`.
 
     With `look` it is as that says of the state.
     """
 
     def make(state: State) -> list[Draft]:
-        if seen is not None and seen != state.number:
+        if seen is not None and seen != state.hash:
             raise Stale(
                 "Something was reported or changed since you looked, so the plan may be another one: look again, then "
                 "record it."
@@ -553,11 +552,14 @@ def revoke_link(log: Repository, campaign: str, request: Author, link: str) -> W
     return log.write(campaign, request, make, gives_way=False)
 
 
-def revoke_open_links(log: Repository, request: Author) -> Iterator[tuple[CampaignEntry, int]]:
-    """Revoke all open links, and yield each campaign with their number; a campaign that cannot be read keeps its links."""
+def revoke_all_links(log: Repository, request: Author) -> Iterator[tuple[CampaignEntry, int]]:
+    """Revoke all links that are not revoked, and yield each campaign with their number; one that cannot be read keeps its links.
+
+    Those that have expired are among them: they would open again by a clock that goes back.
+    """
     for campaign in campaign_entries(log):
         links = {} if campaign.state is None else campaign.state.links
-        still = [link.id for link in links.values() if link.holds(utc_now())]
+        still = [link.id for link in links.values() if not link.revoked]
         for link in still:
             revoke_link(log, campaign.campaign, request, link)
         yield campaign, len(still)

@@ -8,7 +8,7 @@ A state is never changed once it is made: `folding.fold` makes the next one. So 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -131,6 +131,16 @@ class State:
         """Of all agents."""
         return tuple(agent.name for agent in self.agents)
 
+    @cached_property
+    def arm_numbers(self) -> dict[str, int]:
+        """The numbers of all arms, by name."""
+        return {arm.name: number for number, arm in enumerate(self.arms)}
+
+    @cached_property
+    def agent_numbers(self) -> dict[str, int]:
+        """The numbers of all agents, by name."""
+        return {agent.name: number for number, agent in enumerate(self.agents)}
+
     @property
     def next_round(self) -> int:
         """The number of the round that would be planned next."""
@@ -147,11 +157,15 @@ class State:
 
     def agent(self, key: Any) -> int:
         """The number of an agent, given by its name or id."""
-        return number_of_member(key, "agent", self.agent_names)
+        return number_of_member(key, "agent", self.agent_numbers)
 
     def arm(self, key: Any) -> int:
         """The number of an arm, given by its name or id."""
-        return number_of_member(key, "arm", self.arm_names)
+        return number_of_member(key, "arm", self.arm_numbers)
+
+    def member(self, kind: MemberKind, key: Any) -> int:
+        """The number of an agent or arm, given by its name or id."""
+        return self.agent(key) if kind == "agent" else self.arm(key)
 
     def pair(self, key: Any, name: str) -> AgentArm:
         """An agent and an arm, given by names or ids."""
@@ -231,22 +245,21 @@ class State:
         return names
 
 
-def number_of_member(key: Any, kind: MemberKind, known: Sequence[str]) -> int:
+def number_of_member(key: Any, kind: MemberKind, known: Mapping[str, int]) -> int:
     """The number of the agent or arm that has this name or id."""
     number = find_member_number(key, kind, known)
     if number is None:
-        raise unknown_name(kind, key, known)
+        raise unknown_name(kind, key, tuple(known))
     return number
 
 
-def find_member_number(key: Any, kind: MemberKind, known: Sequence[str]) -> int | None:
+def find_member_number(key: Any, kind: MemberKind, known: Mapping[str, int]) -> int | None:
     """The same without a word on what is not there, which takes a while."""
     if isinstance(key, str):
         found = MEMBER_ID_PATTERN.fullmatch(key)
         if found and found[1] == kind and int(found[2]) <= len(known):
             return int(found[2]) - 1
-        if normalize_name(key) in known:
-            return known.index(normalize_name(key))
+        return known.get(normalize_name(key))
     return None
 
 

@@ -69,7 +69,7 @@ def restore_command(
         bool,
         typer.Option(
             "--revoke-links",
-            help="Revoke all links that are open in the copy; make new ones for those who need them.",
+            help="Revoke all links in the copy, also those that have expired; make new ones for those who need them.",
         ),
     ] = False,
     who: WhoOption = None,
@@ -92,15 +92,15 @@ def restore_command(
             f"{BACKUP_TOKEN_NOTE}"
         )
         return
-    from heterobandits.campaigns.service import revoke_open_links
+    from heterobandits.campaigns.service import revoke_all_links
 
     revoked = 0
     with open_repository(database_of_option(database)) as log:
-        for campaign, count in revoke_open_links(log, request):
+        for campaign, count in revoke_all_links(log, request):
             revoked += count
             if campaign.wrong is not None:
                 print_note(f"{campaign.damage}; its links are as they were")
-    print(f"links that were open in it and are revoked: {revoked}")
+    print(f"links that were not revoked in it and now are revoked: {revoked}")
     print_note(BACKUP_TOKEN_NOTE)
 
 

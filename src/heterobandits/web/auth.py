@@ -19,7 +19,7 @@ from heterobandits.campaigns import reducer
 from heterobandits.campaigns.events import OWNER_NAME, SERVER_LINK, utc_now
 from heterobandits.campaigns.service import TOKEN_BYTES, hash_of_token
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.storage.repository import Repository
+from heterobandits.campaigns.storage.repository import Repository, UnreadableLog
 from heterobandits.campaigns.storage.store import Store, UnknownCampaign
 from heterobandits.errors import InvalidInput
 from heterobandits.web.errors import Forbidden, NotAdmitted, NotFound
@@ -179,7 +179,7 @@ class Gate:
         return None if found is None else found.caller
 
     def opened(self, token: str) -> Admission | None:
-        """The same, for a link with its campaign."""
+        """The same, for a link with its campaign. Of one that cannot be read, nobody can be shown to hold a link."""
         hashed = hash_of_token(token)
         if self._owns(token, hashed):
             replaceable = hashed if self._stated_hash is None else None
@@ -189,7 +189,7 @@ class Gate:
             return None
         try:
             state = self._log.state(found[1])
-        except UnknownCampaign:
+        except (UnknownCampaign, UnreadableLog):
             return None
         link = state.links.get(found[2])
         if link is None or not is_same_secret(hashed, link.token_hash) or not link.holds(utc_now()):

@@ -87,7 +87,7 @@ def spend_write(request: Request) -> None:
 
 
 def spend_bytes(request: Request, size: int) -> None:
-    """Take the bytes of what is about to be written from the budget of a link, likewise."""
+    """Take the bytes of what is about to be written from the budget of a link, likewise; give them back if they are fewer than none."""
     caller = request.state.asked.caller
     if caller.role == SERVER_LINK:
         return
@@ -106,7 +106,7 @@ def visit_of_request(request: Request, state: State) -> tuple[int, int] | None:
         return None
     try:
         number = int(request.path_params["round"])
-        agent = find_member_number(request.path_params["agent"], "agent", state.agent_names)
+        agent = find_member_number(request.path_params["agent"], "agent", state.agent_numbers)
     except (ValueError, KeyError):  # which is refused elsewhere, with what is wrong
         return None
     return None if agent is None else (number, agent)

@@ -538,6 +538,8 @@ class TestCommands:
                 for one, name in zip(parks * 2, ("Eva", "Fay", "Gus", "Hal"), strict=True)
             ]
             service.revoke_link(log, parks[1], me, made[3])
+            ida = {"link": "b" * 12, "role": "viewer", "name": "Ida", "agent": None, "expires": "2020-01-01T00:00:00Z", "token_hash": "0" * 64}  # fmt: skip
+            log.write(parks[0], me, lambda state: [Draft("link issued", ida)])
             copy = maintenance.backup_database(tmp_path / "a.db", tmp_path / "copy.db")
             service.revoke_link(log, parks[0], me, made[0])
         code, _, err = called("db", "restore", copy, "--database", tmp_path / "as-it-was.db")
@@ -549,7 +551,7 @@ class TestCommands:
             "db", "restore", copy, "--database", database, "--revoke-links", "--who", "Vera"
         )
         assert code == 0
-        assert "are revoked: 3" in out
+        assert "are revoked: 4" in out
         assert "open again" not in err
         with Store(tmp_path / "as-it-was.db") as before, Store(database) as after:
             assert not Repository(before).state(parks[0]).links[made[0]].revoked

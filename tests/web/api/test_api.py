@@ -1090,18 +1090,35 @@ class TestTurns:
             refused(answer, 401, "not-admitted")
         assert times
 
-    def test_an_export_ends_with_the_link(self, made, ask, log, monkeypatch):
+    @pytest.mark.parametrize("way", ["program", "page"])
+    def test_an_export_breaks_off_with_the_link(self, made, ask, log, way, monkeypatch, caplog):
         monkeypatch.setattr(campaigns, "EXPORT_TURN_EVENTS", 1)
         north, (planner,) = self.links(ask, "planner")
-        times = self.revoking(
-            monkeypatch, campaigns, "render_event_lines", log, north.rpartition("/")[2]
-        )
-        with (
-            Asker(made[0], planner) as looking,
-            pytest.raises(RuntimeError, match="already started"),
-        ):
-            looking.get(f"{north}/export")
+        campaign = north.rpartition("/")[2]
+        times = self.revoking(monkeypatch, campaigns, "render_event_lines", log, campaign)
+        head, path = (b"authorization", f"Bearer {planner}".encode()), f"{north}/export"
+        if way == "page":
+            head = (b"cookie", f"hb_{campaign}={planner}".encode())
+            path = f"/campaigns/{campaign}/events.ndjson"
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "query_string": b"",
+            "headers": [head],
+        }
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        asyncio.run(made[0](scope, asyncio.Event().wait, send))
         assert len(times) == 1
+        assert sent[0]["status"] == 200
+        assert [json.loads(part["body"])["number"] for part in sent[1:]] == [1]
+        assert sent[-1]["more_body"]  # so that the server hangs up
+        assert caplog.records == []
 
     @pytest.mark.parametrize("kind", ["large", "long"])
     def test_what_is_computed_ends_with_the_server(self, made, kind):
@@ -1317,6 +1334,14 @@ class TestBudgets:
         for number in range(9):
             left.spend(number, 2)
         assert len(left) == 3
+
+    def test_what_is_given_back_can_be_spent_again(self):
+        left = budgets.Budgets()
+        assert left.spend("me", 100, 90) == 0.0
+        assert left.spend("me", 100, 60) > 0.0
+        left.spend("me", 100, -90)
+        assert left.spend("me", 100, 100) == 0.0
+        assert left.spend("me", 100, 60) > 0.0
 
 
 class TestNames:

@@ -16,6 +16,7 @@ import pytest
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import Draft, parse_event_line, render_event_line
 from heterobandits.campaigns.reducer import WRITER_ROLES_BY_KIND
+from heterobandits.campaigns.service import hash_of_token
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.errors import InvalidInput
@@ -350,6 +351,35 @@ class TestLinks:
             assert store.counted == 0
             with Asker(app, good) as holder:
                 assert holder.get(place).status_code == 200
+
+    def test_of_a_campaign_that_cannot_be_read_only_the_servers_owner_hears(self, tmp_path):
+        _, log = app_on(tmp_path / "x.db")
+        me = Author("Vera")
+        campaign = service.create(log, me, **NORTH).state.campaign
+        ended, held = (
+            service.issue_link(log, campaign, me, role="owner", name=name)[1]
+            for name in ("Eva", "Fay")
+        )
+        state = service.revoke_link(log, campaign, me, ended.split("_")[2]).state
+        (last,) = log.store.read(campaign, state.number - 1)
+        draft = Draft("note", {"text": "secret", "round": 9})
+        log.store.append(events_of([draft], last, link=ended.split("_")[2]))
+        log.store.close()
+        with Watched(tmp_path / "x.db") as store:
+            app = create_app(Repository(store), hash_of_token(OWNER))
+            app.state.slowing.FIRST = 0.0
+            place, read = f"/api/campaigns/{campaign}", []
+            for token in (ended, held):
+                with Asker(app, token) as asking:
+                    answer = asking.get(place)
+                    assert (answer.status_code, "event" in answer.text) == (401, False)
+                    assert asking.get(f"/enter/{token}").status_code == 404
+                    read.append(store.counted)
+            assert read == [last.number + 1] * 2
+            with Asker(app) as owner:
+                answer = owner.get(place)
+                assert answer.status_code == 422
+                assert f"the link '{ended.split('_')[2]}' is revoked" in answer.json()["detail"]
 
     def test_no_answer_has_a_hash_or_a_token_of_a_link(self, world):
         with Asker(world.app) as ask:

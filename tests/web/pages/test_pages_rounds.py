@@ -53,7 +53,7 @@ class Park:
 
     def planned(self, **fields):
         """The number of a round that was planned on its page."""
-        answer = self.submit("/plan", number=self.state.number, **fields)
+        answer = self.submit("/plan", seen=self.state.hash, **fields)
         assert answer.status_code == 303, answer.text
         return int(answer.headers["location"].rpartition("/")[2])
 
@@ -162,15 +162,15 @@ class TestPlan:
         assert 'value="agent-1" checked' in answer.text
         assert 'role="alert"' in answer.text
         assert not park.state.rounds
-        answer = park.submit("/plan", number=park.state.number, absent="agent-99")
+        answer = park.submit("/plan", seen=park.state.hash, absent="agent-99")
         assert answer.status_code == 422
         assert "agent-99" in answer.text
         assert not park.state.rounds
 
     def test_if_something_has_changed_since_it_is_shown_again_instead(self, park):
-        seen = park.state.number
+        (field,) = Page(park.get("/plan").text).all('input[name="seen"]')
         service.add_note(park.log, park.id, ME, "hello")
-        answer = park.submit("/plan", number=seen)
+        answer = park.submit("/plan", seen=field["value"])
         assert answer.status_code == 412
         assert "since you looked" in answer.text
         assert not park.state.rounds
@@ -178,7 +178,7 @@ class TestPlan:
     def test_other_ticks_than_were_shown_are_shown_first(self, park):
         page = park.get("/plan?absent=agent-2").text
         shown = html.unescape(re.search(r'name="shown" value="([^"]*)"', page)[1])
-        fields = {"number": park.state.number, "shown": shown}
+        fields = {"seen": park.state.hash, "shown": shown}
         answer = park.submit("/plan", **fields, absent=["agent-2", "agent-1"])
         assert answer.status_code == 412
         assert "look at it, then record it" in answer.text
@@ -202,7 +202,7 @@ class TestPlan:
         assert park.state.number == before
 
     def test_sent_twice_with_one_key_it_is_planned_once(self, park):
-        fields = {"number": park.state.number, "key": "abc"}
+        fields = {"seen": park.state.hash, "key": "abc"}
         first, second = (park.submit("/plan", **fields) for _ in range(2))
         assert first.headers["location"] == second.headers["location"]
         assert len(park.state.rounds) == 1
@@ -210,7 +210,7 @@ class TestPlan:
     def test_after_the_season_nothing_is_planned(self, park):
         service.set_season(park.log, park.id, ME, 1)
         park.planned()
-        answer = park.submit("/plan", number=park.state.number)
+        answer = park.submit("/plan", seen=park.state.hash)
         assert answer.status_code == 422
         assert len(park.state.rounds) == 1
         assert "All 1 rounds of the season are planned" in text_of(park.get())

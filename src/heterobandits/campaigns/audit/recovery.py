@@ -40,14 +40,14 @@ class CampaignEntry(NamedTuple):
 
 def entry_of(log: "Repository", campaign: str) -> CampaignEntry:
     """The campaign with this id, whether or not it can be read."""
-    from heterobandits.campaigns.storage.database import StoreUnavailable
+    from heterobandits.campaigns.storage.repository import UnreadableLog
 
     try:
         state = log.state(campaign)
-    except StoreUnavailable:  # which says nothing about the campaign
-        raise
-    except InvalidInput as error:
-        return CampaignEntry(campaign, last_name_of(log, campaign), None, escape_text(str(error)))
+    except UnreadableLog as error:
+        refused = error.refusal
+        refused.name = refused.name or last_name_of(log, campaign)
+        return CampaignEntry(campaign, refused.name, None, escape_text(refused.why))
     return CampaignEntry(campaign, state.name, state, None)
 
 

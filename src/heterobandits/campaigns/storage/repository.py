@@ -11,6 +11,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -45,6 +46,7 @@ WRITE_MAX_TRIES = 20
 WRITE_RETRY_MAX_PAUSE_S = 0.02  # seconds before the second try, at most
 WRITE_TIMEOUT_S = 20.0  # that a write is tried for, at most
 STATE_CACHE_MAX_STATES = 256  # that are at hand
+REFUSALS_MAX_ENTRIES = 1_000  # campaigns of which it is remembered that they cannot be read
 CREATION_KEY_SCOPE = "*"  # the scope of keys of requests that make a campaign
 NOTHING_TO_DO = InvalidInput("there is nothing to do")  # which is no mistake
 
@@ -53,11 +55,29 @@ class KeyReused(InvalidInput):
     """An idempotency key that another request has used."""
 
 
+@dataclass
+class Refusal:
+    """Why a campaign cannot be read that ends with an event of this number and hash; its name, once somebody has looked for it."""
+
+    last: tuple[int, str] | None
+    why: str
+    name: str | None = None
+
+
+class UnreadableLog(InvalidInput):
+    """A campaign whose events cannot be read, or cannot follow on each other."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.why)
+        self.refusal = refusal
+
+
 class Author(NamedTuple):
     """Who writes and by which link, with an idempotency key and a digest of the request, so that nothing is done twice.
 
     With the token of the server's owner that the store knows also its hash: once another one is there, nothing is written.
-    `spend` hears how many bytes of bodies are about to be written, and may refuse.
+    `spend` hears how many bytes of bodies are about to be written, and may refuse; what somebody else was faster than it hears
+    once more, as a negative number.
     """
 
     who: str
@@ -110,6 +130,7 @@ class Repository:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._states: OrderedDict[str, State] = OrderedDict()
+        self._refusals: OrderedDict[str, Refusal] = OrderedDict()
         self.past = PastStates()
         self._kept: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -117,11 +138,21 @@ class Repository:
         self._folding: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def state(self, campaign: str) -> State:
-        """What stands now. A campaign that is not at hand is folded once, however many ask."""
-        if campaign in self._states:
-            return self._read_on(campaign)
+        """What stands now. What is not at hand is folded once, however many ask; so is what cannot be read, until it changes."""
+        last = self.store.last(campaign)
+        known = self._states.get(campaign)
+        if known is not None and (known.number, known.hash) == last:
+            return self._remember(known)
         with self._turn(self._folding, campaign):
-            return self._read_on(campaign)
+            refused = self._refusals.get(campaign)
+            if refused is None or refused.last != last:
+                try:
+                    return self._read_on(campaign)
+                except (StoreUnavailable, UnknownCampaign):  # which say nothing about its events
+                    raise
+                except InvalidInput as error:
+                    refused = self._keep_refusal(campaign, Refusal(last, str(error)))
+            raise UnreadableLog(refused)
 
     def _read_on(self, campaign: str) -> State:
         """What stands after what is at hand, or kept, and all that has come since."""
@@ -136,6 +167,14 @@ class Repository:
             return self._remember(known)  # type: ignore[arg-type]
         after = (0, GENESIS_HASH) if known is None else (known.number, known.hash)
         return self._remember(fold_events(check_chain(news, *after), known))
+
+    def _keep_refusal(self, campaign: str, refused: Refusal) -> Refusal:
+        """Remember why a campaign cannot be read."""
+        with self._lock:
+            self._refusals[campaign] = refused
+            if len(self._refusals) > REFUSALS_MAX_ENTRIES:
+                self._refusals.popitem(last=False)
+        return refused
 
     def _forget(self, campaign: str) -> None:
         """Have nothing of a campaign at hand any more."""
@@ -246,7 +285,8 @@ class Repository:
 
     def append(self, events: list[Event], scope: str, request: Author) -> None:
         """Write events that were folded, and under the request's key that they are what it wrote."""
-        request.spend(sum(len(body_text(event).encode()) for event in events))
+        size = sum(len(body_text(event).encode()) for event in events)
+        request.spend(size)
         # once more, as it writes
         given = None if request.owner is None else (OWNER_NAME, request.owner)
         try:
@@ -257,6 +297,9 @@ class Repository:
                 digest=request.digest,
                 given=given,
             )
+        except WriteConflict:
+            request.spend(-size)
+            raise
         except SettingConflict:
             raise error_of_replaced_owner() from None
 

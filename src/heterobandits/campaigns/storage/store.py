@@ -183,6 +183,14 @@ class Store:
                 return CampaignHead(*row)
         raise UnknownCampaign(f"there is no campaign {repr_of(campaign)}")
 
+    def last(self, campaign: str) -> tuple[int, str] | None:
+        """The number and the hash of a campaign's last event; None if it has none."""
+        if not is_storable(campaign):
+            return None
+        with self._reading() as connection:
+            row = connection.execute(LAST_EVENT_QUERY, {"id": campaign}).first()
+        return None if row is None else (row.number, row.hash)
+
     def read(self, campaign: str, after: int = 0, upto: int | None = None) -> list[Event]:
         """The events of a campaign after one number and up to another, in order; none if there are none."""
         if not is_storable(campaign) or after >= DB_INTEGER_MAX:

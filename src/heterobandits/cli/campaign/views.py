@@ -151,7 +151,8 @@ def history_command(
     everything = list(narrate_events(events, story))
     if round is not None and state is not None:
         state.round(round)
-    agents = story.agents if state is None else state.agent_names
+    met = {name: number for number, name in enumerate(story.agents)}
+    agents = met if state is None else state.agent_numbers
     whom = None if agent is None else member_id("agent", number_of_member(agent, "agent", agents))
     fitting = [one for one in everything if is_about(one, round, whom)]
     if format == "json":

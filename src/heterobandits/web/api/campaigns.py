@@ -1,11 +1,14 @@
 """Routes of a campaign as a whole: made, listed, changed, noted, exported and imported."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, StreamingResponse
+from starlette.types import Send
 
 from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.audit.recovery import campaign_entries
@@ -269,11 +272,21 @@ async def read_events_route(
 async def export_campaign_route(request: HttpRequest, asked: Context) -> Response:
     """All events, a line of JSON for each: what `import` takes."""
     name = f'attachment; filename="{asked.id}.ndjson"'
-    return StreamingResponse(
+    return ExportResponse(
         stream_export(request, asked.log, asked.state),
-        media_type=NDJSON_MEDIA_TYPE,
         headers=cache_headers(asked.state) | {"Content-Disposition": name},
     )
+
+
+class ExportResponse(StreamingResponse):
+    """An export. If it cannot go on, it breaks off without an end, so that nobody takes a part for the whole."""
+
+    media_type = NDJSON_MEDIA_TYPE
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the parts; it is too late to say why there are no more."""
+        with suppress(InvalidInput, HTTPException):
+            await super().stream_response(send)
 
 
 async def stream_export(request: HttpRequest, log: Repository, state: State) -> AsyncIterator[str]:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import StreamingResponse
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.history_text import (
@@ -21,7 +20,7 @@ from heterobandits.campaigns.files.csv_tables import render_visits
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.validation import FieldErrors, parse_note
-from heterobandits.web.api.campaigns import NDJSON_MEDIA_TYPE, stream_export
+from heterobandits.web.api.campaigns import ExportResponse, stream_export
 from heterobandits.web.pages.base import (
     PAGE_HEADERS,
     PageRoute,
@@ -225,10 +224,9 @@ async def read_audit(request: Request, asked: Context) -> Response:
 @router.get("/campaigns/{campaign}/events.ndjson")
 async def show_events(request: Request, asked: Context) -> Response:
     """All events, a line of JSON for each: what `campaign import` takes."""
-    return StreamingResponse(
+    return ExportResponse(
         stream_export(request, asked.log, asked.state),
         headers=attachment_headers(asked.state, "events.ndjson"),
-        media_type=NDJSON_MEDIA_TYPE,
     )
 
 

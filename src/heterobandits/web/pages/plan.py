@@ -136,7 +136,7 @@ async def record_plan(request: Request, asked: Context) -> Response:
         return await preview_in_turn(request, asked, given)
     try:
         check_previewed_circumstances(given, form)
-        record = partial(record_preview, asked, form.whole("number"))
+        record = partial(record_preview, asked, form.text("seen") or None)
         done = await plan_in_turn(request, asked, given.circumstances, record)
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
@@ -151,8 +151,8 @@ def check_previewed_circumstances(given: PlanForm, form: Form) -> None:
         raise service.Stale("This is the plan with what is ticked now: look at it, then record it.")
 
 
-def record_preview(asked: RequestContext, seen: int | None, **given: Any) -> int:
-    """The number of the round that was planned, if nothing happened since it was looked at."""
+def record_preview(asked: RequestContext, seen: str | None, **given: Any) -> int:
+    """The number of the round that was planned, if the last event still has the hash that it had on the page."""
     done = service.plan_round(asked.log, asked.id, asked.asker, seen, **given)
     return int(done.events[0].body["round"])
 

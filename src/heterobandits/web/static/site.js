@@ -57,7 +57,7 @@ for (const form of document.querySelectorAll("form[data-live]")) {
     last?.abort();
     const mine = last = new AbortController();
     const fields = new URLSearchParams(new FormData(form));
-    for (const name of ["key", "number", "shown"]) fields.delete(name);
+    for (const name of ["key", "seen", "shown"]) fields.delete(name);
     const long = form.method === "post"; // too many fields for an address
     const address = `${form.action}?${fields}`;
     if (long) fields.set("look", "1");
