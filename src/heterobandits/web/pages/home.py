@@ -10,8 +10,6 @@ from heterobandits.campaigns.audit.recovery import CampaignEntry, campaign_entri
 from heterobandits.campaigns.events import OWNER_NAME, utc_now
 from heterobandits.campaigns.state import parse_time
 from heterobandits.campaigns.storage.repository import Author, Repository
-from heterobandits.campaigns.storage.store import StoreUnavailable
-from heterobandits.errors import InvalidInput
 from heterobandits.web.auth import Admission, Caller, Gate
 from heterobandits.web.errors import NotFound
 from heterobandits.web.pages.base import (
@@ -200,19 +198,9 @@ def cookie_campaigns(request: Request) -> list[str]:
 
 
 def callers_of(gate: Gate, request: Request, names: list[str]) -> list[Caller]:
-    """Who looks, by each of the links of these names that hold; a damaged campaign is refused only if there is no other."""
-    found, damaged = [], None
-    for token in tokens_of(request, *names):
-        try:
-            found.append(gate.caller(token))
-        except StoreUnavailable:  # which says nothing about the campaign
-            raise
-        except InvalidInput as error:
-            damaged = error
-    callers = [caller for caller in found if caller is not None]
-    if damaged is not None and not callers:
-        raise damaged
-    return callers
+    """Who looks, by each of the links of these names that hold."""
+    found = map(gate.caller, tokens_of(request, *names))
+    return [caller for caller in found if caller is not None]
 
 
 def campaign_cards(log: Repository, callers: list[Caller]) -> list[tuple[CampaignEntry, str, str]]:
