@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from heterobandits.core.beliefs import fill_beliefs
 from heterobandits.core.compiled import compiled, inner, kernel
 from heterobandits.core.likelihood import (
     Outcomes,
@@ -272,6 +273,41 @@ def likelihood(choose, faded=False):
             if len(out) > 1:
                 for i in range(todo):
                     second[places[i]] = estimate[i]
+
+    return index_kernel(fill, faded)
+
+
+@compiled
+def count_lane(seen, lane, room):
+    """The hits and misses of every arm in one lane, by kind of agent."""
+    agents = seen.agents
+    A, N, _ = seen.c.shape
+    room.h.fill(0.0)
+    room.f.fill(0.0)
+    for a in range(A):
+        k = agents.kind[a]
+        j = agents.root[k]
+        for n in range(N):
+            room.h[j, n] += seen.y[a, n, lane]
+            room.f[k, n] += seen.c[a, n, lane] - seen.y[a, n, lane]
+
+
+def believed(index_of, estimate_of, faded=False):
+    """Rules for the posterior under a prior: index_of(seen, n, lane) and estimate_of(seen, n), once the room has what is believed.
+
+    One lane at a time, and every arm anew: where the prior is learned, what is seen of one arm moves all.
+    """
+
+    def fill(seen, desk, out):
+        _, N, B = seen.c.shape
+        for lane in range(B):
+            count_lane(seen, lane, seen.room)
+            fill_beliefs(seen.cells, seen.room)
+            for n in range(N):
+                out[0, n, lane] = index_of(seen, n, lane)
+            if len(out) > 1:
+                for n in range(N):
+                    out[1, n, lane] = estimate_of(seen, n)
 
     return index_kernel(fill, faded)
 

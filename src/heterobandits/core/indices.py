@@ -28,6 +28,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from heterobandits.core.beliefs import (
+    draw_believed,
+    end_believed,
+    estimate_believed,
+    quantile_believed,
+)
 from heterobandits.core.calibrated import (
     LEAST_MEAN,
     all_known,
@@ -39,6 +45,7 @@ from heterobandits.core.compiled import compiled, inlined, inner
 from heterobandits.core.elementary import ln
 from heterobandits.core.families import (
     Band,
+    believed,
     counted,
     given,
     least_own,
@@ -109,6 +116,8 @@ class Rule(NamedTuple):
         The filter, if it has one: a kernel of `filtered` that makes the same decisions faster.
     quantile
         Whether the index is a quantile of the posterior, which ends at 1; others end at 1/s_1.
+    believed
+        The kernel in place of `fill` where a prior is not uniform; None if the rule goes by no prior.
     """
 
     fill: Callable
@@ -123,6 +132,7 @@ class Rule(NamedTuple):
     season: bool = False
     refresh: Callable | None = None
     quantile: bool = False
+    believed: Callable | None = None
 
 
 @compiled
@@ -330,20 +340,28 @@ POSTERIOR_RATIO = Rule(
     evidence_terms,
     remembers=True,
     refresh=filtered(expand_ratio),
+    believed=believed(end_believed, estimate_believed),
 )
-POSTERIOR_RATIO_DECAY = Rule(POSTERIOR_RATIO.fill, decaying_terms, refresh=POSTERIOR_RATIO.refresh)
+POSTERIOR_RATIO_DECAY = Rule(
+    POSTERIOR_RATIO.fill,
+    decaying_terms,
+    refresh=POSTERIOR_RATIO.refresh,
+    believed=POSTERIOR_RATIO.believed,
+)
 POSTERIOR_SORTED = Rule(
     POSTERIOR_RATIO.fill,
     evidence_terms,
     sorted_by="estimate",
     remembers=True,
     refresh=POSTERIOR_RATIO.refresh,
+    believed=POSTERIOR_RATIO.believed,
 )
 POSTERIOR_SORTED_WINDOW = Rule(
     likelihood(choose_not_ruled_out, faded=True),
     evidence_terms,
     sorted_by="estimate",
     forgets="window",
+    believed=believed(end_believed, estimate_believed, faded=True),
 )
 POSTERIOR_SORTED_DISCOUNTED = POSTERIOR_SORTED_WINDOW._replace(forgets="discount")
 
@@ -421,13 +439,19 @@ def no_terms(t, size, delta):
     return np.zeros(len(t))
 
 
-THOMPSON = Rule(likelihood(choose_drawn), no_terms, words=2)
+THOMPSON = Rule(
+    likelihood(choose_drawn),
+    no_terms,
+    words=2,
+    believed=believed(draw_believed, estimate_believed),
+)
 THOMPSON_SORTED = Rule(
     likelihood(choose_drawn_and_sort),
     no_terms,
     sorted_by="estimate",
     words=2,
     refresh=filtered(expand_nothing),
+    believed=THOMPSON.believed,
 )
 
 
@@ -449,6 +473,7 @@ BAYES_UCB = Rule(
     sorted_by="estimate",
     refresh=filtered(expand_quantile),
     quantile=True,
+    believed=believed(quantile_believed, estimate_believed),
 )
 
 
@@ -464,6 +489,7 @@ SEASON = Rule(
     season=True,
     refresh=BAYES_UCB.refresh,
     quantile=True,
+    believed=BAYES_UCB.believed,
 )
 
 

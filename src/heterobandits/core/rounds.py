@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from heterobandits.core.assignment import Table, assign
+from heterobandits.core.beliefs import BeliefCells, BeliefRoom
 from heterobandits.core.compiled import compiled, inlined, inner
 from heterobandits.core.filtered import (
     Cells,
@@ -65,6 +66,7 @@ class World(NamedTuple):
     few: Few
     filtered: bool
     sorts: bool
+    beliefs: BeliefCells
 
 
 class Block(NamedTuple):
@@ -93,6 +95,7 @@ class Block(NamedTuple):
     desk: Desk
     table: Table
     cells: Cells
+    room: BeliefRoom
 
 
 @inner
@@ -271,7 +274,8 @@ def settle_doubts(fill, world, seen, block):
     """Choose again with exact numbers where those of the filter do not tell; in how many lanes."""
     cells = block.cells
     ties = block.words[world.first_tie :]
-    known = Seen(seen.agents, seen.mu, seen.c, seen.y, seen.L, seen.keys, cells.kept)
+    tables = (seen.c, seen.y, seen.L, seen.keys, cells.kept)
+    known = Seen(seen.agents, seen.mu, *tables, seen.cells, seen.room)
     doubts = find_doubts(block.sent, world.order, world.sorts, cells)
     settled = doubts
     while doubts > 0:
@@ -359,7 +363,8 @@ def play_trials(
             else:
                 block.L.fill(L[i])
             mu = world.mu[m]
-            seen = Seen(world.agents, mu, block.C, block.Y, block.L, keys, block.remembered)
+            tables = (block.C, block.Y, block.L, keys, block.remembered)
+            seen = Seen(world.agents, mu, *tables, world.beliefs, block.room)
             if world.filtered:
                 refresh(
                     world.agents,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import boolean, float64, int32, int64, typeof, types, uint32, void
 
+from heterobandits.core.beliefs import BeliefCells, BeliefRoom, belief_room, no_cells
 from heterobandits.core.compiled import compiled, kernel
 from heterobandits.core.work import STRIP, desk
 
@@ -49,6 +50,8 @@ class Seen(NamedTuple):
     remembered
         Where remembered[n, lane], the tables of arm n are those that its index was computed from in the last round,
         with the same L: it need not be computed again.
+    cells, room
+        The priors of the arms, and room for what follows from them, where a rule goes by a prior that is not uniform.
     """
 
     agents: Agents
@@ -58,6 +61,8 @@ class Seen(NamedTuple):
     L: np.ndarray
     keys: np.ndarray
     remembered: np.ndarray
+    cells: BeliefCells
+    room: BeliefRoom
 
 
 def log_row(lanes):
@@ -78,11 +83,12 @@ def fill_log_row(terms, L):
         L[i] = L[i - B]
 
 
-def see(agents, pulls, successes, *, means=None, log_term=0.0, keys=None):
+def see(agents, pulls, successes, *, means=None, log_term=0.0, keys=None, cells=None):
     """What a rule looks at, outside of a run: nothing is known from a round before.
 
-    The log term is one for all lanes, or an array.
+    The log term is one for all lanes, or an array; `cells` are those of a prior.
     """
+    cells = no_cells() if cells is None else cells
     N, B = pulls.shape[1:]
     L = log_row(B)
     fill_log_row(np.broadcast_to(np.asarray(log_term, np.float64), B).copy(), L)
@@ -94,16 +100,21 @@ def see(agents, pulls, successes, *, means=None, log_term=0.0, keys=None):
         L,
         np.zeros((0, B), np.uint32) if keys is None else keys,
         np.zeros((N, B), np.bool_),
+        cells,
+        belief_room(cells),
     )
 
 
 AGENTS = types.NamedTuple([float64[::1]] * 2 + [int64[::1]] * 3 + [float64[::1]] * 3 + [int64[::1]] + [float64[::1]] * 5, Agents)  # fmt: skip
 
+BELIEF_CELLS = typeof(no_cells())
+BELIEF_ROOM = typeof(belief_room(no_cells()))
+
 
 def _seen(cell):
     """The type of what is seen in tables of such cells."""
     table = cell[:, :, ::1]
-    rest = [float64[::1], uint32[:, ::1], boolean[:, ::1]]
+    rest = [float64[::1], uint32[:, ::1], boolean[:, ::1], BELIEF_CELLS, BELIEF_ROOM]
     return types.NamedTuple([AGENTS, float64[::1], table, table, *rest], Seen)
 
 

@@ -37,6 +37,7 @@ from heterobandits.errors import (
 from heterobandits.limits import COUNT_MAX, DRIFT_TABLE_MAX_CELLS
 from heterobandits.model.calibration import Trial, estimates_of_trials, parse_trials
 from heterobandits.model.drift import Drift, Stretches, drift_of_rounds, drift_to_dict, parse_drift
+from heterobandits.model.prior import Prior, parse_prior, prior_to_plain
 from heterobandits.model.team import Team
 
 
@@ -68,6 +69,9 @@ class Problem:
     drift
         How the means change over the rounds, if they do: `Changes`, `Wave` or `Walk`. What is said of a problem
         without naming a round, such as its optimum, is of its `means`.
+    prior
+        What the planner believes of the means beforehand: a pair (a, b) for a Beta of all arms, a list with a pair or None for each,
+        or "learned", one that all arms share and that is learned from what is seen of them. Every mean is as likely if not given.
 
     Examples
     --------
@@ -89,6 +93,7 @@ class Problem:
     calibration: tuple[Trial, ...]
     false_positive_calibration: tuple[Trial, ...]
     drift: Drift | None
+    prior: Prior
 
     def __init__(
         self,
@@ -104,6 +109,7 @@ class Problem:
         calibration: Any = None,
         false_positive_calibration: Any = None,
         drift: Any = None,
+        prior: Any = None,
     ) -> None:
         if _has_rows(means):
             if drift is not None:
@@ -148,6 +154,7 @@ class Problem:
         set_(self, "calibration", found)
         set_(self, "false_positive_calibration", alarms)
         set_(self, "drift", parse_drift(drift, len(means)))
+        set_(self, "prior", parse_prior(prior, len(means)))
 
     @property
     def arms(self) -> int:
@@ -272,7 +279,7 @@ class Problem:
         values = {
             field.name: list(getattr(self, field.name))
             for field in fields(self)
-            if field.name != "drift"
+            if field.name not in ("drift", "prior")
         }
         for name in ("calibration", "false_positive_calibration"):
             if any(values[name]):
@@ -287,6 +294,8 @@ class Problem:
                 del values["false_positive_rates"]
         if not self.several_tests:
             del values["tests"]
+        if not self.prior.is_uniform:
+            values["prior"] = prior_to_plain(self.prior)
         return values if self.drift is None else {**values, "drift": drift_to_dict(self.drift)}
 
     @classmethod

@@ -1,8 +1,8 @@
 """A planner as plain JSON, versioned: what it was made with, and the rounds since.
 
-Format 4 is the planner's arguments under their names, `history`: of each round the assignment, the
+Format 5 is the planner's arguments under their names, `history`: of each round the assignment, the
 outcomes so far and, where there were any, its circumstances; and `forgotten`: arms, and the round up to which what was seen
-of them does not count. Format 3 forgot nothing. Format 2 knew no false positives, tests or calibration. Format 1 had
+of them does not count. Format 4 believed nothing beforehand. Format 3 forgot nothing. Format 2 knew no false positives, tests or calibration. Format 1 had
 neither history nor leavers: its tables are what the planner begins with.
 """
 
@@ -26,7 +26,7 @@ from heterobandits.planner.matching import Circumstances
 from heterobandits.policies.policy import CATALOGUE, Policy
 from heterobandits.policies.policy import policy as catalogued
 
-PLANNER_FORMAT = 4
+PLANNER_FORMAT = 5
 PLANNER_LIST_FIELDS = (
     "sensitivities",
     "false_positive_rates",
@@ -74,6 +74,8 @@ def parse_state(text: str) -> dict[str, Any]:
         state |= {"calibration": [None] * agents, "false_positive_calibration": [None] * agents}
     if format_ < 4:
         state |= {"forgotten": [], "on_change": "nothing"}
+    if format_ < 5:
+        state |= {"prior": None}
     for key in PLANNER_LIST_FIELDS:
         if not isinstance(state.get(key), list):
             raise InvalidInput(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from heterobandits.arrays import Counts, LearningTable
 from heterobandits.errors import InvalidInput, parse_integer, parse_tables
 from heterobandits.limits import COUNT_MAX
+from heterobandits.model.prior import Prior
 
 RecalledTables = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -26,7 +27,7 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """The two tables, agents by arms, and the rounds behind them. Nobody can write into them.
+    """The two tables, agents by arms, the rounds behind them, and what was believed beforehand. Nobody can write into them.
 
     `recall_tables` is what a policy that forgets looks at instead: tables of its own.
 
@@ -41,6 +42,7 @@ class Knowledge:
     successes: Counts
     rounds: int
     recalled: RecalledTables | None = None
+    prior: Prior | None = None
 
     def __post_init__(self) -> None:
         for field in ("pulls", "successes"):
@@ -95,16 +97,19 @@ class Knowledge:
             raise InvalidInput(
                 f"an arm would have over {COUNT_MAX:,} pulls: more than can be counted"
             )
-        return Knowledge(pulls.astype(np.int32), successes.astype(np.int32), self.rounds + rounds)
+        tables = (pulls.astype(np.int32), successes.astype(np.int32))
+        return Knowledge(*tables, self.rounds + rounds, prior=self.prior)
 
     def without(self, arms: Iterable[int]) -> "Knowledge":
         """The same as if nothing had been seen of these arms."""
-        return Knowledge(*clear_arms((self.pulls, self.successes), arms), self.rounds)
+        tables = clear_arms((self.pulls, self.successes), arms)
+        return Knowledge(*tables, self.rounds, prior=self.prior)
 
     def widened(self, agents: int, arms: int) -> "Knowledge":
         """The same for more agents and arms, of whom nothing is known yet."""
         more = [(0, agents - len(self.pulls)), (0, arms - self.pulls.shape[1])]
-        return Knowledge(np.pad(self.pulls, more), np.pad(self.successes, more), self.rounds)
+        tables = (np.pad(self.pulls, more), np.pad(self.successes, more))
+        return Knowledge(*tables, self.rounds, prior=self.prior and self.prior.widened(arms))
 
 
 def clear_arms(

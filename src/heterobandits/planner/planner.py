@@ -33,6 +33,7 @@ from heterobandits.inference.intervals import (
     ranking_of_tables,
 )
 from heterobandits.limits import ADDRESS_MAX, REPORT_MAX_TESTS
+from heterobandits.model.prior import Prior, parse_prior, prior_to_plain
 from heterobandits.model.team import Team
 from heterobandits.planner import file_format, planning
 from heterobandits.planner.changes import ArmVisits, ChangeDetector, RoundVisits, visits_by_arm
@@ -98,6 +99,9 @@ class Planner:
     on_change
         What happens when `changes()` says that an arm has changed: "nothing", or "forget": what was seen of the arm
         up to then no longer counts.
+    prior
+        What is believed of the arms' means beforehand: (a, b) for a Beta of all arms, a list with a pair or None for each, or
+        "learned", one that all arms share and that is learned from what is seen of them. Policies of the posterior go by it.
 
     Examples
     --------
@@ -147,6 +151,7 @@ class Planner:
         calibration: Any = None,
         false_positive_calibration: Any = None,
         on_change: Literal["nothing", "forget"] = "nothing",
+        prior: Any = None,
     ) -> None:
         self._on_change = parse_choice(on_change, "on_change", ON_CHANGE_CHOICES)
         self._team = Team(
@@ -173,6 +178,7 @@ class Planner:
         self._start = Knowledge.of(
             len(self._team), len(self._arms), pulls=pulls, successes=successes, rounds=rounds
         )
+        self._start = replace(self._start, prior=parse_prior(prior, len(self._arms)))
         self._knowledge = self._start
         self._history: list[Round] = []
         self._forgotten: list[tuple[int, int]] = []
@@ -286,6 +292,12 @@ class Planner:
     def elapsed(self) -> int:
         """t in the logarithms: the rounds or, where a visit yields many tests, the pulls of an arm."""
         return self._knowledge.elapsed
+
+    @property
+    def prior(self) -> Prior:
+        """What was believed of the arms' means beforehand."""
+        assert self._start.prior is not None
+        return self._start.prior
 
     @property
     def on_change(self) -> str:
@@ -555,6 +567,7 @@ class Planner:
                 "history": [file_format.state_of_round(record) for record in self._history],
                 "on_change": self.on_change,
                 "forgotten": self._forgotten,
+                "prior": prior_to_plain(self.prior),
             }
         )
 
@@ -579,6 +592,7 @@ class Planner:
                 calibration=state["calibration"],
                 false_positive_calibration=state["false_positive_calibration"],
                 on_change=state["on_change"],
+                prior=state["prior"],
             )
             known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
             for record in file_format.restore_rounds(state["history"], *known):

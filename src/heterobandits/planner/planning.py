@@ -146,7 +146,8 @@ def index_rows(team: Team, policy: Policy, knowledge: Knowledge, address: Addres
     pulls, successes = (t[:, :, None].copy() for t in knowledge.tables)
     words = partial(round_words, *address)
     elapsed = knowledge.rounds if policy.in_season else knowledge.elapsed
-    return policy.index_rows(team, pulls, successes, elapsed, words)[:, :, 0]
+    rows = policy.index_rows(team, pulls, successes, elapsed, words, knowledge.prior)
+    return rows[:, :, 0]
 
 
 def index_table(team: Team, policy: Policy, rows: Floats) -> Floats:

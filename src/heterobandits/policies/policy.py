@@ -50,6 +50,8 @@ from heterobandits.limits import (
     HORIZON_MAX_ROUNDS,
     MEMORY_MAX_ROUNDS,
 )
+from heterobandits.model.belief_cells import belief_cells
+from heterobandits.model.prior import Prior
 from heterobandits.model.team import Team
 from heterobandits.provenance import fingerprint
 
@@ -399,6 +401,7 @@ class Policy:
         successes: LearningTable,
         elapsed: int,
         words: WordsFunction,
+        prior: Prior | None = None,
     ) -> Floats:
         """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents as listed.
 
@@ -413,9 +416,23 @@ class Policy:
         out = np.empty((self.rows(agents), arms, trials))
         cell = np.float64 if self.forgets else np.int32
         tables = (np.ascontiguousarray(table, cell) for table in (pulls, successes))
-        seen = see(self.agents(team), *tables, log_term=L, keys=keys)
-        self.rule.fill(seen, desk(agents, trials, cell), out)
+        prior = self.prior_of(prior)
+        cells = belief_cells(team, prior, float(pulls.sum(axis=0).max()))
+        seen = see(self.agents(team), *tables, log_term=L, keys=keys, cells=cells)
+        fill = self.rule.fill if prior is None else self.rule.believed
+        assert fill is not None
+        fill(seen, desk(agents, trials, cell), out)
         return out
+
+    @property
+    def takes_prior(self) -> bool:
+        """Whether it goes by what is believed of the means beforehand."""
+        return self.rule is not None and self.rule.believed is not None
+
+    def prior_of(self, prior: Prior | None) -> Prior | None:
+        """The prior as far as the policy goes by it: None where that is uniform, for which its rule is written."""
+        uniform = prior is None or prior.is_uniform or not self.takes_prior
+        return None if uniform else prior
 
     @property
     def has_band(self) -> bool:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from heterobandits.arrays import BigIntegers, Counts, Floats, LearningTable
 from heterobandits.core import rounds as kernels
 from heterobandits.core.assignment import table
+from heterobandits.core.beliefs import belief_room
 from heterobandits.core.compiled import is_ready
 from heterobandits.core.filtered import MOST_STATES, NOTHING, Few, cell_bytes, cells, few_states
 from heterobandits.core.randomness import (
@@ -29,6 +30,8 @@ from heterobandits.core.randomness import (
 from heterobandits.core.seen import log_row, see
 from heterobandits.core.work import desk
 from heterobandits.interrupts import remember_interrupts
+from heterobandits.model.belief_cells import belief_cells
+from heterobandits.model.prior import Prior
 from heterobandits.model.problem import Problem
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import Policy, all_assignments
@@ -144,8 +147,9 @@ class PolicyWorld:
             gap=true.gap,
             arms=self.assignments,
             dealt=policy.dealt,
-            remembers=policy.rule is not None and policy.rule.remembers and not self.filtered,
+            remembers=policy.rule is not None and policy.rule.remembers and self.goes_by_tables,
             forgets=policy.forgets != "",
+            beliefs=self.beliefs,
             fade=policy.fade,
             first_tie=where.ties,
             first_key=where.draws,
@@ -163,11 +167,32 @@ class PolicyWorld:
     def filtered(self) -> bool:
         """Whether decisions are made by cheap numbers, and by exact ones only in doubt."""
         rule = self.policy.rule
-        if rule is None or rule.refresh is None:
+        if rule is None or rule.refresh is None or self.prior is not None:
             return False
         if rule.calibrated and self.team.is_calibrated:
             return False
         return rule.words == 0 or self.problem.agents == self.problem.arms
+
+    @property
+    def goes_by_tables(self) -> bool:
+        """Whether the exact rule decides by the two tables alone: neither a filter nor a prior does."""
+        return not self.filtered and self.prior is None
+
+    @property
+    def prior(self) -> Prior | None:
+        """What the policy goes by of what is believed beforehand; None if every mean is as likely to it, or it asks for no prior."""
+        return self.policy.prior_of(self.problem.prior)
+
+    @cached_property
+    def beliefs(self) -> Any:
+        """The cells of that prior, for as many pulls as an arm can have."""
+        return belief_cells(self.team, self.prior, self.rounds * max(self.problem.tests))
+
+    @property
+    def fill(self) -> Any:
+        """The kernel that fills the index rows."""
+        assert self.policy.rule is not None
+        return self.policy.rule.fill if self.prior is None else self.policy.rule.believed
 
     @property
     def counts(self) -> int:
@@ -233,6 +258,7 @@ class PolicyWorld:
             desk=desk(A, lanes, C.dtype),
             table=table(pickers, choices, lanes),
             cells=cells(A, lanes if self.filtered else 0, index, self.counts),
+            room=belief_room(self.beliefs),
         )
 
 
@@ -311,7 +337,7 @@ class Learning:
         most = (self.elapsed + rounds - 1) * max(world.problem.tests)
         count = max(rounds, most + 1 - self.elapsed) if world.arrays.by_tests else rounds
         L = log_terms_of_rounds(world.policy, world.team, world.problem.arms, self.elapsed, count)
-        how = (world.policy.rule.fill, world.policy.rule.refresh or NOTHING, world.arrays)
+        how = (world.fill, world.policy.rule.refresh or NOTHING, world.arrays)
         return bool(
             kernels.play_trials(*how, *where, rounds, L, checkpoints, control, self.block, out)
         )

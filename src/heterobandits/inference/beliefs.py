@@ -1,0 +1,125 @@
+"""What is probable of all means together: estimates, ordinary intervals, draws, and who is likely to be the best.
+
+Everything here is as good as the prior. Where that is learned, the arms of which nothing is stated share a prior
+Beta(m k, (1 - m) k), with m and k on a grid that what was seen of all of them weighs   docs/beyond.md (13) to (15).
+What is certain does not go by this: `intervals`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from heterobandits.arrays import Floats, Integers, LearningTable
+from heterobandits.core import beliefs as kernels
+from heterobandits.core.families import outcomes
+from heterobandits.core.randomness import WORD_SIZE, round_words
+from heterobandits.model.belief_cells import belief_cells
+from heterobandits.model.prior import Prior
+from heterobandits.model.team import Team
+
+BELIEF_DRAWS = 4000  # draws that a chance is counted in: off by less than 0.016, 95 times of 100
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """The posterior of all means under a prior.
+
+    Attributes
+    ----------
+    cells, room
+        The cells in which a mean may lie with the priors, and what follows from them: `core.beliefs`.
+    """
+
+    cells: kernels.BeliefCells
+    room: kernels.BeliefRoom
+
+    @classmethod
+    def of(
+        cls, team: Team, pulls: LearningTable, successes: LearningTable, prior: Prior
+    ) -> "Beliefs":
+        """From tables with a row for each agent and a column for each arm.
+
+        >>> known = Beliefs.of(Team([1.0]), np.array([[8]]), np.array([[1]]), Prior(((2.0, 3.0),)))
+        >>> round(float(known.mean[0]), 4)  # (2 + 1) / (2 + 3 + 8)
+        0.2308
+        """
+        seen = outcomes(team.arrays, pulls, successes)
+        most = float(pulls.sum(axis=0, dtype=np.float64).max(initial=0.0))
+        cells = belief_cells(team, prior, most)
+        room = kernels.belief_room(cells)._replace(h=seen.h, f=seen.f)
+        kernels.fill_beliefs(cells, room)
+        return cls(cells, room)
+
+    @property
+    def arms(self) -> int:
+        """The number of arms."""
+        return len(self.room.density)
+
+    @cached_property
+    def mean(self) -> Floats:
+        """The posterior mean of each arm."""
+        return np.asarray(self.room.density @ self.cells.mu)
+
+    @cached_property
+    def log_evidence(self) -> Floats:
+        """The logarithm of how likely what was seen of each arm is on the average over its prior, as `Posteriors` has it."""
+        return np.asarray(self.room.ln_evidence + self.room.top)
+
+    def quantiles(self, share: float) -> Floats:
+        """The mean below which each arm's lies with this probability; within a cell every mean is as likely."""
+        edges = self.cells.edges
+        return np.array([np.interp(share, row, edges) for row in cumulative(self.room.density)])
+
+    def draws(self, count: int, seed: int, trial: int = 0) -> Floats:
+        """Draws of all means together, arms by draws: the common prior first, then each arm's mean under it.
+
+        The words are those of the round 0 of trials from `trial` on: slot n is that of arm n, and the one after the last that of the prior.
+        """
+        words = round_words(seed, trial, 0, 0, self.arms + 1, count)
+        luck = (words + 0.5) * WORD_SIZE
+        chosen = np.zeros(count, np.int64)
+        if len(self.room.share):
+            chosen = np.searchsorted(np.cumsum(self.room.share)[:-1], luck[-1]).astype(np.int64)
+        out = np.empty((self.arms, count))
+        for g in np.unique(chosen):
+            some = np.flatnonzero(chosen == g)
+            below = cumulative(self.given(int(g)))
+            for n in range(self.arms):
+                out[n, some] = np.interp(luck[n, some], below[n], self.cells.edges)
+        return out
+
+    def given(self, candidate: int) -> Floats:
+        """The posterior probabilities of all cells if the common prior were this one, arms by cells."""
+        rows, room = self.cells.own_row, self.room
+        ln_joint = room.height.copy()
+        ln_joint[rows >= 0] += self.cells.ln_own[rows[rows >= 0]]
+        if len(room.share):
+            with np.errstate(divide="ignore"):
+                common = np.log(self.cells.candidates[candidate])
+            ln_joint[rows < 0] += common
+        joint = np.exp(ln_joint - ln_joint.max(axis=1, keepdims=True))
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+def cumulative(density: Floats) -> Floats:
+    """The probability below every edge of the cells, from 0 to 1."""
+    below = np.zeros((len(density), density.shape[1] + 1))
+    np.cumsum(density, axis=1, out=below[:, 1:])
+    return below / below[:, -1:]
+
+
+class Chances(NamedTuple):
+    """What is probable of some arms, counted in draws: that each is the best of them, and among the best so many."""
+
+    best: Floats
+    among: Floats
+    draws: int
+
+
+def chances_of_draws(draws: Floats, among: int) -> Chances:
+    """The share of draws, arms by draws, in which each arm is the best, and among the best so many."""
+    arms, count = draws.shape
+    ranks: Integers = np.argsort(np.argsort(-draws, axis=0, kind="stable"), axis=0)
+    return Chances((ranks == 0).mean(axis=1), (ranks < min(among, arms)).mean(axis=1), count)

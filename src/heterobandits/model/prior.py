@@ -1,0 +1,172 @@
+"""What is believed of the means before anything is seen: a Beta for an arm, or one learned from all arms together.
+
+Beta(a, b) says as much as a - 1 successes and b - 1 failures of an agent that never errs: real numbers, at least 0.
+It belongs to what is believed, as sensitivities do that are believed; outcomes and regret know nothing of it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from heterobandits.errors import InvalidInput, parse_list, repr_of
+
+BetaShape = tuple[float, float]  # a and b of a Beta
+
+UNIFORM: BetaShape = (1.0, 1.0)
+LEARNED = "learned"
+PRIOR_MAX_COUNT = 1e9  # of a or b
+MOST_LN_SHAPE = math.log(1e6)  # of a, where words say what is believed
+HARDLY_EVER = 0.01  # the chance of a mean above what is said to be hardly ever exceeded
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed of every arm beforehand.
+
+    Attributes
+    ----------
+    shapes
+        The Beta that is stated of each arm; None where nothing is stated.
+    learned
+        Whether the arms of which nothing is stated share a prior that is learned from all of them; it is uniform otherwise.
+    """
+
+    shapes: tuple[BetaShape | None, ...]
+    learned: bool = False
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every mean is believed to be as likely as any other, whatever is seen of other arms."""
+        return not self.learned and all(one in (None, UNIFORM) for one in self.shapes)
+
+    @property
+    def stated(self) -> tuple[BetaShape, ...]:
+        """The stated Beta of each arm, uniform where nothing is stated."""
+        return tuple(UNIFORM if one is None else one for one in self.shapes)
+
+    def widened(self, arms: int) -> "Prior":
+        """The same for more arms, of which nothing is stated."""
+        return Prior(self.shapes + (None,) * (arms - len(self.shapes)), self.learned)
+
+
+def parse_prior(given: Any, arms: int) -> Prior:
+    """A prior as people give it: None, "learned", a pair (a, b) for all arms, or a list with a pair or None for each.
+
+    >>> parse_prior((2, 60), 2).shapes
+    ((2.0, 60.0), (2.0, 60.0))
+    >>> parse_prior("learned", 2)
+    Prior(shapes=(None, None), learned=True)
+    """
+    if given is None or given is LEARNED or (isinstance(given, str) and given == LEARNED):
+        return Prior((None,) * arms, given is not None)
+    if isinstance(given, Prior):
+        learned = bool(given.learned)
+        listed: list[Any] = list(given.shapes)
+    else:
+        what = f'pairs (a, b), one for each arm, or one pair for all, or "{LEARNED}"'
+        listed = parse_list(given, "prior", what)
+        learned = bool(listed) and isinstance(listed[0], str) and listed[0] == LEARNED
+        listed = listed[1:] if learned else listed
+        if len(listed) == 2 and all(isinstance(one, (int, float)) for one in listed):
+            listed = [listed] * arms
+    if len(listed) != arms:
+        raise InvalidInput(f"prior has {len(listed)} entries: one for each of the {arms} arms")
+    shapes = tuple(parse_shape(one, f"prior[{n}]") for n, one in enumerate(listed))
+    return Prior(shapes, learned)
+
+
+def parse_shape(given: Any, name: str) -> BetaShape | None:
+    """A pair (a, b) of a Beta, both at least 1; None, or nothing in a list, where nothing is stated."""
+    pair = [] if given is None else parse_list(given, name, "numbers, a and b of a Beta")
+    if not pair:
+        return None
+    if len(pair) != 2:
+        raise InvalidInput(f"{name} is {repr_of(given)}: two numbers, a and b of a Beta")
+    a, b = (parse_shape_number(one, name) for one in pair)
+    return a, b
+
+
+def parse_shape_number(given: Any, name: str) -> float:
+    """`given` as a or b of a Beta."""
+    try:
+        number = float(given)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(given, (bool, str)) or not 1.0 <= number <= PRIOR_MAX_COUNT:
+        raise InvalidInput(
+            f"{name} has {repr_of(given)}: a and b of a Beta are numbers from 1 to {PRIOR_MAX_COUNT:,.0f}"
+        )
+    return number
+
+
+def shape_of_words(typical: float, high: float) -> BetaShape:
+    """The Beta of "typically so much, hardly ever above so much": the median, and what one place in 100 exceeds.
+
+    Where no Beta with a and b of at least 1 has both, that with a = 1 (or b = 1) that has the second.
+
+    >>> [round(part, 2) for part in shape_of_words(0.02, 0.1)]
+    [1.45, 55.06]
+    """
+    from scipy.optimize import brentq
+    from scipy.special import betaincinv, btdtrib
+
+    if not 0.0 < typical < high < 1.0:
+        raise InvalidInput(
+            f"typically {typical:g} and hardly ever above {high:g}: two numbers between 0 and 1, the smaller one first"
+        )
+
+    def excess(t: float) -> float:
+        """By how much one place in 100 is above `high`, under the Beta with a = e^t that has this median."""
+        a = math.exp(t)
+        return float(betaincinv(a, btdtrib(a, 0.5, typical), 1.0 - HARDLY_EVER)) - high
+
+    if excess(0.0) <= 0.0:  # even the widest is hardly ever so high: the places differ more
+        return 1.0, max(1.0, math.log(HARDLY_EVER) / math.log1p(-high))
+    if excess(MOST_LN_SHAPE) > 0.0:
+        raise InvalidInput(
+            f"typically {typical:g} and hardly ever above {high:g}: so close together that nothing is left to learn"
+        )
+    a = math.exp(brentq(excess, 0.0, MOST_LN_SHAPE))
+    b = float(btdtrib(a, 0.5, typical))
+    if b < 1.0:
+        return max(1.0, math.log(1.0 - HARDLY_EVER) / math.log(high)), 1.0
+    return a, b
+
+
+def shape_of_counts(
+    found: float, tests: float, sensitivity: float = 1.0, counts: float = 1.0
+) -> BetaShape:
+    """The Beta of "found so often in so many tests", which counts for this share of what it would count if it were seen now.
+
+    Tests by an agent of sensitivity s count as s times as many tests by one that never errs.
+
+    >>> shape_of_counts(5, 120, counts=0.5)
+    (3.5, 58.5)
+    """
+    if not 0 <= found <= tests:
+        raise InvalidInput(f"{found:g} found in {tests:g} tests: at most as many as tests")
+    if not 0.0 <= counts <= 1.0:
+        raise InvalidInput(f"it counts for {counts:g}: from 0, not at all, to 1, as if seen now")
+    missed = max(0.0, sensitivity * tests - found)
+    return 1.0 + counts * found, 1.0 + counts * missed
+
+
+def render_shape(shape: BetaShape) -> str:
+    """A Beta in words: its mean, and what it counts for.
+
+    >>> render_shape((2.0, 60.0))
+    '3.2 %, as if 1 were found in 60 tests'
+    """
+    a, b = shape
+    return f"{100.0 * a / (a + b):.2g} %, as if {a - 1:g} were found in {a + b - 2:g} tests"
+
+
+def prior_to_plain(prior: Prior) -> Any:
+    """A prior as it stands in files: an empty list where nothing is stated of an arm.
+
+    >>> prior_to_plain(Prior((None, (2.0, 60.0)), learned=True))
+    ['learned', [], [2.0, 60.0]]
+    """
+    if prior.learned and not any(prior.shapes):
+        return LEARNED
+    return [LEARNED] * prior.learned + [list(one or ()) for one in prior.shapes]
