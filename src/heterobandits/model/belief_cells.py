@@ -8,7 +8,7 @@ import numpy as np
 
 from heterobandits.arrays import Floats
 from heterobandits.core import beliefs as kernels
-from heterobandits.model.prior import UNIFORM, Prior, BetaShape
+from heterobandits.model.prior import UNIFORM, BetaShape, Prior
 from heterobandits.model.team import Team
 
 CELLS_MIN, CELLS_MAX = 256, 8192
