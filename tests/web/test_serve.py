@@ -455,12 +455,17 @@ class TestConnections:
             (b"x: " + b"y" * 16_000 + b"\r\n", b"x: " + b"y" * 16_400 + b"\r\n", b"431"),
             (b"Cookie: " + b"a;" * 249, b"Cookie: " + b"a;" * 250, b"431"),
             (
+                b'Cookie: a="' + b"\\" * 249 + b'"',
+                b'Cookie: a="' + b"\\" * 250 + b'"',
+                b"431",
+            ),
+            (
                 b"Cookie: a\r\n" * 98,
                 b"Cookie: " + b";" * 125 + b"\r\nCookie: " + b";" * 125,
                 b"431",
             ),
         ],
-        ids=["path", "fields", "headers", "bytes", "cookies", "cookies in lines"],
+        ids=["path", "fields", "headers", "bytes", "cookies", "escapes", "cookies in lines"],
     )
     def test_a_head_that_takes_long_to_go_through_is_refused(self, most, more, status):
         def asked(part):

@@ -25,7 +25,7 @@ class ConnectionLimits(NamedTuple):
     fields: int = 500  # in the query
     headers: int = 100  # lines
     header_bytes: int = 16_384  # of all lines
-    cookies: int = 250
+    cookies: int = 250  # and escapes in them: for each Python before 3.11.10 and 3.12.6 goes through the rest again
     # bytes of a body's content; whoever says a little too much is told by the route
     body: int = 2 * max(BODY_MAX_BYTES_BY_ROUTE.values())
     waiting: int = 4  # requests on one connection, while one is answered
@@ -151,8 +151,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     @property
     def _cookies(self) -> int:
-        """How many cookies the head has."""
-        return sum(value.count(b";") + 1 for name, value in self.headers if name == b"cookie")
+        """How many cookies the head has, and escapes in them."""
+        lines = [value for name, value in self.headers if name == b"cookie"]
+        return sum(line.count(b";") + line.count(b"\\") + 1 for line in lines)
 
     def _stop(self, why: bytes) -> NoReturn:
         """Have the parser go no further in a head that is too much."""
