@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import httpx
@@ -102,7 +102,9 @@ class Inside(httpx.BaseTransport):
 TAKEN, IDLE = [], []  # apps; a route takes longer to build than to answer, so apps are used again
 STATE = {
     "slowing": BadTokenBackoff,
-    "places": ServerPlaces,
+    "places": partial(
+        ServerPlaces, large=1
+    ),  # so that one who holds it is in the way of all others
     "budgets": Budgets,
     "chronicles": Chronicles,
 }

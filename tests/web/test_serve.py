@@ -428,7 +428,17 @@ class TestConnections:
                 for one in (b"0\r\n", b"0\r\nx: ", b"0\r\nx", b"1;"):
                     more = b"x: y\r\n" * 100 if one == b"0\r\n" else b"y" * 500
                     assert b"431" in said([begun, one, *[more] * 2_000])
-            assert said([head, b"1;a=b\r\na\r\n" * 5_000, b"0\r\nx: y\r\n\r\n"]).endswith(b"5000")
+            assert said([head, b"1;a=b\r\na\r\n" * 900, b"0\r\nx: y\r\n\r\n"]).endswith(b"900")
+
+    def test_a_body_in_very_many_chunks_is_refused(self):
+        head = self.HEAD + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        large = b"100\r\n" + b"a" * 256 + b"\r\n"
+        with bounded(chunks=10) as said:
+            for chunks, letters in ((b"1\r\na\r\n" * 9, b"9"), (large * 100, b"25600")):
+                assert said([head + chunks + b"0\r\n\r\n"]).endswith(letters)
+            for chunks in (b"1\r\na\r\n" * 11, large + b"1\r\na\r\n" * 20):
+                found = said([head + chunks + b"0\r\n\r\n"])
+                assert (found.count(b"HTTP/1.1"), b"413" in found) == (1, True)
 
     def test_a_body_has_an_end(self):
         with bounded(body=1_000) as said:
@@ -455,12 +465,17 @@ class TestConnections:
             (b"x: " + b"y" * 16_000 + b"\r\n", b"x: " + b"y" * 16_400 + b"\r\n", b"431"),
             (b"Cookie: " + b"a;" * 249, b"Cookie: " + b"a;" * 250, b"431"),
             (
+                b'Cookie: a="' + b"\\" * 249 + b'"',
+                b'Cookie: a="' + b"\\" * 250 + b'"',
+                b"431",
+            ),
+            (
                 b"Cookie: a\r\n" * 98,
                 b"Cookie: " + b";" * 125 + b"\r\nCookie: " + b";" * 125,
                 b"431",
             ),
         ],
-        ids=["path", "fields", "headers", "bytes", "cookies", "cookies in lines"],
+        ids=["path", "fields", "headers", "bytes", "cookies", "escapes", "cookies in lines"],
     )
     def test_a_head_that_takes_long_to_go_through_is_refused(self, most, more, status):
         def asked(part):

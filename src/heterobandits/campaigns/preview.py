@@ -1,7 +1,6 @@
 """The next round as it would be planned now: one plan, and all that is said of it."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from heterobandits.campaigns.analysis.prices import Prices, prices
@@ -10,6 +9,7 @@ from heterobandits.campaigns.reasons import Assigned, assignments_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
 from heterobandits.planner.plans import Explanation, Plan
+from heterobandits.properties import cached_property
 
 
 @dataclass(frozen=True, eq=False)

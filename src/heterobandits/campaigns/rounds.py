@@ -58,6 +58,8 @@ class PlannedRound:
     @property
     def sent(self) -> list[AgentArm]:
         """Who went where, by agent."""
+        if not self.moved:
+            return [(agent, arm) for agent, arm in enumerate(self.assignment) if arm is not None]
         agents = sorted({*range(len(self.assignment)), *self.moved})
         return [(agent, arm) for agent in agents for arm in self.arms_of(agent)]
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables
 from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.policies.policy import Policy
+from heterobandits.properties import cached_property
 
 MemberKind = Literal["agent", "arm"]
 TIME_PATTERN = re.compile(

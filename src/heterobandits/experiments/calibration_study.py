@@ -8,7 +8,7 @@ Nothing of it was published, so no claim is judged by it.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from heterobandits.model.calibration import estimate_of_trial
 from heterobandits.model.domains import DOMAINS
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import policy
+from heterobandits.properties import cached_property
 from heterobandits.provenance import version_of
 from heterobandits.simulation.coverage import strain_functions
 from heterobandits.simulation.engine import (

@@ -6,7 +6,6 @@ What is certain does not go by this: `intervals`.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from heterobandits.core.randomness import WORD_SIZE, round_words
 from heterobandits.model.belief_cells import belief_cells
 from heterobandits.model.prior import Prior
 from heterobandits.model.team import Team
+from heterobandits.properties import cached_property
 
 BELIEF_DRAWS = 4000  # draws that a chance is counted in: off by less than 0.016, 95 times of 100
 

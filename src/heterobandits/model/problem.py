@@ -12,7 +12,6 @@ import json
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +38,7 @@ from heterobandits.model.calibration import Trial, estimates_of_trials, parse_tr
 from heterobandits.model.drift import Drift, Stretches, drift_of_rounds, drift_to_dict, parse_drift
 from heterobandits.model.prior import Prior, parse_prior, prior_to_plain
 from heterobandits.model.team import Team
+from heterobandits.properties import cached_property
 
 
 @dataclass(frozen=True, init=False)

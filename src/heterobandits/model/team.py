@@ -7,7 +7,6 @@ order in which they pick says who goes first, and lays out no table.
 """
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from heterobandits.model.calibration import (
     estimates_of_trials,
     parse_trials,
 )
+from heterobandits.properties import cached_property
 
 ArrayScalar = TypeVar("ArrayScalar", bound=np.generic)
 

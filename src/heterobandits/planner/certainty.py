@@ -1,7 +1,6 @@
 """What the two tables say of all arms: posteriors, intervals and the order. Each is worked out once, when it is first asked for."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from heterobandits.arrays import LearningTable
 from heterobandits.inference.intervals import (
@@ -16,6 +15,7 @@ from heterobandits.inference.intervals import (
 )
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import clear_arms
+from heterobandits.properties import cached_property
 
 
 @dataclass(frozen=True, eq=False)

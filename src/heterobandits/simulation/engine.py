@@ -8,7 +8,7 @@ policy of the catalogue it is one call into compiled code, which does not hold t
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from heterobandits.model.prior import Prior
 from heterobandits.model.problem import Problem
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import Policy, all_assignments
+from heterobandits.properties import cached_property
 from heterobandits.simulation.results import binary_places
 
 Control = npt.NDArray[np.int64]

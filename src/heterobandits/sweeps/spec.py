@@ -13,7 +13,7 @@ import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -31,6 +31,7 @@ from heterobandits.limits import ADDRESS_MAX
 from heterobandits.model.domains import domain_of_name
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import Policy
+from heterobandits.properties import cached_property
 from heterobandits.simulation.arguments import parse_checkpoints, parse_horizon
 from heterobandits.sweeps.grammar import (
     AxisInterval,

@@ -25,9 +25,12 @@ class ConnectionLimits(NamedTuple):
     fields: int = 500  # in the query
     headers: int = 100  # lines
     header_bytes: int = 16_384  # of all lines
-    cookies: int = 250
+    cookies: int = 250  # and escapes in them: for each Python before 3.11.10 and 3.12.6 goes through the rest again
     # bytes of a body's content; whoever says a little too much is told by the route
     body: int = 2 * max(BODY_MAX_BYTES_BY_ROUTE.values())
+    # of a body, beside one for each `chunk_bytes` of its content: a chunk takes as long to read as many bytes
+    chunks: int = 1_000
+    chunk_bytes: int = 256
     waiting: int = 4  # requests on one connection, while one is answered
     seconds: float = 20.0  # for a head, and between two looks at a body or an answer
     bytes_a_second: int = 500  # of a body, and of an answer
@@ -45,10 +48,11 @@ class BoundedConnection(HttpToolsProtocol):
     _loose = 0  # bytes since a head, a piece of a body's content or a whole request was there: of a head, of trailers
     _in_body = False
     _content = 0  # bytes of the body
+    _chunks = 0  # that it came in
     _fresh = 0  # bytes of the body, and of what is around it, since the last look
     _deaf = False  # there were too many requests, and no more are heard
     _header_bytes = 0  # of the head that comes
-    _excess: bytes | None = None  # why a head was refused
+    _excess: bytes | None = None  # why a head was refused, or a body in chunks
     _timer: TimerHandle | None = None
     _held = 0  # bytes of an answer that were not taken at once
     _unsent = 0  # bytes of it at the last look
@@ -113,7 +117,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._stop(b"414 URI Too Long")
         if self._cookies > self.limits.cookies:
             self._stop(b"431 Request Header Fields Too Large")
-        self._loose, self._content, self._fresh = 0, 0, 0
+        self._loose, self._content, self._chunks, self._fresh = 0, 0, 0, 0
         self._look_later()
         super().on_headers_complete()
         self._in_body = True
@@ -135,6 +139,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._content += len(body)
         super().on_body(body)
 
+    def on_chunk_header(self) -> None:
+        """A chunk of a body begins."""
+        self._chunks += 1
+        if self._chunks > self.limits.chunks + self._content // self.limits.chunk_bytes:
+            self._stop(b"413 Content Too Large")
+
     def on_message_complete(self) -> None:
         """A body is there."""
         self._loose, self._in_body = 0, False
@@ -151,11 +161,12 @@ class BoundedConnection(HttpToolsProtocol):
 
     @property
     def _cookies(self) -> int:
-        """How many cookies the head has."""
-        return sum(value.count(b";") + 1 for name, value in self.headers if name == b"cookie")
+        """How many cookies the head has, and escapes in them."""
+        lines = [value for name, value in self.headers if name == b"cookie"]
+        return sum(line.count(b";") + line.count(b"\\") + 1 for line in lines)
 
     def _stop(self, why: bytes) -> NoReturn:
-        """Have the parser go no further in a head that is too much."""
+        """Have the parser go no further in a head, or a body in chunks, that is too much."""
         self._excess = why
         raise InterruptedError
 

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Response
@@ -23,6 +23,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.errors import InvalidInput
+from heterobandits.properties import cached_property
 from heterobandits.web.auth import (
     Admission,
     BadTokenBackoff,

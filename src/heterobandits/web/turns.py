@@ -31,6 +31,7 @@ DISCONNECT_POLL_S = 0.25  # seconds between looks whether whoever asked for it i
 QUICK_PLACES = (
     2  # that are computed at once: more would take the interpreter from whoever holds the database
 )
+LARGE_PLACES = 2  # that are computed at once: one link holds one of them at most
 # agents times arms: what is asked of all of them takes a tenth of a second or more
 LARGE_MIN_PAIRS = 1_000
 LARGE_MIN_EVENTS = 500  # events that are read, or rows that are written: the same
@@ -167,11 +168,11 @@ async def limit_wait(called: asyncio.Event) -> None:
 class ServerPlaces:
     """The places of a server."""
 
-    def __init__(self) -> None:
+    def __init__(self, large: int = LARGE_PLACES) -> None:
         self.quick = TurnQueue(QUICK_PLACES)
         self.writing = TurnQueue(1)  # of those that are quick
         self.health = TurnQueue(1)
-        self.large = TurnQueue(1)
+        self.large = TurnQueue(large)
         self.long = TurnQueue(1)
 
 

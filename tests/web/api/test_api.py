@@ -729,6 +729,21 @@ class TestLargeCampaigns:
         monkeypatch.setattr(module, "LARGE_MIN_EVENTS", 0)
         assert asyncio.run(statuses()) == [503, 503]
 
+    def test_what_is_large_for_one_link_is_in_nobodys_way(self, made, ask, north, monkeypatch):
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(module, "LARGE_MIN_PAIRS", 0)
+        app = made[0]
+        app.state.places = module.ServerPlaces()
+
+        async def statuses():
+            large = app.state.places.large
+            async with large.turn(somebody(1)), calling(app, OWNER) as client:
+                first = await client.get(f"{north}/arms")
+                async with large.turn(somebody(2)):
+                    return first.status_code, (await client.get(f"{north}/answers")).status_code
+
+        assert asyncio.run(statuses()) == (200, 503)
+
     def test_the_page_of_reports_is_large_where_it_reads_a_long_history(
         self, made, ask, north, monkeypatch
     ):

@@ -501,6 +501,18 @@ class TestReport:
         assert page.count('<article class="card visit" id="visit-2-') == 3
         assert "not reported: of" not in page
 
+    def test_a_refused_report_is_shown_while_others_may_write(self, park, monkeypatch):
+        drawn, taken = report.render_page, []
+
+        def draw(*given, **data):
+            taken.append(park.app.state.places.writing.full)
+            return drawn(*given, **data)
+
+        monkeypatch.setattr(report, "render_page", draw)
+        path, arm = park.visit(park.planned(), "Ana")
+        assert park.submit(path, do="count", arm=arm).status_code == 422
+        assert taken == [False]
+
     def test_nothing_to_report_says_what_comes_next(self, park):
         assert "No round is planned yet" in park.get("/report").text
         number = park.planned()

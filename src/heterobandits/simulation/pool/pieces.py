@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from heterobandits.arrays import BigIntegers, Floats
 from heterobandits.core.compiled import SOURCE_DIGEST
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import Policy
+from heterobandits.properties import cached_property
 from heterobandits.provenance import versions_in_use
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import BLOCK_MAX_LANES, Control, Shard

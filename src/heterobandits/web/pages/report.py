@@ -1,6 +1,7 @@
 """Reports of visits: entered with a thumb, corrected with the history beside them."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -26,7 +27,7 @@ from heterobandits.web.pages.base import (
     see_other,
 )
 from heterobandits.web.pages.text import outcome_text
-from heterobandits.web.requests import Context, RequestContext, find_in_path
+from heterobandits.web.requests import Context, LaterAnswer, RequestContext, find_in_path
 from heterobandits.web.turns import LARGE_MIN_EVENTS, compute_by_size, compute_quick
 
 VISIT_MAX_SHOWN_REPORTS = 5  # of the times that a visit was reported or corrected
@@ -65,6 +66,14 @@ class ReportedVisit(NamedTuple):
         return f"visit-{self.round}-{self.agent}-{self.arm}"
 
 
+class MissingVisits(NamedTuple):
+    """Visits of which nothing is known: the first of them, how many more there are, and in which rounds these are."""
+
+    shown: list[VisitPlace]
+    more: int
+    others: set[int]
+
+
 class RefusedReport(NamedTuple):
     """A refused report: its visit, the reason, and what was typed."""
 
@@ -80,10 +89,31 @@ async def read_report(request: Request, asked: Context) -> Response:
     which = asked.form.whole("round")
     only = None if which is None else find_in_path(asked.state.round, which)
     latest = await compute_quick(request, latest_visits, asked, only)
-    events = asked.state.number - min((at.event for at, _ in latest), default=asked.state.number)
     return await compute_by_size(
-        request, lambda: render_reports(request, asked, latest, only), events > LARGE_MIN_EVENTS
+        request,
+        lambda: render_reports(request, asked, latest, only),
+        reads_many(asked.state, latest),
     )
+
+
+def reads_many(state: State, latest: list[VisitPlace]) -> bool:
+    """Whether the pasts of these visits are looked for in so many events that it is in the way of what is quick."""
+    first = min((at.event for at, _ in latest), default=state.number)
+    return state.number - first > LARGE_MIN_EVENTS
+
+
+def missing_visits(rounds: Iterable[PlannedRound], own: int | None, most: int) -> MissingVisits:
+    """The visits in these rounds of which nothing is known, or those of one agent."""
+    shown: list[VisitPlace] = []
+    more, others = 0, set[int]()
+    for at in rounds:
+        pairs = [pair for pair in at.missing if own in (None, pair[0])]
+        room = most - len(shown)
+        shown += [(at, pair) for pair in pairs[:room]]
+        if len(pairs) > room:
+            more += len(pairs) - room
+            others.add(at.number)
+    return MissingVisits(shown, more, others)
 
 
 def rounds_on_page(state: State, only: PlannedRound | None) -> Sequence[PlannedRound]:
@@ -120,26 +150,26 @@ def render_reports(
     state, own = asked.state, asked.caller.agent
     waiting = [state.round(number) for number in sorted(state.waiting)]
 
-    def missing(rounds: Iterable[PlannedRound]) -> list[VisitPlace]:
-        return [(at, pair) for at in rounds for pair in at.missing if own in (None, pair[0])]
-
     def seen(places: list[VisitPlace]) -> list[ReportedVisit]:
         return [visit_on_page(state, *place, {}) for place in places]
 
-    waits = missing(waiting if only is None else [only] if not only.closed else [])
-    late = missing(at for at in reversed(rounds_on_page(state, only)) if at.closed)
-    most = REPORT_MAX_WAITING_VISITS if only is None else len(waits) + len(late)
-
+    most = REPORT_MAX_WAITING_VISITS if only is None else len(only.missing)
+    waits = missing_visits(
+        waiting if only is None else [only] if not only.closed else [], own, most
+    )
+    late = missing_visits(
+        (at for at in reversed(rounds_on_page(state, only)) if at.closed), own, most
+    )
     past = pasts_of_visits(asked, latest)
     return render_page(
         request,
         "reporting.html",
         asked,
         status,
-        waits=seen(waits[:most]),
-        late=seen(late[:most]),
-        more=len(waits[most:]) + len(late[most:]),
-        others=sorted({at.number for at, _ in waits[most:] + late[most:]}),
+        waits=seen(waits.shown),
+        late=seen(late.shown),
+        more=waits.more + late.more,
+        others=sorted(waits.others | late.others),
         only=only,
         reported=[visit_on_page(state, at, pair, past) for at, pair in latest],
         refused=refused,
@@ -217,9 +247,9 @@ def submit_report(request: Request, asked: Context, round: int, agent: str) -> R
         place = "-".join([f"visit-{number}", *visit_key(pair)])
         typed = (asked.form.text("successes"), asked.form.text("tests"))
         refused = RefusedReport(place, str(error), *typed)
-        return render_reports(
-            request, asked, latest_visits(asked, None), None, kind.status, refused
-        )
+        latest = latest_visits(asked, None)
+        draw = partial(render_reports, request, asked, latest, None, kind.status, refused)
+        return LaterAnswer(draw, large=reads_many(asked.state, latest))
     only = asked.form.whole("only")
     return see_other(page_path(asked.id, "/report" if only is None else f"/report?round={only}"))
 
