@@ -400,12 +400,16 @@ class Planner:
         """How sensitive each agent is by the visits, beside the others, and whether that agrees with what was stated.
 
         "agrees" means no more than that the visits do not contradict it. It needs places that stand still: one that changed
-        between the visits of two agents looks like a difference between them.
-        All of it holds in all rounds at once, with the policy's 1 - delta; see `agents.agent_intervals`.
+        between the visits of two agents looks like a difference between them, so arms that have changed, as `changes` has it, are
+        left out. All of it holds in all rounds at once, with the policy's 1 - delta, unless a false alarm leaves out an arm; see
+        `agent_sensitivity.agent_intervals`.
         """
-        tables = (self.pulls, self.successes, self._team)
-        known = agent_intervals(*tables, delta=self.policy.delta)
-        return NamedAgents.of(known, self.agent_names)
+        left = [
+            one.arm for one in self._detector.changes(self._visits(self.rounds + 1)) if one.changed
+        ]
+        tables = clear_arms((self.pulls, self.successes), left)
+        known = agent_intervals(*tables, self._team, delta=self.policy.delta)
+        return NamedAgents.of(known, self.agent_names, tuple(self._arms[n] for n in left))
 
     def ask(
         self,

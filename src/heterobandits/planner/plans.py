@@ -227,15 +227,18 @@ class NamedIntervals(Intervals):
 
 
 class NamedAgents(AgentSensitivities):
-    """What is known of agents that have names: `agent_names`."""
+    """What is known of agents that have names, `agent_names`, without what was seen of the arms that are `left_out`, by name."""
 
     agent_names: tuple[str, ...]
+    left_out: tuple[str, ...]
 
     @classmethod
-    def of(cls, known: AgentSensitivities, agent_names: tuple[str, ...]) -> Self:
+    def of(
+        cls, known: AgentSensitivities, agent_names: tuple[str, ...], left_out: tuple[str, ...] = ()
+    ) -> Self:
         """The same, with names."""
         made = cls(*known)
-        made.agent_names = agent_names
+        made.agent_names, made.left_out = agent_names, left_out
         return made
 
     def __str__(self) -> str:
@@ -265,6 +268,7 @@ class NamedAgents(AgentSensitivities):
             for (name, s, _, _, found, verdict), finds in zip(rows, self.finds, strict=True)
             if verdict == "agrees" and finds != "as believed"
         ]
+        notes += [f"  {arm} has changed: what was seen of it is left out" for arm in self.left_out]
         return "\n".join([render_table(head, rows), *notes])
 
 

@@ -9,7 +9,8 @@ points, which are different problems, by these rules:
 - It wins clearly if it is ahead at every point, or if Student's intervals over the draws for its logarithmic ratio to
   every other policy, all of them together at the sweep's confidence, lie below 0 (its difference, where some regret is 0).
   Points of one draw share their luck, and count as one: as their mean.
-- Policies whose regret is the least and the same in every trial of every point are tied.
+- Policies whose regret is the least and the same in every trial of every point are tied, if each other policy is behind at every point
+  or, by such intervals, clearly has more; else it is unclear which has the least.
 - Where points were looked at until they were known well enough, their numbers are of the trials after the last look: whoever stops when
   a difference is large finds it too large, and all points of a cell would err to the same side.
 - A ratio to the reference is clear if its interval excludes 1: that of the point where the cell has one, else Student's
@@ -266,18 +267,24 @@ def cells_of(points: PointTables, scales: Sequence[AxisScale]) -> MapCells:
     mine = winner[cell]
     everyone = np.arange(len(cell))
     tail = (1 - points.confidence) / 2 / max(1, P - 1)
-    beats = np.ones(C, dtype=bool)
+    beaten = np.zeros((C, P), dtype=bool)
     for p in range(P):
         pair = ratios_in_cells(
             regrets[everyone, mine], regrets[:, p], cell, C, points.draws, tail, telling, zero
         )
-        beats &= (pair.side < 0) | (winner == p)
+        beaten[:, p] = pair.side < 0
     ahead = points.have("ahead")[everyone, mine]
     some = any_in_cells(telling, cell, C)
+    beats = (beaten | (winner[:, None] == np.arange(P))).all(axis=1)
     clear = some & (beats | all_in_cells(ahead | ~telling, cell, C))
-    same = points.have("same")
-    tied = np.stack([all_in_cells(same[:, p], cell, C) for p in range(P)], axis=1)
+    same, behind = points.have("same"), points.have("behind") | ~telling[:, None]
+    tied, below = (
+        np.stack([all_in_cells(flags[:, p], cell, C) for p in range(P)], axis=1)
+        for flags in (same, behind)
+    )
     tied &= (tied.sum(axis=1) > 1)[:, None] & tied[np.arange(C), winner][:, None]
+    # that two are the same says nothing of a third
+    tied &= (tied | beaten | below).all(axis=1, keepdims=True)
     return MapCells(
         columns=numbers % width,
         rows=numbers // width,
