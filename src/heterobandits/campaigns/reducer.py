@@ -41,6 +41,7 @@ from heterobandits.campaigns.validation import (
     parse_new_name,
     parse_note,
     parse_policy,
+    parse_prior_kind,
     parse_season,
     parse_seed,
 )
@@ -52,6 +53,7 @@ from heterobandits.errors import (
     repr_of,
 )
 from heterobandits.limits import COUNT_MAX
+from heterobandits.model.prior import parse_shape
 from heterobandits.planner.history import Outcome, parse_visit_outcome
 from heterobandits.planner.matching import AgentArm
 from heterobandits.planner.planner import check_size
@@ -217,6 +219,7 @@ def apply_creation(event: Event) -> State:
         pulls=np.zeros((0, 0), np.int64),
         successes=np.zeros((0, 0), np.int64),
         waiting=frozenset(),
+        plans_by=parse_prior_kind(body.get("prior", "stated")),
     )
     _add_arms(state, body["arms"])
     _add_agents(state, body["agents"])
@@ -247,7 +250,9 @@ def _add_agents(state: State, given: Any) -> None:
 def _add_arms(state: State, given: Any) -> None:
     check_pairs(state, arms=given)
     new = parse_arms(given, [arm.name for arm in state.arms])
-    state.arms.extend(Arm(name, since=state.next_round) for name in new)
+    state.arms.extend(
+        Arm(arm.name, since=state.next_round, prior=arm.prior, fixed=arm.prior) for arm in new
+    )
     _widen_tables(state)
 
 
@@ -333,6 +338,22 @@ def apply_revision(state: State, event: Event) -> None:
         for i in mine:
             first = state.next_round if since == "now" else state.rows[i].since
             state.rows[i] = replace(state.rows[i], since=first, reports=reports)
+    _drop_cached_names(state)
+
+
+def apply_arm_revision(state: State, event: Event) -> None:
+    """Change what is stated of an arm's mean; what is certain goes by it only if nothing was reported of the arm yet."""
+    n = state.arm(event.body["id"])
+    prior = parse_shape(event.body["prior"], "prior")
+    seen = any(arm == n for round in state.rounds for _, arm in round.told)
+    fixed = state.arms[n].fixed if seen else prior
+    state.arms[n] = replace(state.arms[n], prior=prior, fixed=fixed)
+    _drop_cached_names(state)
+
+
+def apply_prior(state: State, event: Event) -> None:
+    """Change what plans go by where nothing is stated of an arm, from the next round on."""
+    state.plans_by = parse_prior_kind(event.body["prior"])
     _drop_cached_names(state)
 
 
@@ -608,7 +629,9 @@ REDUCER_BY_KIND: dict[str, Callable[[State, Event], None]] = {
     "retired": apply_retirement,
     "returned": apply_return,
     "agent revised": apply_revision,
+    "arm revised": apply_arm_revision,
     "policy changed": apply_policy,
+    "prior changed": apply_prior,
     "season changed": apply_season,
     "round planned": apply_plan,
     "overridden": apply_override,

@@ -37,13 +37,19 @@ class PairJson(TypedDict):
     arm_id: str
 
 
-class ArmJson(NamedJson):
-    """An arm."""
+class MemberJson(NamedJson):
+    """An agent or an arm."""
 
     retired: bool
 
 
-class AgentJson(ArmJson):
+class ArmJson(MemberJson):
+    """An arm, and the Beta that is stated of its mean."""
+
+    prior: list[float] | None
+
+
+class AgentJson(MemberJson):
     """An agent, and how it reports now."""
 
     sensitivity: float
@@ -89,6 +95,7 @@ class CampaignJson(EntryJson):
     policy: PolicyJson
     seed: int
     season: int | None
+    prior: str
     agents: list[AgentJson]
     arms: list[ArmJson]
 
@@ -242,11 +249,15 @@ class PullsOfJson(TypedDict):
     pulls: int
 
 
-class EstimateJson(ArmJson):
+class EstimateJson(MemberJson):
     """What is known of an arm."""
 
     changed: bool
     estimate: float
+    low: float
+    high: float
+    best_chance: float
+    among_chance: float
     lower: float
     upper: float
     best_rank: int
@@ -282,8 +293,9 @@ class ChangeJson(TypedDict):
 
 
 class AnswersJson(TypedDict):
-    """What can be said of the arms, with this confidence, in numbers and in words."""
+    """What can be said of the arms, with this confidence, in numbers and in words; `probable` has what is likely, in words."""
 
+    probable: list[str]
     confidence: float
     best: NamedJson | None
     above: list[AboveJson]

@@ -6,9 +6,10 @@ from typing import Any, TypeVar, cast
 from heterobandits.campaigns import responses_schema, service
 from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.analysis.answers import answers as answers_of
-from heterobandits.campaigns.analysis.answers import estimates as estimates_of
 from heterobandits.campaigns.analysis.answers import shared_arm_warnings
+from heterobandits.campaigns.analysis.estimates import estimates as estimates_of
 from heterobandits.campaigns.analysis.prices import Prices
+from heterobandits.campaigns.analysis.probabilities import probable
 from heterobandits.campaigns.analysis.projection import Projection, TeamWorth
 from heterobandits.campaigns.analysis.shadows import Shadow, is_different
 from heterobandits.campaigns.audit.history_text import is_far_from_plan
@@ -65,7 +66,9 @@ def json_of_agent(state: State, number: int) -> responses_schema.AgentJson:
 
 def json_of_arm(state: State, number: int) -> responses_schema.ArmJson:
     """An arm."""
-    return json_of(responses_schema.ArmJson, state.arms[number], id=member_id("arm", number))
+    arm = state.arms[number]
+    prior = None if arm.prior is None else list(arm.prior)
+    return json_of(responses_schema.ArmJson, arm, id=member_id("arm", number), prior=prior)
 
 
 def campaign(state: State) -> responses_schema.CampaignJson:
@@ -75,6 +78,7 @@ def campaign(state: State) -> responses_schema.CampaignJson:
         state,
         **json_of_entry(state),
         policy=policy_body(state.policy),
+        prior=state.plans_by,
         agents=[json_of_agent(state, a) for a in range(len(state.agents))],
         arms=[json_of_arm(state, n) for n in range(len(state.arms))],
     )
@@ -235,6 +239,7 @@ def json_of_answers(state: State) -> responses_schema.AnswersJson:
     return json_of(
         responses_schema.AnswersJson,
         found,
+        probable=probable(state).sentences,
         best=None if found.best is None else named(found.best),
         above=[{"above": named(one), "below": named(other)} for one, other in found.above],
         candidates=[named(arm) for arm in found.candidates],

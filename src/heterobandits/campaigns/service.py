@@ -57,10 +57,13 @@ from heterobandits.campaigns.validation import (
     parse_note,
     parse_plain_text,
     parse_policy,
+    parse_prior_kind,
     parse_season,
     parse_seed,
+    parse_stated_prior,
 )
 from heterobandits.errors import InvalidInput, parse_choice, parse_delta, parse_list, repr_of
+from heterobandits.model.prior import PriorKind
 from heterobandits.planner.plans import Explanation
 
 CALIBRATED_FIELDS = (
@@ -93,6 +96,7 @@ def body_of_creation(
     memory: int | None = None,
     seed: int = 0,
     season: int | None = None,
+    prior: PriorKind | None = None,
 ) -> dict[str, Any]:
     """A new campaign as the body of its first event; all mistakes are named at once."""
     errors = FieldErrors()
@@ -103,14 +107,16 @@ def body_of_creation(
     rounds = errors.all("season", parse_season, season)
     level = None if delta is None else errors.all("delta", parse_delta, delta)
     chosen = errors.all("policy", parse_policy, policy, level, rounds, memory)
+    believed = errors.all("prior", parse_prior_kind, prior)
     errors.end()
     return {
         "name": text,
         "agents": [{"name": n, **r.body} for n, r in team or ()],
-        "arms": [{"name": n} for n in places or ()],
+        "arms": [arm.body for arm in places or ()],
         "policy": policy_body(chosen),
         "seed": start,
         "season": rounds,
+        "prior": believed,
     }
 
 
@@ -130,9 +136,8 @@ def add_arms(log: Repository, campaign: str, request: Author, arms: Any) -> Writ
 
     def make(state: State) -> list[Draft]:
         check_pairs(state, arms=arms)
-        return [
-            Draft("arms added", {"arms": [{"name": n} for n in parse_arms(arms, state.arm_names)]})
-        ]
+        new = parse_arms(arms, state.arm_names)
+        return [Draft("arms added", {"arms": [arm.body for arm in new]})]
 
     return log.write(campaign, request, make)
 
@@ -216,6 +221,25 @@ def revision_of(state: State, agent: int, given: Mapping[str, Any]) -> dict[str,
         elif given.get(trial) is not None:
             had[one] = None
     return had | dict(given)
+
+
+def revise_arm(
+    log: Repository, campaign: str, request: Author, arm: Any, prior: Any
+) -> WriteResult:
+    """Change what is stated of an arm's mean, as `parse_stated_prior` takes it; None for nothing."""
+    shape = parse_stated_prior(prior)
+    body = {"prior": None if shape is None else list(shape)}
+    return log.write(
+        campaign,
+        request,
+        lambda state: [Draft("arm revised", {"id": member_id("arm", state.arm(arm)), **body})],
+    )
+
+
+def set_prior(log: Repository, campaign: str, request: Author, prior: PriorKind) -> WriteResult:
+    """Change what plans go by where nothing is stated of an arm, from the next round on."""
+    body = {"prior": parse_prior_kind(prior)}
+    return log.write(campaign, request, lambda state: [Draft("prior changed", body)])
 
 
 def set_policy(

@@ -26,6 +26,7 @@ from heterobandits.errors import (
     repr_of,
     unknown_name,
 )
+from heterobandits.model.prior import LEARNED, BetaShape, Prior, PriorKind
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables
 from heterobandits.planner.matching import AgentArm, Circumstances
@@ -50,11 +51,17 @@ class Agent:
 
 @dataclass(frozen=True)
 class Arm:
-    """A place: its name, whether retired, and the first round that could visit it."""
+    """A place: its name, whether retired, and the first round that could visit it.
+
+    `prior` is the Beta that is stated of its mean, and `fixed` what was stated of it before the first outcome: what is certain goes
+    by that.
+    """
 
     name: str
     retired: bool = False
     since: int = 1
+    prior: BetaShape | None = None
+    fixed: BetaShape | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ class State:
     pulls: Integers
     successes: Integers
     waiting: frozenset[int]
+    plans_by: PriorKind = "stated"
 
     @cached_property
     def team(self) -> Team:
@@ -215,10 +223,21 @@ class State:
             if told.counts is not None:
                 yield Visit(round.number, self.row_in(agent, round.number), arm, *told.counts)
 
+    @property
+    def prior(self) -> Prior:
+        """What is believed of all means beforehand: as stated, or learned from all arms together where nothing is."""
+        return Prior(tuple(arm.prior for arm in self.arms), learned=True)
+
+    @property
+    def fixed_prior(self) -> Prior:
+        """What was stated before anything was seen, which is what certain statements may go by."""
+        return Prior(tuple(arm.fixed for arm in self.arms))
+
     @cached_property
     def knowledge(self) -> Knowledge:
-        """What has been learned, as the policy recalls it."""
-        known = self.knows()
+        """What has been learned, as the policy recalls it, and the prior that plans go by."""
+        prior = replace(self.prior, learned=self.plans_by == LEARNED)
+        known = replace(self.knows(), prior=prior)
         if not self.policy.forgets:
             return known
         start = Knowledge.of(len(self.rows), len(self.arms))

@@ -5,22 +5,33 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from heterobandits.errors import (
     TEXT_DIRECTION_MARKS,
     InvalidInput,
     appearance_of,
+    parse_choice,
     parse_integer,
     parse_list,
     parse_name,
     parse_rate,
+    parse_real,
     parse_sensitivity,
     repr_of,
     unknown_name,
 )
 from heterobandits.limits import ADDRESS_MAX, COUNT_MAX, VISIT_MAX_TESTS
 from heterobandits.model.calibration import Trial, estimate_of_trial, parse_trial
+from heterobandits.model.prior import (
+    LEARNED,
+    BetaShape,
+    PriorKind,
+    parse_prior_text,
+    parse_shape,
+    shape_of_counts,
+    shape_of_words,
+)
 from heterobandits.planner.history import Outcome, parse_visit_outcome
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import Policy
@@ -88,6 +99,7 @@ class Reports:
         return cls(**known)
 
 
+ARM_FIELDS = ("name", "prior")
 AGENT_FIELDS = ("name", *(field.name for field in fields(Reports)))
 
 
@@ -236,20 +248,61 @@ def parse_agents(
     return made
 
 
+class NewArm(NamedTuple):
+    """An arm to be added, and the Beta that is stated of its mean."""
+
+    name: str
+    prior: BetaShape | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The same for an event."""
+        return {"name": self.name} | ({} if self.prior is None else {"prior": list(self.prior)})
+
+
 def parse_arms(
     given: Any,
     taken: Iterable[str] = (),
     place: Callable[[int], str] = "arms[{}]".format,
     of: Callable[[str, str], str] = place_of_field,
-) -> list[str]:
-    """Names of arms, given as texts or as {"name": ...}."""
+) -> list[NewArm]:
+    """Arms, given as their names or as {"name": ..., "prior": ...}."""
     errors = FieldErrors()
-    made = [
-        name
-        for _, name, _ in _parse_named_entries(given, "arm", taken, place, of, ("name",), errors)
-    ]
+    made = []
+    for where, name, item in _parse_named_entries(
+        given, "arm", taken, place, of, ARM_FIELDS, errors
+    ):
+        prior = errors.of(of(where, "prior"), parse_stated_prior, item.get("prior"))
+        made.append(NewArm(name, prior))
     errors.end()
     return made
+
+
+def parse_stated_prior(value: Any, name: str = "prior") -> BetaShape | None:
+    """What is stated of a mean, as a Beta: its a and b; what is typical and what hardly ever exceeded; what was found before; or a text.
+
+    >>> parse_stated_prior([2, 60]), parse_stated_prior({"found": 5, "tests": 120, "counts": 0.5})
+    ((2.0, 60.0), (3.5, 58.5))
+    """
+    if isinstance(value, str):
+        return parse_prior_text(value, name)
+    if not isinstance(value, Mapping):
+        return parse_shape(value, name)
+    numbers = {key: parse_real(part, f"{name}.{key}", "a number") for key, part in value.items()}
+    if set(numbers) == {"typical", "high"}:
+        return shape_of_words(**numbers)
+    if {"found", "tests"} <= set(numbers) <= {"found", "tests", "sensitivity", "counts"}:
+        return shape_of_counts(**numbers)
+    raise InvalidInput(
+        f"{name} has {', '.join(map(str, value)) or 'nothing'}: typical and high, or found and tests, with sensitivity and counts if "
+        "they are not 1"
+    )
+
+
+def parse_prior_kind(value: Any, name: str = "prior") -> PriorKind:
+    """What plans go by where nothing is stated of an arm; learned if nothing is said."""
+    kind: Any = LEARNED if value is None else parse_choice(value, name, (LEARNED, "stated"))
+    return cast(PriorKind, kind)
 
 
 def _parse_named_entries(

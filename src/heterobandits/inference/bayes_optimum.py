@@ -156,7 +156,8 @@ def _posterior_means(team: Team, columns: set[Column]) -> dict[Column, float]:
     """The posterior mean of an arm with each of these columns."""
     every = list(columns)
     table = np.array(every, np.int32)  # [column, agent, pulls or successes]
-    known = Posteriors.of(team, *(np.ascontiguousarray(table[:, :, i].T) for i in (0, 1)))
+    pulls, successes = (np.ascontiguousarray(table[:, :, i].T) for i in (0, 1))
+    known = Posteriors.of(team, pulls, successes)
     return dict(zip(every, known.mean.tolist(), strict=True))
 
 

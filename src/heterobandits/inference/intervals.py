@@ -53,8 +53,10 @@ from heterobandits.errors import (
     parse_tables,
     repr_of,
 )
+from heterobandits.inference.beliefs import Beliefs
 from heterobandits.interrupts import end_abandoned_work
 from heterobandits.limits import DEFAULT_DELTA, HORIZON_MAX_ROUNDS
+from heterobandits.model.prior import UNIFORM, Prior, parse_prior
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
 
@@ -114,13 +116,26 @@ class Posteriors:
     mean: Floats
 
     @classmethod
-    def of(cls, team: Team, pulls: LearningTable, successes: LearningTable) -> "Posteriors":
-        """From tables with a row for each agent and a column for each mean."""
+    def of(
+        cls,
+        team: Team,
+        pulls: LearningTable,
+        successes: LearningTable,
+        prior: Prior | None = None,
+    ) -> "Posteriors":
+        """From tables with a row for each agent and a column for each mean.
+
+        What a prior states of each mean is in the evidence and in the posterior mean; nothing is learned from other means here.
+        """
         lanes = pulls.shape[1]
         seen = families.outcomes(team.arrays, pulls, successes)
         peak, greatest = constrained_peak(seen)
         log_evidence, mean = np.empty((2, lanes))
-        fill_posterior(peak, greatest, seen, work(0, lanes), log_evidence, mean)
+        if prior is None or all(one in (None, UNIFORM) for one in prior.shapes):
+            fill_posterior(peak, greatest, seen, work(0, lanes), log_evidence, mean)
+        else:
+            stated = Beliefs.of(team, pulls, successes, Prior(prior.shapes))
+            log_evidence, mean = stated.log_evidence, stated.mean
         return cls(seen, peak, greatest, log_evidence, mean)
 
     def log_likelihood(self, means: Floats) -> Floats:
@@ -308,6 +323,7 @@ def mean_intervals(
     method: IntervalMethod = "posterior-ratio",
     delta: float = DEFAULT_DELTA,
     horizon: int | None = None,
+    prior: Any = None,
 ) -> Intervals:
     """An estimate and an interval for the mean of every arm, all of them right with probability 1 - delta.
 
@@ -327,6 +343,9 @@ def mean_intervals(
     horizon
         That horizon in rounds, for "min-width" alone. If an arm was pulled more often than it can be by then, its pulls
         count instead, and nothing is promised.
+    prior
+        What was believed of the means before anything was seen, as a problem takes it, for "posterior-ratio" alone: a wrong one
+        makes intervals wider, and no less right. One that is learned from what is seen is refused.
 
     Returns
     -------
@@ -352,8 +371,11 @@ def mean_intervals(
             if horizon is None
             else f"horizon is {repr_of(horizon)}: {method}'s intervals hold at any time and take none"
         )
+    stated = parse_fixed_prior(prior, c.shape[1])
     if method == "posterior-ratio":
-        return posterior_intervals(team, c, y, delta)
+        return posterior_intervals(team, c, y, delta, stated)
+    if not stated.is_uniform:
+        raise InvalidInput(f"{method}'s intervals take no prior: use posterior-ratio's")
     if team.is_calibrated:
         raise InvalidInput(
             f"{method}'s intervals need sensitivities that are known, and these are calibrated: "
@@ -365,9 +387,21 @@ def mean_intervals(
     return Intervals(*(np.clip(x, 0.0, 1.0) for x in (middle, middle - half, middle + half)))
 
 
-def posterior_intervals(team: Team, c: LearningTable, y: LearningTable, delta: float) -> Intervals:
+def parse_fixed_prior(prior: Any, arms: int) -> Prior:
+    """A prior that what is certain may go by: one that was fixed before anything was seen."""
+    made = parse_prior(prior, arms)
+    if made.learned:
+        raise InvalidInput(
+            "the prior is learned from what is seen: what is certain needs one that was fixed beforehand"
+        )
+    return made
+
+
+def posterior_intervals(
+    team: Team, c: LearningTable, y: LearningTable, delta: float, prior: Prior | None = None
+) -> Intervals:
     """The posterior-ratio intervals from valid tables, which may have faded   docs/model.md (18)"""
-    return certain_intervals(*exact_posteriors(team, c, y, delta))
+    return certain_intervals(*exact_posteriors(team, c, y, delta, prior=prior))
 
 
 def certain_intervals(known: Posteriors | Profiles, share: float) -> Intervals:
@@ -381,18 +415,25 @@ def exact_posteriors(
     y: LearningTable,
     delta: float,
     posteriors: Posteriors | None = None,
+    prior: Prior | None = None,
 ) -> tuple[Posteriors | Profiles, float]:
     """What the exact likelihood says of many means, whose posteriors may be known already, and the share of delta for it.
 
     Where agents are only calibrated, the other half of delta is the calibration's.
     """
+    posteriors = posteriors or Posteriors.of(team, c, y, prior)
     if team.is_calibrated:
         return Profiles.of(team, c, y, delta, posteriors), 0.5 * delta
-    return posteriors or Posteriors.of(team, c, y), delta
+    return posteriors, delta
 
 
 def ranking(
-    pulls: Any, successes: Any, sensitivities: Any, *, delta: float = DEFAULT_DELTA
+    pulls: Any,
+    successes: Any,
+    sensitivities: Any,
+    *,
+    delta: float = DEFAULT_DELTA,
+    prior: Any = None,
 ) -> Ranking:
     """Which arms are certainly above which: all of it right, in all rounds at once, with probability 1 - delta.
 
@@ -409,17 +450,20 @@ def ranking(
     """
     delta = parse_delta(delta)
     team = Team.of(sensitivities)
-    return ranking_of_tables(team, *parse_tables(pulls, successes, len(team)), delta)
+    c, y = parse_tables(pulls, successes, len(team))
+    return ranking_of_tables(team, c, y, delta, parse_fixed_prior(prior, c.shape[1]))
 
 
-def ranking_of_tables(team: Team, c: LearningTable, y: LearningTable, delta: float) -> Ranking:
+def ranking_of_tables(
+    team: Team, c: LearningTable, y: LearningTable, delta: float, prior: Prior | None = None
+) -> Ranking:
     """The ranking from valid tables, which may have faded   docs/model.md (18)"""
     arms = c.shape[1]
     if arms > RANKING_MAX_ARMS:
         raise InvalidInput(
             f"there are {arms:,} arms: a table of every arm against every other has up to {RANKING_MAX_ARMS:,}"
         )
-    return certain_order(*exact_posteriors(team, c, y, delta))
+    return certain_order(*exact_posteriors(team, c, y, delta, prior=prior))
 
 
 def certain_order(known: Posteriors | Profiles, share: float) -> Ranking:

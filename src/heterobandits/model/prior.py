@@ -5,18 +5,30 @@ It belongs to what is believed, as sensitivities do that are believed; outcomes 
 """
 
 import math
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from heterobandits.errors import InvalidInput, parse_list, repr_of
 
 BetaShape = tuple[float, float]  # a and b of a Beta
 
 UNIFORM: BetaShape = (1.0, 1.0)
-LEARNED = "learned"
+PriorKind = Literal["learned", "stated"]  # what is believed of arms of which nothing is stated
+LEARNED: PriorKind = "learned"
 PRIOR_MAX_COUNT = 1e9  # of a or b
 MOST_LN_SHAPE = math.log(1e6)  # of a, where words say what is believed
 HARDLY_EVER = 0.01  # the chance of a mean above what is said to be hardly ever exceeded
+
+
+NUMBER_REGEX = r"(\d{1,9}(?:[.,]\d{1,9})?)\s*(%)?"
+WHOLE_REGEX = r"(\d{1,9})"
+FOUND_TEXT = re.compile(
+    rf"{WHOLE_REGEX}\s*(?:/|of)\s*{WHOLE_REGEX}(?:\s*,?\s*(?:x|×|\*|counts)\s*{NUMBER_REGEX})?"
+)
+TYPICAL_TEXT = re.compile(
+    rf"(?:typically\s+)?{NUMBER_REGEX}\s*(?:,|to|–|-)\s*(?:hardly ever above\s+)?{NUMBER_REGEX}"
+)
 
 
 @dataclass(frozen=True)
@@ -149,6 +161,36 @@ def shape_of_counts(
         raise InvalidInput(f"it counts for {counts:g}: from 0, not at all, to 1, as if seen now")
     missed = max(0.0, sensitivity * tests - found)
     return 1.0 + counts * found, 1.0 + counts * missed
+
+
+def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
+    """What people write of a mean: what is typical and what it hardly ever exceeds, or what was found, and for how much it counts.
+
+    >>> parse_prior_text("5 of 120"), parse_prior_text("5/120 x 0.5"), parse_prior_text("5 of 120, counts 50 %")
+    ((6.0, 116.0), (3.5, 58.5), (3.5, 58.5))
+    >>> parse_prior_text("typically 2 %, hardly ever above 10 %") == parse_prior_text("2% to 10%") == shape_of_words(0.02, 0.1)
+    True
+    """
+    found = FOUND_TEXT.fullmatch(text.strip().lower())
+    if found:
+        successes, tests, counts, percent = found.groups()
+        return shape_of_counts(
+            float(successes), float(tests), counts=rate_of_text(counts or "1", percent)
+        )
+    words = TYPICAL_TEXT.fullmatch(text.strip().lower())
+    if not words:
+        raise InvalidInput(
+            f"{name} is {repr_of(text)}: such as '2 % to 10 %', for typically 2 % and hardly ever above 10 %, or '5 of 120', for what "
+            "was found before"
+        )
+    typical, one, high, other = words.groups()
+    return shape_of_words(rate_of_text(typical, one or other), rate_of_text(high, other or one))
+
+
+def rate_of_text(number: str, percent: str | None) -> float:
+    """A rate as people write it, with a decimal comma, or in percent."""
+    rate = float(number.replace(",", "."))
+    return float(f"{rate}e-2") if percent else rate
 
 
 def render_shape(shape: BetaShape) -> str:

@@ -13,6 +13,7 @@ from heterobandits.inference.intervals import (
     certain_order,
     exact_posteriors,
 )
+from heterobandits.model.prior import Prior
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import clear_arms
 from heterobandits.properties import cached_property
@@ -22,18 +23,20 @@ from heterobandits.properties import cached_property
 class Certainty:
     """What is known of all arms from these tables.
 
-    Of the arms that are `left_out`, which have changed, the posteriors go by all that was seen, and nothing is certain.
+    Of the arms that are `left_out`, which have changed, the posteriors go by all that was seen, and nothing is certain. The prior is
+    one that was stated before anything was seen.
     """
 
     team: Team
     tables: tuple[LearningTable, LearningTable]
     delta: float
     left_out: tuple[int, ...] = ()
+    prior: Prior | None = None
 
     @cached_property
     def posteriors(self) -> Posteriors:
         """Of all means, with the agents as they are believed to be."""
-        return Posteriors.of(self.team, *self.tables)
+        return Posteriors.of(self.team, *self.tables, self.prior)
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -49,5 +52,6 @@ class Certainty:
     @cached_property
     def _compared(self) -> tuple[Posteriors | Profiles, float]:
         if self.left_out:
-            return exact_posteriors(self.team, *clear_arms(self.tables, self.left_out), self.delta)
+            tables = clear_arms(self.tables, self.left_out)
+            return exact_posteriors(self.team, *tables, self.delta, prior=self.prior)
         return exact_posteriors(self.team, *self.tables, self.delta, self.posteriors)

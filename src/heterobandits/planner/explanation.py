@@ -14,6 +14,7 @@ import numpy as np
 from heterobandits.arrays import Floats
 from heterobandits.core.assignment import BY_CHANCE, BY_INDEX
 from heterobandits.errors import InvalidInput
+from heterobandits.inference.beliefs import Beliefs
 from heterobandits.interrupts import end_abandoned_work
 from heterobandits.model.team import Team
 from heterobandits.planner.certainty import Certainty
@@ -66,8 +67,11 @@ def explain_plan(
             f"the plan for round {plan.round} was made with other outcomes than count now, or for another length of the "
             "season: explain a plan before outcomes of earlier rounds are told, corrected or forgotten"
         )
-    known = known or Certainty(team, knowledge.tables, policy.delta, tuple(changed))
-    estimate, (_, lower, upper), order = known.posteriors.mean, known.intervals, known.order
+    known = known or Certainty(
+        team, knowledge.tables, policy.delta, tuple(changed), knowledge.prior
+    )
+    (_, lower, upper), order = known.intervals, known.order
+    estimate = estimates_for_plan(team, policy, knowledge, known)
     recalled, _ = knowledge.tables
     seen = recalled.sum(axis=0)
     turns = BY_CHANCE if policy.first == "random" else BY_INDEX
@@ -128,6 +132,16 @@ def next_arm_in_set(
     other = match_agents(rows, policy.dealt, team, luck, without).get(agent)
     outside = set(range(len(index))) - circumstances.closed - set(plan.assignment)
     return other, max((index[n] for n in outside), default=None)
+
+
+def estimates_for_plan(
+    team: Team, policy: Policy, knowledge: Knowledge, known: Certainty
+) -> Floats:
+    """The posterior means of all arms, by the prior that the policy goes by."""
+    prior = policy.prior_of(knowledge.prior)
+    if prior is None:
+        return known.posteriors.mean
+    return Beliefs.of(team, *knowledge.tables, prior).mean
 
 
 def next_arm_in_turn(

@@ -329,7 +329,7 @@ class Planner:
         no one mean: its interval is all from 0 to 1.
         """
         parse_choice(method, "method", INTERVAL_METHODS)
-        delta, horizon = self.policy.delta, None
+        delta, horizon, fixed = self.policy.delta, None, Prior(self.prior.shapes)
         if self.policy.forgets and method != "posterior-ratio":
             raise InvalidInput(
                 f"{method}'s intervals need all that was seen, and {self.policy.name} forgets: use posterior-ratio's"
@@ -340,7 +340,7 @@ class Planner:
 
         def from_tables(pulls: LearningTable, successes: LearningTable) -> Intervals:
             if method == "posterior-ratio":
-                return posterior_intervals(self._team, pulls, successes, delta)
+                return posterior_intervals(self._team, pulls, successes, delta, fixed)
             tables = (pulls, successes, self._team)
             return mean_intervals(*tables, method=method, delta=delta, horizon=horizon)
 
@@ -356,8 +356,9 @@ class Planner:
         If the policy forgets, in any one round, as with `intervals`. Of an arm that has changed nothing is certain.
         """
         compared = clear_arms(self._tables(), self._mixed(self.rounds + 1))
+        fixed = Prior(self.prior.shapes)
         return NamedRanking.of(
-            ranking_of_tables(self._team, *compared, self.policy.delta), self.arm_names
+            ranking_of_tables(self._team, *compared, self.policy.delta, fixed), self.arm_names
         )
 
     def changes(self) -> NamedAlarms:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.analysis.answers import answers, estimates
+from heterobandits.campaigns.analysis.answers import answers
+from heterobandits.campaigns.analysis.estimates import estimates
 from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.projection import project
 from heterobandits.campaigns.events import Draft

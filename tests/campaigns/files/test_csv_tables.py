@@ -16,7 +16,7 @@ from heterobandits.campaigns.files.csv_tables import (
     parse_pasted_agents,
     parse_pasted_arms,
     read_agents,
-    read_arm_names,
+    read_arms,
     read_outcomes,
     read_team,
     unescape_formula,
@@ -135,12 +135,12 @@ class TestMistakes:
     @pytest.mark.parametrize("content", [b"name\nBj\xf6rn\n", "name\nAna\n".encode("utf-16")])
     def test_another_encoding_is_not_guessed_at(self, file, content):
         with pytest.raises(InvalidInput, match=r"cannot read .*: save it as UTF-8"):
-            read_arm_names(file(content))
+            read_arms(file(content))
 
     def test_a_folder_or_nothing_at_all(self, tmp_path):
         for path in (tmp_path, tmp_path / "none.csv"):
             with pytest.raises(InvalidInput, match="cannot read "):
-                read_arm_names(path)
+                read_arms(path)
 
 
 class TestPasted:
@@ -204,7 +204,7 @@ class TestPasted:
             (parse_pasted_agents, "Name;Sens\nAna;1", "line 1: unknown column 'Sens': known are name, sensitivity"),
             (parse_pasted_agents, "name\n", "the text has no lines after the first: at least one"),
             (parse_pasted_agents, "Ana,0.9\nBen,0.8,1,1,1", "line 2 has 5 cells: name, sensitivity, tests, unless the first line"),
-            (parse_pasted_arms, "name,district\nx,1", "line 1: unknown column 'district': known are name"),
+            (parse_pasted_arms, "name,district\nx,1", "line 1: unknown column 'district': known are name),
             (parse_pasted_arms, "\tfar\nx", "line 1: name is '': a name is a text that is not blank"),
             (parse_pasted_arms, 'a\n"b', "line 2: this is no CSV: unexpected end of data"),
         ],
@@ -293,6 +293,6 @@ class TestFormulas:
     def test_names_in_files_are_what_they_were(self, file):
         names = ["=1+1", "'=1+1", "'t Harde", "-x", "plain", "x;=1", "＝1"]
         path = file("name\n" + "".join(f"{escape_formula(name)}\n" for name in names))
-        assert read_arm_names(path) == names
+        assert read_arms(path) == names
         by_hand = file("name\n=1+1\n", "arms.csv")
-        assert read_arm_names(by_hand) == ["=1+1"]
+        assert read_arms(by_hand) == ["=1+1"]

@@ -1,4 +1,4 @@
-"""What a campaign can say of its arms: estimates with intervals and ranks, and answers in words with their confidence.
+"""What is certain of a campaign's arms, in numbers and in words, with its confidence.
 
 All numbers are of the tables that the policy looks at   docs/campaigns-answers.md
 """
@@ -43,39 +43,6 @@ ANSWERS_CACHE: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class ArmEstimate:
-    """What the campaign knows about one arm.
-
-    Attributes
-    ----------
-    estimate, lower, upper
-        The posterior mean, and an interval that holds with the policy's confidence.
-    best_rank, worst_rank
-        The best and the worst rank it can have among all arms, counted from 1.
-    pulls, successes, visits
-        All that was ever reported of it, whatever the policy has forgotten.
-    by_agent
-        The pulls by number of the agent, of those who made any.
-    changed
-        Whether it has changed, and the policy recalls what was seen before: then its interval and its rank are open.
-    """
-
-    arm: int
-    name: str
-    retired: bool
-    estimate: float
-    lower: float
-    upper: float
-    best_rank: int
-    worst_rank: int
-    pulls: int
-    successes: int
-    visits: int
-    by_agent: dict[int, int]
-    changed: bool = False
-
-
-@dataclass(frozen=True)
 class Answers:
     """What is certain about the arms in use, and what is still open.
 
@@ -109,41 +76,12 @@ class Answers:
     sentences: list[str]
 
 
-def estimates(state: State) -> list[ArmEstimate]:
-    """What the campaign knows about every arm, in the order of the arms."""
-    certain = certainty(state)
-    means, known, order = certain.posteriors.mean, certain.intervals, certain.order
-    arms = len(state.arms)
-    first = np.ones(arms, int) if order is None else order.best
-    last = np.full(arms, arms) if order is None else order.worst
-    by_agent = np.zeros((len(state.agents), arms), np.int64)
-    np.add.at(by_agent, [row.agent for row in state.rows], state.pulls)
-    visits = count_visits_by_arm(state)
-    return [
-        ArmEstimate(
-            arm=n,
-            name=arm.name,
-            retired=arm.retired,
-            estimate=float(means[n]),
-            lower=float(known.lower[n]),
-            upper=float(known.upper[n]),
-            best_rank=int(first[n]),
-            worst_rank=int(last[n]),
-            pulls=int(by_agent[:, n].sum()),
-            successes=int(state.successes[:, n].sum()),
-            visits=visits[n],
-            by_agent={int(a): int(by_agent[a, n]) for a in by_agent[:, n].nonzero()[0]},
-            changed=n in certain.left_out,
-        )
-        for n, arm in enumerate(state.arms)
-    ]
-
-
 def certainty(state: State) -> Certainty:
     """What is known of all arms, by the tables that the policy looks at; of those that are left out nothing is certain."""
     if state not in CERTAIN:
         tables, left = state.knowledge.tables, tuple(mixed_arms(state))
-        CERTAIN[state] = Certainty(state.team, tables, state.policy.delta, left)
+        fixed = state.fixed_prior
+        CERTAIN[state] = Certainty(state.team, tables, state.policy.delta, left, fixed)
     return CERTAIN[state]
 
 
@@ -165,15 +103,6 @@ def mixed_arms_text(state: State) -> str:
         f"{render_arms(state, left, 'and')} {has} changed: here, as in plans, what was seen of {it} before and since counts as of "
         "one mean."
     )
-
-
-def count_visits_by_arm(state: State) -> list[int]:
-    """For each arm, the number of visits that have an outcome."""
-    counts = [0] * len(state.arms)
-    for round in state.rounds:
-        for (_, arm), told in round.told.items():
-            counts[arm] += told.counts is not None
-    return counts
 
 
 def answers(state: State) -> Answers:
@@ -397,7 +326,9 @@ def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
         sentences = [
             f"The best {other}arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
         ]
-    if known.visits_needed is not None:
+    if (known.visits_needed or FORECAST_MAX_VISITS) > visits_left(state):
+        pass  # the season ends before
+    elif known.visits_needed is not None:
         visits = render_count(known.visits_needed, "more visit")
         sentences.append(
             f"About {visits} would tell, dealt evenly to these arms, if the estimates are right."
@@ -414,6 +345,12 @@ def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
             f"{' for agents that are only calibrated' if state.team.is_calibrated else ''}."
         )
     return sentences
+
+
+def visits_left(state: State) -> float:
+    """The visits that the rounds left of the season have, if everybody goes."""
+    going = sum(not agent.retired for agent in state.agents)
+    return math.inf if state.rounds_left is None else state.rounds_left * going
 
 
 def order_sentences(state: State, known: Answers, sure: str) -> list[str]:

@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 
 from heterobandits.arrays import Floats
-from heterobandits.campaigns.analysis.answers import certainty, mixed_arms_text
+from heterobandits.campaigns.analysis.answers import mixed_arms_text
+from heterobandits.campaigns.analysis.probabilities import NOTHING_KNOWN, beliefs_of, has_forecast
 from heterobandits.campaigns.plan_events import plan_arguments
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
@@ -56,21 +57,23 @@ class Prices:
     expected
         Those of the plan, which explores, too.
     best
-        The most that any assignment under the circumstances is expected to make.
+        The most that any assignment under the circumstances is expected to make. Both are None before anything is known.
     constraints
         What each costs, the dearest first. What two cost together may be more or less than the sum.
     warnings
         What they go by although it is known better, and how many constraints are not priced, in words.
     """
 
-    expected: float
-    best: float
+    expected: float | None
+    best: float | None
     constraints: list[Price]
     warnings: list[str]
 
 
 def prices(state: State, given: RoundGiven, plan: Plan) -> Prices:
     """What this plan of the next round is expected to detect, and what each circumstance that it was made under costs."""
+    if not has_forecast(state):
+        return Prices(None, None, [], [NOTHING_KNOWN])
     weights = detection_weights(state)
     every = constraints_of(state, given)
     fitting = max(ALWAYS_PRICED, PRICED_PAIRS // max(1, weights.size))
@@ -105,7 +108,7 @@ def expected_detections(weights: Floats, pairs: Iterable[tuple[int, int | None]]
 
 def detection_weights(state: State) -> Floats:
     """The detections expected from each possible visit, rows of the team by arms."""
-    return np.asarray(state.team.worth[:, None] * certainty(state).posteriors.mean)
+    return np.asarray(state.team.worth[:, None] * beliefs_of(state).mean)
 
 
 def greatest_weight(state: State, given: RoundGiven, weights: Floats) -> float:

@@ -3,7 +3,7 @@
 Draws are lanes of the kernels that plan a real round. All randomness is by address, so
 that the same question has the same answer, and two teams are compared on the same worlds and the same luck:
 
-    the mean of arm n             (seed, draw, round 0, slot n)
+    the mean of arm n             (seed, draw, round 0, slot n), after the common prior at slot N
     what a visit to arm n yields  (seed, draw, round, the slot of the arm's luck)
     which of it is true           (seed, TRUE + draw, round, slot n)
     ties and draws of the policy  (seed, draw, round, as in a plan)
@@ -18,18 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heterobandits.arrays import Floats, Integers
+from heterobandits.campaigns.analysis.probabilities import beliefs_of
 from heterobandits.campaigns.state import State
 from heterobandits.core.assignment import assign, table
 from heterobandits.core.randomness import WORD_SIZE, round_words, slots
-from heterobandits.inference.intervals import Posteriors, exact_posteriors, order_threshold
+from heterobandits.inference.intervals import exact_posteriors, order_threshold
 from heterobandits.machine import count_cores
 from heterobandits.planner.matching import has_own_rows
 
 TRUTH_FIRST_TRIAL = 2**62  # the trials, from here on, whose luck says which reports are true
 PROJECTION_MAX_CELLS = 4_000_000  # of a table, agents by arms by draws, at a time
-POSTERIOR_STEPS = 512  # between which the distribution of a mean is taken to be even
-# ln of the share of a posterior that is cut off at its ends, at most, below 0
-POSTERIOR_CUT_LN = 40.0
 
 
 @dataclass(frozen=True)
@@ -94,26 +92,12 @@ def play_draws(
 
 
 def draw_means(state: State, seed: int, draws: int, guess: GuessedMeans | None = None) -> Floats:
-    """The arms' means drawn from their posteriors, arms by draws; or evenly from the guess, with the same random words.
-
-    By inverting the distribution function, which is taken to be straight between STEPS + 1 means that are evenly spaced where
-    the posterior is: its density is a step function, and a draw is off by up to 3 % of the posterior's standard deviation.
-    """
-    luck = draw_uniforms(seed, 0, 0, 0, len(state.arms), draws)
+    """The arms' means drawn together from what is believed of them, arms by draws; or evenly from the guess."""
     if guess is not None:
-        return guess.low + (guess.high - guess.low) * luck
-    known = Posteriors.of(state.team, *state.knowledge.tables)
-    lower, upper = known.ends(POSTERIOR_CUT_LN)
-    grid = np.linspace(0.0, 1.0, POSTERIOR_STEPS + 1)
-    places = lower + (upper - lower) * grid[:, None]
-    heights = np.array([known.log_likelihood(means) for means in places])
-    density = np.exp(heights - heights.max(axis=0))
-    below = np.cumsum(density[1:] + density[:-1], axis=0)
-    out = np.empty((len(state.arms), draws))
-    for n in range(len(out)):
-        share = np.concatenate([[0.0], below[:, n] / below[-1, n]])
-        out[n] = np.interp(luck[n], share, places[:, n])
-    return out
+        return guess.low + (guess.high - guess.low) * draw_uniforms(
+            seed, 0, 0, 0, len(state.arms), draws
+        )
+    return beliefs_of(state).draws(draws, seed)
 
 
 def draw_uniforms(seed: int, trial: int, number: int, first: int, count: int, lanes: int) -> Floats:
@@ -166,7 +150,8 @@ class ProjectionLanes:
         rows, arms, lanes = self.pulls.shape
         address = (self.seed, self.first, self.elapsed + 1)
         words = partial(round_words, *address, lanes=lanes)
-        index = self.policy.index_rows(self.team, self.pulls, self.successes, self.rounds(), words)
+        how = (self.rounds(), words, self.state.knowledge.prior)
+        index = self.policy.index_rows(self.team, self.pulls, self.successes, *how)
         where, dealt = slots(rows, arms), self.policy.dealt
         place = np.argsort(self.team.order)  # the words belong to turns
         if has_own_rows(index[:, :, 0], dealt):

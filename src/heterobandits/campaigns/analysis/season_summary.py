@@ -1,58 +1,80 @@
-"""Where a season stands: what was found, what is to come, and what visits in turn would have found.
+"""Where a season stands: what was found, what visits in turn would have found, and what the next round is expected to find.
 
-found            the tests that reported a find, false alarms among them
-in turn          sum over the reported tests of offset_a + slope_a m, with m the mean of the posterior means of all arms:
-                 what they would have reported, by what is known now, if agents had gone round the arms evenly
-ahead            the detections that are expected of the plan of the next round, as `prices` has them, times the rounds left:
-                 what is learned on the way makes it more
-ahead in turn    the same of a round in which everybody goes round the arms in turn
+found        the tests that reported a find, false alarms among them
+true         how many of these are expected to be true   `probabilities.true_finds`
+in turn      sum over the reported tests of offset_a + slope_a m, m being the mean of all arms' means: what they would have reported
+             if agents had gone round the arms evenly; its expectation, and an interval that holds it with 80 %
+next         the detections that are expected of the plan of the next round, as `prices` has them
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.campaigns.analysis.answers import certainty, mixed_arms_text
+from heterobandits.campaigns.analysis.answers import mixed_arms_text
 from heterobandits.campaigns.analysis.prices import detection_weights, expected_detections
-from heterobandits.campaigns.analysis.projection_lanes import rotation_detections
+from heterobandits.campaigns.analysis.probabilities import (
+    NOTHING_KNOWN,
+    PROBABLE_TAIL_CHANCE,
+    beliefs_of,
+    has_forecast,
+    true_finds,
+)
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
+from heterobandits.inference.beliefs import BELIEF_DRAWS
+
+
+class InTurn(NamedTuple):
+    """The finds that visits in turn would have reported: expected, and between `low` and `high` with a probability of 80 %."""
+
+    expected: float
+    low: float
+    high: float
 
 
 class SeasonSummary(NamedTuple):
-    """Where a campaign stands: visits with an outcome, tests made, finds, and the finds expected from visits in turn.
+    """Where a campaign stands: visits with an outcome, tests made, finds, and the true finds among them if there are false alarms.
 
-    `ahead` and `ahead_in_turn` are the detections expected of the rounds left, at the rate of the next; None if the season has no
-    end, or is over. `warnings` say what all of it goes by although it is known better.
+    `in_turn` is None before anything is reported, and `next_round` if the season is over or nothing can be forecast. `warnings` say
+    what all of it goes by although it is known better, or why there is no forecast.
     """
 
     visits: int
     tests: int
     found: int
-    in_turn: float
-    ahead: float | None
-    ahead_in_turn: float | None
+    true: float | None
+    in_turn: InTurn | None
+    next_round: float | None
     warnings: list[str]
 
 
 def summarize_season(state: State) -> SeasonSummary:
     """Summarise where a campaign stands."""
-    means = certainty(state).posteriors.mean
     tests = state.pulls.sum(axis=1)
     visits = sum(told.counts is not None for round in state.rounds for told in round.told.values())
-    expected = float(np.dot(tests, state.team.offset + state.team.slope * means.mean()))
-    ahead = turned = None
-    if state.rounds_left:
-        going = [agent.row for agent in state.agents if not agent.retired]
+    alarms = bool(state.team.offset.any())
+    next_round = None
+    if has_forecast(state) and state.rounds_left != 0:
         plan = plan_of(state, RoundGiven())
-        ahead = state.rounds_left * expected_detections(
-            detection_weights(state), enumerate(plan.assignment)
-        )
-        here = [n for n, arm in enumerate(state.arms) if not arm.retired]
-        turned = state.rounds_left * float(
-            rotation_detections(means[here], state.team.worth[going])
-        )
-    warnings = [*filter(None, [mixed_arms_text(state)])]
-    found = int(state.successes.sum())
-    return SeasonSummary(visits, int(tests.sum()), found, expected, ahead, turned, warnings)
+        next_round = expected_detections(detection_weights(state), enumerate(plan.assignment))
+    silent = "" if has_forecast(state) else NOTHING_KNOWN
+    return SeasonSummary(
+        visits=visits,
+        tests=int(tests.sum()),
+        found=int(state.successes.sum()),
+        true=true_finds(state) if alarms and tests.any() else None,
+        in_turn=finds_in_turn(state) if tests.any() else None,
+        next_round=next_round,
+        warnings=[*filter(None, [silent, mixed_arms_text(state)])],
+    )
+
+
+def finds_in_turn(state: State) -> InTurn:
+    """What the tests so far would have reported, by what is known now, if agents had gone round the arms evenly."""
+    tests, team = state.pulls.sum(axis=1), state.team
+    level = beliefs_of(state).draws(BELIEF_DRAWS, state.seed).mean(axis=0)
+    found = float(tests @ team.offset) + float(tests @ team.slope) * level
+    ends = np.quantile(found, [PROBABLE_TAIL_CHANCE, 1.0 - PROBABLE_TAIL_CHANCE])
+    return InTurn(float(found.mean()), *map(float, ends))

@@ -62,6 +62,15 @@ def season_text(season: int | None) -> str:
     return "without an end" if season is None else f"of {season:,} round{'s' * (season != 1)}"
 
 
+def prior_text(given: Any) -> str:
+    """What an event's body states of an arm's mean."""
+    from heterobandits.campaigns.validation import parse_stated_prior
+    from heterobandits.model.prior import render_shape
+
+    shape = parse_stated_prior(given)
+    return "nothing" if shape is None else render_shape(shape)
+
+
 def names_in_body(given: Sequence[Any]) -> list[str]:
     """The names of the new agents or arms in an event's body."""
     return [one if isinstance(one, str) else one["name"] for one in given]
@@ -202,7 +211,13 @@ class EventNarrator:
     def _arms_added(self, body: Mapping[str, Any]) -> str:
         names = names_in_body(body["arms"])
         self._meet("arm", names)
-        return f"added the arm{'s' * (len(names) != 1)} {', '.join(names)}"
+        each = (
+            f"{name} ({prior_text(one['prior'])})"
+            if isinstance(one, dict) and "prior" in one
+            else name
+            for name, one in zip(names, body["arms"], strict=True)
+        )
+        return f"added the arm{'s' * (len(names) != 1)} {', '.join(each)}"
 
     def _renamed(self, body: Mapping[str, Any]) -> str:
         key = body.get("id") or "campaign"
@@ -220,6 +235,13 @@ class EventNarrator:
         self._tests = self._tests | {self._id("agent", body["id"]): tests_in_body(body["reports"])}
         since = "from the next round on" if body["since"] == "now" else "from the beginning"
         return f"revised {self._name(body['id'])}, {since}: {reports_text(body['reports'])}"
+
+    def _arm_revised(self, body: Mapping[str, Any]) -> str:
+        return f"stated of {self._name(body['id'])} beforehand: {prior_text(body['prior'])}"
+
+    def _prior_changed(self, body: Mapping[str, Any]) -> str:
+        learned = body["prior"] == "learned"
+        return f"let plans go by {'what all arms together make likely' if learned else 'what is stated of each arm alone'}"
 
     def _policy_changed(self, body: Mapping[str, Any]) -> str:
         return f"changed the policy to {policy_text(body['policy'])}"

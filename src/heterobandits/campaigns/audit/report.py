@@ -17,10 +17,10 @@ from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.analysis.answers import (
     answers,
     confidence_of,
-    estimates,
     render_percent_floor,
     validity_text,
 )
+from heterobandits.campaigns.analysis.estimates import estimates
 from heterobandits.campaigns.audit.history_text import (
     EventNarrator,
     author_text,

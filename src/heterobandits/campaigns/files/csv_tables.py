@@ -7,7 +7,7 @@ tabs part them; with semicolons and tabs a number may have a decimal comma. Each
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +17,22 @@ from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import (
     AGENT_FIELDS,
+    ARM_FIELDS,
     NOT_DONE,
     FieldErrors,
     InvalidFields,
     parse_agents,
     parse_arms,
 )
-from heterobandits.errors import InvalidInput, repr_of, unknown_name
+from heterobandits.errors import (
+    InvalidInput,
+    normalize_name,
+    parse_integer,
+    parse_sensitivity,
+    repr_of,
+    unknown_name,
+)
+from heterobandits.model.prior import BetaShape, shape_of_counts
 from heterobandits.planner.matching import AgentArm
 
 CELL_SEPARATORS = ",;\t"  # what parts cells
@@ -36,7 +45,7 @@ ESCAPED_FORMULA_PATTERN = re.compile(f"{CELL_START_REGEX}'{FORMULA_START_REGEX}"
 # the columns of agents where no line names them
 PASTED_AGENT_COLUMNS = ("name", "sensitivity", "tests")
 OUTCOME_FIELDS = ("agent", "arm", "outcome", "successes", "tests")
-TEXT_COLUMNS = ("name", "agent", "arm")  # columns in which a comma is a comma
+TEXT_COLUMNS = ("name", "agent", "arm", "prior")  # columns in which a comma is a comma
 VISIT_FIELDS = (
     "round",
     "planned",
@@ -47,6 +56,7 @@ VISIT_FIELDS = (
     "status",
     "tests_planned",
     "far",
+    "sensitivity",
 )
 SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
 INTEGER_PATTERN = re.compile(r"[+-]?\d{1,18}")
@@ -84,7 +94,7 @@ def read_team(agents: Path, arms: Path) -> tuple[list[dict[str, Any]], list[str]
     """Read agents and arms from two files, as `service.create` takes them; all mistakes in both are named at once."""
     errors: list[tuple[str, str]] = []
     made: list[Any] = []
-    for read, path in ((read_agents, agents), (read_arm_names, arms)):
+    for read, path in ((read_agents, agents), (read_arms, arms)):
         try:
             made.append(read(path))
         except InvalidFields as wrong:
@@ -99,9 +109,48 @@ def read_agents(path: Path) -> list[dict[str, Any]]:
     return _parse_agents(read_csv_lines(path, AGENT_FIELDS, ("name",)), str(path))
 
 
-def read_arm_names(path: Path) -> list[str]:
-    """Read the names of arms from a file's column `name`."""
-    return _parse_arms(read_csv_lines(path, ("name",), ("name",)), str(path))
+def read_arms(path: Path) -> list[Any]:
+    """The arms of a file with the columns name and prior, which says what is known of an arm beforehand; all checked."""
+    return _parse_arms(read_csv_lines(path, ARM_FIELDS, ("name",)), str(path))
+
+
+def read_last_season(
+    path: Path, arms: Iterable[Mapping[str, Any]], counts: float = 1.0
+) -> dict[str, BetaShape]:
+    """What visits of a season before say of arms: for each of these arms that was visited, a Beta.
+
+    A line is a visit, with arm, successes and tests, and the sensitivity that its agent had then. Lines of other arms are refused:
+    nothing is taken over by half.
+    """
+    names = {normalize_name(arm["name"]): arm["name"] for arm in arms}
+    errors = FieldErrors()
+    sums: dict[str, tuple[int, int, float]] = {}
+
+    def read(cells: Mapping[str, str], place: str) -> None:
+        arm = normalize_name(unescape_formula(cells["arm"]))
+        if arm not in names:
+            raise unknown_name("arm", arm, list(names))
+        tests = parse_integer(parse_number_or_text(cells["tests"]), "tests", 0)
+        found = parse_integer(parse_number_or_text(cells["successes"]), "successes", 0, tests)
+        s = parse_sensitivity(parse_number_or_text(cells.get("sensitivity") or "1"), "sensitivity")
+        had = sums.get(names[arm], (0, 0, 0.0))
+        sums[names[arm]] = (had[0] + found, had[1] + tests, had[2] + s * tests)
+
+    for row in read_csv_lines(path, VISIT_FIELDS, ("arm", "successes", "tests")):
+        if any(
+            row.cells.get(field) for field in ("successes", "tests")
+        ):  # one that was not done has none
+            try:
+                read(row.cells, "")
+            except InvalidInput as error:
+                place = _place_of_line(str(path), row.number)
+                errors.note((place, f"{place}: {error}"))
+    errors.end()
+    return {
+        arm: shape_of_counts(found, tests, worth / tests, counts)
+        for arm, (found, tests, worth) in sums.items()
+        if tests
+    }
 
 
 def parse_pasted_agents(text: str) -> list[dict[str, Any]]:
@@ -122,10 +171,10 @@ def parse_pasted_agents(text: str) -> list[dict[str, Any]]:
     return _parse_agents(made)
 
 
-def parse_pasted_arms(text: str) -> list[str]:
-    """The names of arms in a text: one a line, or a spreadsheet's first column; a first line `name` may stand above them."""
-    if has_header(text, ("name",)):
-        return _parse_arms(parse_csv_lines(text, "", ("name",), ("name",)))
+def parse_pasted_arms(text: str) -> list[Any]:
+    """The arms in a text: a name a line, or a spreadsheet's columns, which a first line names; without it the first is the name."""
+    if has_header(text, ARM_FIELDS):
+        return _parse_arms(parse_csv_lines(text, "", ARM_FIELDS, ("name",)))
     # A comma or a semicolon in a list of names is most likely part of a name: nothing is cut off there.
     rows = _split_cells(text, "\t", "")
     return _parse_arms([_parse_csv_line(number, ("name",), cells, "\t") for number, cells in rows])
@@ -150,11 +199,17 @@ def _parse_agents(rows: Sequence[CsvLine], what: str = "") -> list[dict[str, Any
     return [{"name": name, **reports.body} for name, reports in made]
 
 
-def _parse_arms(rows: Sequence[CsvLine], what: str = "") -> list[str]:
-    """The names of the arms in these lines, checked."""
-    given = [{"name": unescape_formula(row.cells.get("name", ""))} for row in rows]
+def _parse_arms(rows: Sequence[CsvLine], what: str = "") -> list[Any]:
+    """The arms in these lines, checked: their names, or what is stated of them, too."""
+    given = [_parse_arm(row.cells) for row in rows]
     places = [_place_of_line(what, row.number) for row in rows]
-    return parse_arms(given, place=places.__getitem__, of=_place_of_field)
+    made = parse_arms(given, place=places.__getitem__, of=_place_of_field)
+    return [arm.name if arm.prior is None else arm.body for arm in made]
+
+
+def _parse_arm(cells: Mapping[str, str]) -> dict[str, Any]:
+    """An arm's cells as an entry of a list of arms."""
+    return {"name": unescape_formula(cells.get("name", "")), "prior": cells.get("prior") or None}
 
 
 def read_outcomes(path: Path) -> list[tuple[str, str | tuple[str, str], str]]:
@@ -368,6 +423,7 @@ def render_visits(state: State) -> str:
                     status_of_visit(round, (agent, arm)),
                     planned,
                     "yes" if is_far_from_plan(tests, planned) else "",
+                    state.rows[state.row_in(agent, round.number)].reports.sensitivity,
                 ]
             )
     return page.getvalue()

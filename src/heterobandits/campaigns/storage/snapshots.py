@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def pack_state(state: State) -> bytes:
         "name": state.name,
         "agents": [[agent.name, agent.row, agent.retired] for agent in state.agents],
         "rows": [[row.agent, row.since, row.reports.body] for row in state.rows],
-        "arms": [[arm.name, arm.retired, arm.since] for arm in state.arms],
+        "arms": [list(astuple(arm)) for arm in state.arms],
         "policy": policy_body(state.policy),
         "seed": state.seed,
         "season": state.season,
@@ -55,6 +55,7 @@ def pack_state(state: State) -> bytes:
         "pulls": _encode_table(state.pulls),
         "successes": _encode_table(state.successes),
         "waiting": sorted(state.waiting),
+        "plans_by": state.plans_by,
     }
     data = json.dumps(fields, separators=(",", ":")).encode()
     return hashlib.sha256(data).digest() + zlib.compress(data, 1)
@@ -79,11 +80,15 @@ def unpack_state(data: bytes) -> State:
                 "name",
                 "seed",
                 "season",
+                "plans_by",
             )
         },
         agents=[Agent(*item) for item in fields["agents"]],
         rows=[AgentRow(agent, since, Reports.of(given)) for agent, since, given in fields["rows"]],
-        arms=[Arm(*item) for item in fields["arms"]],
+        arms=[
+            Arm(*item, *(None if shape is None else (shape[0], shape[1]) for shape in shapes))
+            for *item, shapes in ((*arm[:3], arm[3:]) for arm in fields["arms"])
+        ],
         policy=parse_policy(**fields["policy"], season=fields["season"]),
         rounds=Rounds(fields["rounds"]),
         links={item["id"]: Link(**item) for item in fields["links"]},

@@ -23,6 +23,7 @@ from heterobandits.cli.campaign.rounds import (
 )
 from heterobandits.cli.campaign.team import (
     add_command,
+    believe_command,
     bring_back_command,
     rename_command,
     retire_command,
@@ -57,6 +58,7 @@ CAMPAIGN_COMMANDS: dict[str, Callable[..., int | None]] = {
     "return": bring_back_command,
     "rename": rename_command,
     "revise": revise_command,
+    "believe": believe_command,
     "set": set_command,
     "shadow": shadow_command,
     "project": project_command,

@@ -15,7 +15,9 @@ from heterobandits.cli.campaign.options import (
     FileArgument,
     LevelOption,
     PolicyOption,
+    PriorKindOption,
     SeasonOption,
+    StatedOption,
     WhoOption,
     author_of,
     find_campaign,
@@ -60,6 +62,26 @@ def new_command(
     delta: LevelOption = None,
     seed: Annotated[int, typer.Option(help="Determines all ties and draws.", metavar="S")] = 0,
     season: SeasonOption = None,
+    prior: PriorKindOption = None,
+    stated: StatedOption = None,
+    last_season: Annotated[
+        Path | None,
+        typer.Option(
+            help="Visits of a season before: a CSV file with arm, successes and tests, and the agent's sensitivity if it erred.",
+            metavar="VISITS.CSV",
+        ),
+    ] = None,
+    counts: Annotated[
+        float,
+        typer.Option(
+            help="What a test of last season counts for: 1 as if it were made now, 0 nothing.",
+            metavar="C",
+        ),
+    ] = 1.0,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would be known beforehand, and make nothing."),
+    ] = False,
     who: WhoOption = None,
     format: TableOrJson = "table",
 ) -> None:
@@ -80,7 +102,11 @@ def new_command(
         given["agents"], given["arms"] = read_team(*from_)
     if season is not None:
         given["season"] = parse_season_option(season)
-    given |= {"name": name, "policy": policy, "delta": delta, "seed": seed}
+    given |= {"name": name, "policy": policy, "delta": delta, "seed": seed, "prior": prior}
+    given["arms"] = arms_with_priors(given["arms"], stated, last_season, counts)
+    if dry_run:
+        print_priors(given)
+        return
 
     def make(log: "Repository") -> "WriteResult":
         there = find_namesake(log, name)
@@ -92,6 +118,35 @@ def new_command(
     if format == "table":
         print(f"{done.state.campaign} in {file}")
     print_write_result(done.state, done, format)
+
+
+def arms_with_priors(
+    arms: list[Any], stated: str | None, last_season: Path | None, counts: float
+) -> list[Any]:
+    """The arms with what last season found of them, and with what is stated of all others of which nothing is known."""
+    from heterobandits.campaigns.files.csv_tables import read_last_season
+
+    entries: list[dict[str, Any]] = [
+        {"name": arm} if isinstance(arm, str) else dict(arm) for arm in arms
+    ]
+    before = {} if last_season is None else read_last_season(last_season, entries, counts)
+    for entry in entries:
+        if entry.get("prior") is None:
+            entry["prior"] = before.get(entry["name"], stated)
+    return entries
+
+
+def print_priors(given: dict[str, Any]) -> None:
+    """What would be known of every arm of a campaign before its first round, after checking all of it."""
+    from heterobandits.campaigns import service
+    from heterobandits.model.prior import render_shape
+
+    body = service.body_of_creation(**given)
+    rows = [
+        (arm["name"], render_shape(arm["prior"]) if "prior" in arm else "nothing")
+        for arm in body["arms"]
+    ]
+    print_table(("arm", "known beforehand"), rows)
 
 
 def create_in(file: str, make: "Callable[[Repository], WriteResult]") -> "WriteResult":

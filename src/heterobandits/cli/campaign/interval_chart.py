@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from heterobandits.cli.terminal import pad_text
 
 if TYPE_CHECKING:
-    from heterobandits.campaigns.analysis.answers import ArmEstimate
+    from heterobandits.campaigns.analysis.estimates import ArmEstimate
 
 CHART_MAX_ARMS = 30  # in a chart
 CHART_NAME_MAX_CELLS = 24  # of a name beside its bar

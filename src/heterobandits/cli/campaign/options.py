@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import typer
@@ -99,6 +99,22 @@ LevelOption = Annotated[
     float | None,
     typer.Option(
         "--delta", help="Probability with which intervals and answers may fail.", metavar="D"
+    ),
+]
+PriorKindOption = Annotated[
+    Literal["learned", "stated"] | None,
+    typer.Option(
+        "--prior",
+        help="What plans go by of arms of which nothing is stated: what all arms make likely, or nothing.",
+    ),
+]
+StatedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--stated",
+        help="What is known of an arm's mean beforehand: '2 % to 10 %' for typically 2 %, hardly ever above 10 %; '5 of 120', and "
+        "'5 of 120 x 0.5' if that counts for half.",
+        metavar="TEXT",
     ),
 ]
 MemoryOption = Annotated[

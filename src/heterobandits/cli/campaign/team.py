@@ -12,9 +12,11 @@ from heterobandits.cli.campaign.options import (
     LevelOption,
     MemoryOption,
     PolicyOption,
+    PriorKindOption,
     RateOption,
     SeasonOption,
     SensitivityOption,
+    StatedOption,
     TestsOfOne,
     WhoOption,
     author_of,
@@ -50,6 +52,7 @@ def add_command(
     false_positive_rate: RateOption = None,
     calibration: FoundOption = None,
     false_positive_calibration: AlarmsOption = None,
+    stated: StatedOption = None,
     campaign: CampaignOption = None,
     who: WhoOption = None,
     format: TableOrJson = "table",
@@ -69,7 +72,9 @@ def add_command(
         false_positive_calibration=false_positive_calibration,
     )
     if kind == "arm" and given:
-        raise InvalidInput(f"{', '.join(given)}: an arm has only a name")
+        raise InvalidInput(f"{', '.join(given)}: an arm has only a name and what is stated of it")
+    if kind == "agent" and stated is not None:
+        raise InvalidInput("--stated is of an arm's mean: an agent has a sensitivity")
     with open_campaign(file, campaign) as (log, state):
         request = author_of(who)
         if kind == "agent":
@@ -77,8 +82,9 @@ def add_command(
             parse_agents(new, state.agent_names, of=place_of_argument)
             done = service.add_agents(log, state.campaign, request, new)
         else:
-            parse_arms([name], state.arm_names, of=place_of_argument)
-            done = service.add_arms(log, state.campaign, request, [name])
+            places = [{"name": name, "prior": stated}]
+            parse_arms(places, state.arm_names, of=place_of_argument)
+            done = service.add_arms(log, state.campaign, request, places)
         print_change(log, state, done, format)
 
 
@@ -174,25 +180,57 @@ def revise_command(
         print_change(log, state, done, format)
 
 
+def believe_command(
+    file: FileArgument,
+    arm: Annotated[str, typer.Argument(help="Which.", metavar="ARM", show_default=False)],
+    stated: Annotated[
+        str,
+        typer.Argument(
+            help="'2 % to 10 %', '5 of 120', or none for nothing.",
+            metavar="TEXT",
+            show_default=False,
+        ),
+    ],
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Say what is known of an arm's mean beforehand.
+
+    Example: heterobandits campaign believe park.db "salt lick" "2 % to 10 %"
+    """
+    from heterobandits.campaigns import service
+
+    prior = None if stated == "none" else stated
+    with open_campaign(file, campaign) as (log, state):
+        done = service.revise_arm(log, state.campaign, author_of(who), arm, prior)
+        print_change(log, state, done, format)
+
+
 def set_command(
     file: FileArgument,
     season: SeasonOption = None,
     policy: PolicyOption = None,
     delta: LevelOption = None,
     memory: MemoryOption = None,
+    prior: PriorKindOption = None,
     campaign: CampaignOption = None,
     who: WhoOption = None,
     format: TableOrJson = "table",
 ) -> None:
-    """Change the season or the policy, from the next round on."""
+    """Change the season, the policy or the prior, from the next round on."""
     from heterobandits.campaigns import service
 
     other = any(given is not None for given in (policy, delta, memory))
-    if other == (season is not None):
-        raise InvalidInput("--season, or --policy, --delta and --memory: one change at a time")
+    if other + (season is not None) + (prior is not None) != 1:
+        raise InvalidInput(
+            "--season, --prior, or --policy, --delta and --memory: one change at a time"
+        )
     with open_campaign(file, campaign) as (log, state):
         request = author_of(who)
-        if other:
+        if prior is not None:
+            done = service.set_prior(log, state.campaign, request, prior)
+        elif other:
             done = service.set_policy(log, state.campaign, request, policy, delta, memory)
         else:
             done = service.set_season(log, state.campaign, request, parse_season_option(season))

@@ -45,13 +45,15 @@ def status_command(
     format: TableOrJson = "table",
 ) -> None:
     """Show where a campaign stands: what waits, what is known in words, and a chart of the intervals."""
-    from heterobandits.campaigns.analysis.answers import answers, estimates
+    from heterobandits.campaigns.analysis.answers import answers
+    from heterobandits.campaigns.analysis.estimates import estimates
+    from heterobandits.campaigns.analysis.probabilities import probable
     from heterobandits.campaigns.audit.verification import ANCHOR_MIN_DIGITS
     from heterobandits.campaigns.serialization import json_of_status
     from heterobandits.cli.campaign.interval_chart import print_chart
 
     with open_campaign(file, campaign) as (_, state):
-        found, said = estimates(state), answers(state)
+        found, said, likely = estimates(state), answers(state), probable(state)
     if format == "json":
         print_json(state, json_of_status(state))
         return
@@ -60,7 +62,7 @@ def status_command(
     print(f"{state.name} ({state.campaign}): {planned}, policy {state.policy.label}")
     for number in sorted(state.waiting):
         print(waiting_in_words(state, number))
-    for sentence in said.sentences:
+    for sentence in (*likely.sentences, *said.sentences):
         print(sentence)
     print()
     print_chart([arm for arm in found if every or not arm.retired], every)

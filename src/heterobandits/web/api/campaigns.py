@@ -118,14 +118,16 @@ async def read_campaign_route(request: HttpRequest, asked: Context) -> Response:
 
 @router.patch("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
 def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) -> Response:
-    """Another name, another policy (with delta and memory), or another season: one at a time."""
+    """Another name, another policy (with delta and memory), another season or prior: one at a time."""
     given = body.model_fields_set - {name for name in POLICY_FIELDS if getattr(body, name) is None}
-    kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season",))
+    kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season",), ("prior",))
     where = asked.where
     if kind == ("name",):
         done = service.rename(*where, "campaign", None, body.name)
     elif kind == ("season",):
         done = service.set_season(*where, body.season)
+    elif kind == ("prior",):
+        done = service.set_prior(*where, body.prior)
     else:
         done = service.set_policy(*where, body.policy, body.delta, body.memory)
     return campaign_reply(serialization.state_after(asked.log, done))
@@ -221,13 +223,16 @@ def arms_response(asked: RequestContext, body: requests_schema.ArmsBody) -> Resp
 
 @router.patch("/api/campaigns/{campaign}/arms/{arm:path}", response_model=responses_schema.ArmJson)
 def change_arm_route(asked: Context, arm: str, body: requests_schema.ArmChange) -> Response:
-    """Another name, or retired or back: one at a time."""
+    """Another name, retired or back, or what is known of its mean beforehand: one at a time."""
     number = asked.arm(arm)
     key = member_id("arm", number)
     where = asked.where
     done: WriteResult
-    if parse_one_change(body.model_fields_set, ("name",), ("retired",)) == ("name",):
+    kind = parse_one_change(body.model_fields_set, ("name",), ("retired",), ("prior",))
+    if kind == ("name",):
         done = service.rename(*where, "arm", key, body.name)
+    elif kind == ("prior",):
+        done = service.revise_arm(*where, key, body.prior)
     else:
         done = (service.retire if body.retired else service.bring_back)(*where, "arm", key)
     state = serialization.state_after(asked.log, done)

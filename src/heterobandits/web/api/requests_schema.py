@@ -40,10 +40,15 @@ class AgentBody(ReportsBody):
     name: ShortText
 
 
+# a and b of a Beta; a text such as "2 % to 10 %" or "5 of 120"; or typical and high, or found and tests, as numbers
+StatedPrior = list[float] | ShortText | dict[str, float] | None
+
+
 class ArmBody(Body):
-    """A new arm."""
+    """A new arm, and what is known of its mean beforehand."""
 
     name: ShortText
+    prior: StatedPrior = None
 
 
 # Entries are checked by the campaign, which names every field of every entry that is wrong, all at once.
@@ -62,16 +67,18 @@ class CampaignBody(Body):
     memory: int | None = None
     seed: int = 0
     season: int | None = None
+    prior: Literal["learned", "stated"] | None = None
 
 
 class CampaignChange(Body):
-    """One change of a campaign: its name, its policy with delta and memory, or its season, which may have no end."""
+    """One change of a campaign: its name, its policy with delta and memory, its season, which may have no end, or its prior."""
 
     name: NameField
     policy: ShortText | None = None
     delta: float | None = None
     memory: int | None = None
     season: int | None = None
+    prior: Literal["learned", "stated"] = "learned"
 
 
 class AgentsBody(Body):
@@ -87,10 +94,11 @@ class ArmsBody(Body):
 
 
 class ArmChange(Body):
-    """One change of an arm: its name, or whether it is retired."""
+    """One change of an arm: its name, whether it is retired, or what is known of its mean beforehand."""
 
     name: NameField
     retired: RetiredField
+    prior: StatedPrior = None
 
 
 class AgentChange(ReportsBody):

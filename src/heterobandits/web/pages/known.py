@@ -5,13 +5,13 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns.analysis.answers import (
-    ArmEstimate,
     answers,
     confidence_of,
-    estimates,
     render_percent_floor,
     validity_text,
 )
+from heterobandits.campaigns.analysis.estimates import ArmEstimate, estimates
+from heterobandits.campaigns.analysis.probabilities import probable, render_percent, render_rates
 from heterobandits.campaigns.analysis.season_summary import summarize_season
 from heterobandits.campaigns.state import State
 from heterobandits.planner.plans import render_ends
@@ -21,7 +21,8 @@ from heterobandits.web.requests import Context, RequestContext
 from heterobandits.web.turns import compute_for_state
 
 VISITS_TABLE_MAX_CELLS = 2000  # of the table of who was where: a larger one is for a spreadsheet
-FOREST_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+FOREST_SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # means at which the axis may end
+HARDLY_VISITED = 3  # visits, below which an arm is marked
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -30,9 +31,12 @@ class ForestLine(NamedTuple):
     """An arm in the chart of all."""
 
     known: ArmEstimate
+    estimate: str
     interval: str
+    among: str
     rank: str
     is_certain: bool
+    mark: str
     text: str
 
 
@@ -55,14 +59,19 @@ async def show_wall(request: Request, asked: Context) -> Response:
 def render_known_page(request: Request, asked: RequestContext, template: str) -> Response:
     """What is known, as a page."""
     state = asked.state
+    lines, likely = forest_lines(state), probable(state)
+    scale = scale_of(lines)
     return render_page(
         request,
         template,
         asked,
-        lines=forest_lines(state),
-        ticks=FOREST_TICKS,
+        lines=lines,
+        scale=scale,
+        ticks=ticks_of(scale),
+        among=likely.among if likely.among < len(likely.arms) else 0,
         confidence=render_percent_floor(confidence_of(state)),
         when=validity_text(state),
+        probable=likely.sentences,
         sentences=answers(state).sentences,
         standing=summarize_season(state),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
@@ -72,17 +81,41 @@ def render_known_page(request: Request, asked: RequestContext, template: str) ->
 
 def forest_lines(state: State) -> list[ForestLine]:
     """All arms, the highest estimate first, those that are retired last."""
-    made = []
+    made, draws = [], probable(state).draws
     for known in sorted(estimates(state), key=lambda one: (one.retired, -one.estimate)):
         rank = rank_text(known.best_rank, known.worst_rank)
         low, high = render_ends(known.lower, known.upper, 2)
+        estimate, *ends = render_rates(known.estimate, known.low, known.high)
+        among = "" if known.retired else render_percent(known.among_chance, draws)
         text = (
-            f"{known.name}: estimated at {known.estimate:.2f}, between {low} and {high}, rank {rank}, "
-            f"{known.successes} of {known.pulls} tests"
+            f"{known.name}: estimated at {estimate}, 8 times of 10 between {ends[0]} and {ends[1]}, certainly between {low} and {high}, "
+            f"rank {rank}, {known.successes} of {known.pulls} tests"
         )
-        certain = known.best_rank == known.worst_rank
-        made.append(ForestLine(known, f"{low} to {high}", rank, certain, text))
+        mark = "never visited" if not known.visits else "hardly visited"
+        made.append(
+            ForestLine(
+                known=known,
+                estimate=estimate,
+                interval=f"{ends[0].removesuffix(' %')} to {ends[1]}",
+                among=among,
+                rank=rank,
+                is_certain=known.best_rank == known.worst_rank,
+                mark="" if known.visits >= HARDLY_VISITED or known.retired else mark,
+                text=text,
+            )
+        )
     return made
+
+
+def scale_of(lines: list[ForestLine]) -> float:
+    """The mean at which the axis ends: all ordinary intervals fit."""
+    most = max((line.known.high for line in lines if not line.known.retired), default=1.0)
+    return next((end for end in FOREST_SCALES if most <= end), 1.0)
+
+
+def ticks_of(scale: float) -> list[tuple[float, str]]:
+    """Marks of the axis: at its ends, and in the middle."""
+    return [(part * scale, f"{100.0 * part * scale:g} %") for part in (0.0, 0.5, 1.0)]
 
 
 def visits_by_agent(state: State) -> list[tuple[str, list[int]]] | None:

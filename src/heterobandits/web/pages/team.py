@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from fastapi import APIRouter, Query, Request, Response
 
 from heterobandits.campaigns import serialization, service
-from heterobandits.campaigns.analysis.answers import count_visits_by_arm
+from heterobandits.campaigns.analysis.estimates import count_visits_by_arm
 from heterobandits.campaigns.audit.history_text import reports_text
 from heterobandits.campaigns.events import utc_now
 from heterobandits.campaigns.files.csv_tables import (

@@ -1,0 +1,159 @@
+"""What is probable of the arms: estimates, ordinary 80 % intervals, and who is likely to be among the best   docs/campaigns-answers.md
+
+All of it goes by the prior: what is stated of an arm, or what all arms together make likely of those of which nothing is stated. It comes
+true about as often as it says, on the average over such campaigns. What is certain stands in `answers`, and asks for less.
+"""
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from heterobandits.arrays import Floats
+from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arms
+from heterobandits.campaigns.state import State
+from heterobandits.inference.beliefs import BELIEF_DRAWS, Beliefs, chances_of_draws
+
+PROBABLE_TAIL_CHANCE = 0.1  # the chance to be below, or above, an ordinary interval
+SENTENCE_MIN_CHANCE = 0.05  # of an arm to be named as one of the likely best
+SENTENCE_CHANCES = 0.8  # the chance that the best is one of those that are named
+SENTENCE_MAX_BEST = 3  # arms that are named as likely the best
+UNPROMISING_CHANCE = 0.05  # to be among the best, below which a visit is probably not worth it
+NOTHING_KNOWN = "Nothing was reported yet, and nothing is stated of any arm beforehand: so nothing can be forecast."
+
+BELIEFS_CACHE: WeakKeyDictionary[State, Beliefs] = WeakKeyDictionary()
+PROBABLE_CACHE: "WeakKeyDictionary[State, Probable]" = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class ArmChances:
+    """What is probable of an arm in use.
+
+    Attributes
+    ----------
+    estimate, low, high
+        The posterior mean, and the mean lies between these two with a probability of 80 %.
+    best, among
+        The chance that it is the best of all arms in use, and that it is among the best so many as there are agents to send.
+    """
+
+    arm: int
+    estimate: float
+    low: float
+    high: float
+    best: float
+    among: float
+
+
+@dataclass(frozen=True)
+class Probable:
+    """What is probable of all arms in use, in numbers and in words; no sentence before anything is known.
+
+    `among` is how many agents there are to send, and chances are counted in `draws`.
+    """
+
+    arms: dict[int, ArmChances]
+    among: int
+    draws: int
+    sentences: list[str]
+
+
+def beliefs_of(state: State) -> Beliefs:
+    """The posterior of all means, by the tables that the policy looks at; from the cache if it is there."""
+    if state not in BELIEFS_CACHE:
+        BELIEFS_CACHE[state] = Beliefs.of(state.team, *state.knowledge.tables, state.prior)
+    return BELIEFS_CACHE[state]
+
+
+def has_forecast(state: State) -> bool:
+    """Whether anything can be forecast: something was reported, or stated beforehand."""
+    return bool(state.pulls.any()) or any(arm.prior is not None for arm in state.arms)
+
+
+def probable(state: State) -> Probable:
+    """What is probable of the arms in use, from the cache if it is there."""
+    if state not in PROBABLE_CACHE:
+        PROBABLE_CACHE[state] = work_out_chances(state)
+    return PROBABLE_CACHE[state]
+
+
+def work_out_chances(state: State) -> Probable:
+    """Compute what `probable` returns."""
+    known = beliefs_of(state)
+    here = [n for n, arm in enumerate(state.arms) if not arm.retired]
+    going = sum(not agent.retired for agent in state.agents)
+    chances = chances_of_draws(known.draws(BELIEF_DRAWS, state.seed)[here], going)
+    ends = [known.quantiles(share) for share in (PROBABLE_TAIL_CHANCE, 1.0 - PROBABLE_TAIL_CHANCE)]
+    found = {
+        n: ArmChances(
+            arm=n,
+            estimate=float(known.mean[n]),
+            low=float(ends[0][n]),
+            high=float(ends[1][n]),
+            best=float(best),
+            among=float(among),
+        )
+        for n, best, among in zip(here, chances.best, chances.among, strict=True)
+    }
+    made = Probable(found, min(going, len(here)), chances.draws, [])
+    if has_forecast(state) and len(here) > 1:
+        made.sentences.extend(chance_sentences(state, made))
+    return made
+
+
+def chance_sentences(state: State, known: Probable) -> list[str]:
+    """What is probable in words: which arms are most likely the best, and which are probably not worth a visit."""
+    ranked = sorted(known.arms.values(), key=lambda one: -one.best)
+    named: list[str] = []
+    total = 0.0
+    for one in ranked[:SENTENCE_MAX_BEST]:
+        if named and (one.best < SENTENCE_MIN_CHANCE or total >= SENTENCE_CHANCES):
+            break
+        named.append(f"{state.arms[one.arm].name} ({render_percent(one.best, known.draws)})")
+        total += one.best
+    sentences = [f"Most likely best: {', '.join(named)}."]
+    poor = [one for one in reversed(ranked) if one.among < UNPROMISING_CHANCE]
+    if poor and known.among < len(known.arms):
+        best = "the best" if known.among == 1 else f"the best {known.among}"
+        each = "chance" if len(poor) == 1 else "chances"
+        sentences.append(
+            f"Probably not worth a visit: {render_arms(state, [one.arm for one in poor], 'and')}, whose {each} to be "
+            f"among {best} {'is' if len(poor) == 1 else 'are'} below {UNPROMISING_CHANCE:.0%}."
+        )
+    mixed = mixed_arms_text(state)
+    return [*sentences, mixed] if mixed else sentences
+
+
+def render_percent(chance: float, draws: int) -> str:
+    """A chance that was counted in draws, in whole percent; nothing is certain that was only counted.
+
+    >>> render_percent(0.584, 4000), render_percent(1.0, 4000), render_percent(0.0, 4000)
+    ('58 %', 'over 99 %', 'under 1 %')
+    """
+    percent = round(100.0 * chance)
+    if percent >= 100:
+        return "over 99 %"
+    return "under 1 %" if percent < 1 else f"{percent} %"
+
+
+def render_rates(estimate: float, low: float, high: float) -> list[str]:
+    """A mean and its ordinary interval in percent, with the digits that mean something at its width.
+
+    >>> render_rates(0.0312, 0.0123, 0.0571), render_rates(0.5, 0.41, 0.59)
+    (['3.1 %', '1.2 %', '5.7 %'], ['50 %', '41 %', '59 %'])
+    """
+    width = high - low
+    digits = 0 if width >= 0.1 else 1 if width >= 0.01 else 2
+    return [f"{100.0 * rate:.{digits}f} %" for rate in (estimate, low, high)]
+
+
+def true_finds(state: State) -> float:
+    """How many of the successes reported are expected to be true, where agents give false alarms.
+
+    A success of agent a at an arm of mean mu is true with probability s_a mu / (phi_a + d_a mu).
+    """
+    team, known = state.team, beliefs_of(state)
+    mu: Floats = known.cells.mu
+    s, phi = np.array(team.sensitivities)[:, None], np.array(team.false_positive_rates)[:, None]
+    share = s * mu / (phi + (s - phi) * mu)
+    return float((state.successes * (share @ known.room.density.T)).sum())
