@@ -464,6 +464,7 @@ class TestPlanner:
             false_positive_rates=[0, 0.05, 0],
             tests=[1, 1, 12],
             calibration=[None, None, (17, 20)],
+            prior="learned",
         )
         luck = np.random.default_rng(5)
         for number in range(1, 13):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from heterobandits import InvalidInput, Plan, Planner, Policy, Problem, UnsupportedVersion, policy
+from heterobandits.planner.file_format import PLANNER_FORMAT
 from planners import (
     OWN,
     PLANNED,

@@ -40,9 +40,7 @@ EVENT_KINDS = (
     "retired",
     "returned",
     "agent revised",
-    "arm revised",
     "policy changed",
-    "prior changed",
     "season changed",
     "round planned",
     "overridden",
@@ -54,6 +52,8 @@ EVENT_KINDS = (
     "link issued",
     "link revoked",
     "imported",
+    "arm revised",
+    "prior changed",
 )
 
 CANONICAL_ENCODER = json.JSONEncoder(

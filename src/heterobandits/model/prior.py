@@ -49,7 +49,8 @@ class Prior:
     @property
     def is_uniform(self) -> bool:
         """Whether every mean is believed to be as likely as any other, whatever is seen of other arms."""
-        return not self.learned and all(one in (None, UNIFORM) for one in self.shapes)
+        uniform = (UNIFORM,) if self.learned else (UNIFORM, None)
+        return all(one in uniform for one in self.shapes)
 
     @property
     def stated(self) -> tuple[BetaShape, ...]:

@@ -25,7 +25,7 @@ AGENTS = [
     {"sensitivity": 0.3, "tests": 4},
 ]
 MEANS = (0.8, 0.1, 0.5, 0.4)
-LIVED = lived(begun(AGENTS, 4, policy="posterior-sorted"), MEANS, 12)
+LIVED = lived(begun(AGENTS, 4, policy="posterior-sorted", stated=(1, 1)), MEANS, 12)
 PAIRS = st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=4)
 
 
@@ -48,7 +48,7 @@ def test_so_many_constraints_are_priced_and_of_the_rest_it_is_said(monkeypatch):
         return assignments_under(*rest, watched(circumstances))
 
     monkeypatch.setattr(planning, "assignments_under", counted)
-    state = begun([{"sensitivity": 0.9}, {"sensitivity": 0.5}], 40)
+    state = begun([{"sensitivity": 0.9}, {"sensitivity": 0.5}], 40, stated=(1, 1))
     forbidden = frozenset((0, n) for n in range(35))
     found = prices(state, RoundGiven(forbidden=forbidden, closed=frozenset({39})))
     assert len(asked) == len(found.constraints) == 30
@@ -136,8 +136,8 @@ class TestPrices:
             return
         known = prices(LIVED, circumstances)
         best = most_of_all(circumstances)
-        assert known.best == pytest.approx(best, abs=1e-6)
-        assert known.expected == pytest.approx(detections(plan.assignment), abs=1e-6)
+        assert known.best == pytest.approx(best, abs=1e-5)
+        assert known.expected == pytest.approx(detections(plan.assignment), abs=1e-5)
         assert known.expected <= known.best + 1e-9
         assert len(known.constraints) == sum(map(len, (absent, closed, forbidden, forced)))
         for price in known.constraints:
@@ -151,14 +151,14 @@ class TestPrices:
                 other = detections(plan_of(LIVED, without).assignment)
             except InvalidInput:  # without it there is no plan to be compared with
                 other = known.expected
-            assert price.lost == pytest.approx(other - known.expected, abs=1e-6)
+            assert price.lost == pytest.approx(other - known.expected, abs=1e-5)
 
     def test_a_plan_that_would_explore_more_costs_nothing_to_forgo(self):
-        state = lived(begun([0.9], 2, policy="posterior-sorted"), (0.8, 0.1), 8)
+        state = lived(begun([0.9], 2, policy="posterior-sorted", stated=(1, 1)), (0.8, 0.1), 8)
         (explored,) = plan_of(state, RoundGiven()).assignment
         (price,) = prices(state, RoundGiven(closed=frozenset({explored}))).constraints
         means = posterior_means(state)
-        assert price.lost == pytest.approx(0.9 * (means[explored] - means[1 - explored]), abs=1e-6)
+        assert price.lost == pytest.approx(0.9 * (means[explored] - means[1 - explored]), abs=1e-5)
         assert price.lost < -0.001
         assert price.text == (
             f"That place {explored} is closed costs nothing: the plan without it is worth "

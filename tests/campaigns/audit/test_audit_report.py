@@ -173,7 +173,8 @@ print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encod
         """Of k successes in n perfect tests the posterior mean is (k + 1) / (n + 2), and of nothing 1 / 2."""
         log = opened(tmp_path)
         one = [{"name": "Ana", "sensitivity": 1.0, "tests": 12}]
-        campaign = park(log, agents=one, arms=["river", "hill"])
+        uniform = [{"name": name, "prior": [1, 1]} for name in ("river", "hill")]
+        campaign = park(log, agents=one, arms=uniform)
         place = service.plan_round(log, campaign, VERA).state.rounds[0].assignment[0]
         service.report(log, campaign, VERA, 1, {"Ana": (3, 12)})
         page = render_audit(log.store.read(campaign))

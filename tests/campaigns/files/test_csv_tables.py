@@ -204,7 +204,7 @@ class TestPasted:
             (parse_pasted_agents, "Name;Sens\nAna;1", "line 1: unknown column 'Sens': known are name, sensitivity"),
             (parse_pasted_agents, "name\n", "the text has no lines after the first: at least one"),
             (parse_pasted_agents, "Ana,0.9\nBen,0.8,1,1,1", "line 2 has 5 cells: name, sensitivity, tests, unless the first line"),
-            (parse_pasted_arms, "name,district\nx,1", "line 1: unknown column 'district': known are name),
+            (parse_pasted_arms, "name,district\nx,1", "line 1: unknown column 'district': known are name, prior"),
             (parse_pasted_arms, "\tfar\nx", "line 1: name is '': a name is a text that is not blank"),
             (parse_pasted_arms, 'a\n"b', "line 2: this is no CSV: unexpected end of data"),
         ],
