@@ -23,7 +23,7 @@ from heterobandits.campaigns.events import (
     utc_now,
 )
 from heterobandits.campaigns.reasons import assigned_from
-from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.state import (
     LINK_ROLES,
     Agent,
@@ -52,9 +52,10 @@ from heterobandits.errors import (
     repr_of,
 )
 from heterobandits.limits import COUNT_MAX
-from heterobandits.planner.history import Outcome, parse_visit_outcome
+from heterobandits.planner.history import parse_visit_outcome
 from heterobandits.planner.matching import AgentArm
 from heterobandits.planner.planner import check_size
+from heterobandits.planner.visits import Outcome, VisitReport
 
 EventBody = Mapping[str, Any]
 CAMPAIGN_ID_PATTERN = re.compile("[0-9a-f]{12}")  # an id of a campaign or a link
@@ -383,7 +384,10 @@ def apply_plan(state: State, event: Event) -> None:
     for agent, arm in enumerate(assignment):
         by_row[state.agents[agent].row] = arm
     state.circumstances(given).check(by_row, state.team.names, state.arm_names)
-    _replace_round(state, PlannedRound(number, event.number, event.time, given, tuple(assignment)))
+    planned = PlannedRound(
+        number, tuple(assignment), event=event.number, time=event.time, given=given
+    )
+    _replace_round(state, planned)
 
 
 GIVEN_FIELDS = ("absent", "closed", "forbidden", "forced")
@@ -410,24 +414,12 @@ def apply_override(state: State, event: Event) -> None:
     body = event.body
     round, agent = state.round(body["round"]), state.agent(body["agent"])
     arms = tuple(dict.fromkeys(state.arm(key) for key in parse_list(body["arms"], "arms", "arms")))
-    before = round.arms_of(agent)
-    if arms == before:
-        raise InvalidInput(
-            f"{state.agents[agent].name!r} goes there already in round {round.number}"
-        )
-    told = dict(round.told)
-    left = set(before) - set(arms)
-    lost = [arm for arm in before if arm in left and (agent, arm) in told]
-    if lost and not len(before) == len(arms) == 1:
-        raise InvalidInput(
-            f"{_visit_text(state, round, (agent, lost[0]))} is reported already: withdraw that first"
-        )
-    for arm in lost:
-        known = told.pop((agent, arm))
-        _add_counts(state, round, (agent, arm), known.counts, -1)
-        _add_counts(state, round, (agent, arms[0]), known.counts, 1)
-        told[agent, arms[0]] = replace(known, event=event.number)
-    _replace_round(state, replace(round, moved={**round.moved, agent: arms}, told=told))
+    after = round.overridden(agent, arms, state.agents[agent].name, state.arm_names, event.number)
+    for now, sign in ((round, -1), (after, 1)):
+        for pair, known in now.told.items():
+            if pair[0] == agent and pair not in (after if sign < 0 else round).told:
+                _add_counts(state, round, pair, known.counts, sign)
+    _replace_round(state, after)
 
 
 def apply_report(state: State, event: Event) -> None:
@@ -481,8 +473,7 @@ def _pair_in_body(state: State, body: EventBody) -> tuple[PlannedRound, AgentArm
 
 
 def _visit_text(state: State, round: PlannedRound, pair: AgentArm) -> str:
-    agent, arm = state.agents[pair[0]].name, state.arms[pair[1]].name
-    return f"the visit of {agent!r} to {arm!r} in round {round.number}"
+    return round.visit_text(state.agents[pair[0]].name, state.arms[pair[1]].name)
 
 
 def _set_report(

@@ -17,10 +17,11 @@ from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned, number_to_json
 from heterobandits.campaigns.reducer import policy_body
-from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound, RoundGiven
 from heterobandits.campaigns.state import Link, MemberKind, State, member_id
 from heterobandits.campaigns.storage.repository import Repository, WriteResult
 from heterobandits.planner.plans import Explanation
+from heterobandits.planner.visits import VisitReport
 
 Shape = TypeVar("Shape")
 

@@ -9,7 +9,7 @@ A state is never changed once it is made: `folding.fold` makes the next one. So 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from heterobandits.errors import (
     unknown_name,
 )
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables
+from heterobandits.planner.knowledge import Knowledge, Visit, fold_rounds
 from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.policies.policy import Policy
 
@@ -211,25 +211,16 @@ class State:
 
     def visits(self, round: PlannedRound) -> Iterator[Visit]:
         """What is known of a round, by rows of the team."""
-        for (agent, arm), told in round.told.items():
-            if told.counts is not None:
-                yield Visit(round.number, self.row_in(agent, round.number), arm, *told.counts)
+        return round.visits(self.row_in)
 
     @cached_property
     def knowledge(self) -> Knowledge:
         """What has been learned, as the policy recalls it."""
-        known = self.knows()
         if not self.policy.forgets:
-            return known
+            tables = (self.pulls.astype(np.int32), self.successes.astype(np.int32))
+            return Knowledge(*tables, len(self.rounds))
         start = Knowledge.of(len(self.rows), len(self.arms))
-        visits = [list(self.visits(round)) for round in self.rounds]
-        window, fade = self.policy.window, self.policy.fade
-        return replace(known, recalled=recall_tables(start, visits, window=window, fade=fade))
-
-    def knows(self) -> Knowledge:
-        """What has been learned, all of it."""
-        tables = (self.pulls.astype(np.int32), self.successes.astype(np.int32))
-        return Knowledge(*tables, len(self.rounds))
+        return fold_rounds(start, map(self.visits, self.rounds), {}, self.policy)
 
     def _row_names(self) -> list[str]:
         """The agents' names; a row that no longer holds has its number, too, as often as it takes to look like nobody's name."""

@@ -21,7 +21,8 @@ from heterobandits.errors import (
 )
 from heterobandits.limits import ADDRESS_MAX, COUNT_MAX, VISIT_MAX_TESTS
 from heterobandits.model.calibration import Trial, estimate_of_trial, parse_trial
-from heterobandits.planner.history import Outcome, parse_visit_outcome
+from heterobandits.planner.history import parse_visit_outcome
+from heterobandits.planner.visits import Outcome
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import Policy
 from heterobandits.policies.policy import policy as catalogued

@@ -23,6 +23,7 @@ from heterobandits.errors import (
 from heterobandits.output.files import write_atomic
 from heterobandits.planner.history import Round, parse_assignment
 from heterobandits.planner.matching import Circumstances
+from heterobandits.planner.visits import RoundVisits
 from heterobandits.policies.policy import CATALOGUE, Policy
 from heterobandits.policies.policy import policy as catalogued
 
@@ -170,8 +171,7 @@ def restore_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[
     then = agents[: len(assignment)]
     circumstances = Circumstances.of(then, arms, **rest)
     circumstances.check(assignment, then, arms)
-    nothing = (None,) * len(then)
-    return Round(number, assignment, nothing, circumstances, then, arms).told(outcomes)
+    return Round(RoundVisits(number, assignment), circumstances, then, arms).told(outcomes)
 
 
 def restore_rounds(

@@ -7,7 +7,6 @@ nothing, and asking again gives the same plan.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import chain
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -35,10 +34,18 @@ from heterobandits.inference.intervals import (
 from heterobandits.limits import ADDRESS_MAX, REPORT_MAX_TESTS
 from heterobandits.model.team import Team
 from heterobandits.planner import file_format, planning
-from heterobandits.planner.changes import ArmVisits, ChangeDetector, RoundVisits, visits_by_arm
+from heterobandits.planner.changes import ArmVisits, ChangeDetector, visits_by_arm
 from heterobandits.planner.explanation import explain_plan
 from heterobandits.planner.history import Round, describe_differences
-from heterobandits.planner.knowledge import Knowledge, clear_arms, recall_tables
+from heterobandits.planner.knowledge import (
+    Forgetting,
+    Knowledge,
+    clear_arms,
+    counted_visits,
+    fold_rounds,
+    forgotten_arms,
+    take_back,
+)
 from heterobandits.planner.matching import Circumstances
 from heterobandits.planner.plans import (
     Explanation,
@@ -175,7 +182,7 @@ class Planner:
         )
         self._knowledge = self._start
         self._history: list[Round] = []
-        self._forgotten: list[tuple[int, int]] = []
+        self._forgotten: list[Forgetting] = []
 
     def __repr__(self) -> str:
         parts = [
@@ -295,7 +302,9 @@ class Planner:
     @property
     def forgotten(self) -> tuple[tuple[str, int], ...]:
         """The arms that were forgotten, each with the last round that does not count."""
-        return tuple((self._arms[arm], number) for arm, number in self._forgotten)
+        return tuple(
+            (self._arms[one.arm], one.last) for one in self._forgotten if not one.taken_back
+        )
 
     @property
     def history(self) -> tuple[Round, ...]:
@@ -370,7 +379,7 @@ class Planner:
 
         Outcomes of those rounds may still be told and corrected; on this arm they do not count either.
         """
-        entry = (position_of_member(arm, "arm", self._arms), self.rounds)
+        entry = Forgetting(position_of_member(arm, "arm", self._arms), self.rounds)
         if entry not in self._forgotten:
             self._forgotten.append(entry)
         self._knowledge = self._folded(self.rounds + 1)
@@ -378,10 +387,7 @@ class Planner:
     def remember(self, arm: Any) -> None:
         """Take back that an arm was forgotten, the last time that it was."""
         place = position_of_member(arm, "arm", self._arms)
-        entries = [entry for entry in self._forgotten if entry[0] == place]
-        if not entries:
-            raise InvalidInput(f"{self._arms[place]!r} was not forgotten")
-        self._forgotten.remove(entries[-1])
+        self._forgotten = take_back(self._forgotten, place, self._arms[place])
         self._knowledge = self._folded(self.rounds + 1)
 
     def agents(self) -> NamedAgents:
@@ -554,7 +560,7 @@ class Planner:
                 "successes": self._start.successes.tolist(),
                 "history": [file_format.state_of_round(record) for record in self._history],
                 "on_change": self.on_change,
-                "forgotten": self._forgotten,
+                "forgotten": [one[:2] for one in self._forgotten if not one.taken_back],
             }
         )
 
@@ -617,26 +623,18 @@ class Planner:
 
     def _folded(self, number: int) -> Knowledge:
         """The same, from the first round on."""
-        gone = {arm: last for arm, last in self._forgotten if last < number}
         earlier = self._history[: number - 1 - self._start.rounds]
-        rounds = [[v for v in r.visits if v.round > gone.get(v.arm, 0)] for r in earlier]
-        start = self._start.without(gone)
-        known = start.after(chain.from_iterable(rounds), rounds=len(earlier))
-        if not self.policy.forgets:
-            return known
-        window, fade = self.policy.window, self.policy.fade
-        return replace(known, recalled=recall_tables(start, rounds, window=window, fade=fade))
+        rounds = (record.held.visits() for record in earlier)
+        return fold_rounds(
+            self._start, rounds, forgotten_arms(self._forgotten, number), self.policy
+        )
 
     def _visits(self, before: int, arms: Iterable[int] | None = None) -> dict[int, ArmVisits]:
         """The visits to these arms, or to all, since they were forgotten, before this round."""
         earlier = self._history[: before - 1 - self._start.rounds]
-        rounds = (
-            RoundVisits(r.number, [n for n in r.assignment if n is not None], r.visits)
-            for r in earlier
-        )
-        gone = {arm: last for arm, last in self._forgotten if last < before}
         some = range(len(self._arms)) if arms is None else arms
-        return visits_by_arm(rounds, some, self._start, gone)
+        gone = forgotten_arms(self._forgotten, before)
+        return visits_by_arm((record.held for record in earlier), some, self._start, gone)
 
     @property
     def _detector(self) -> ChangeDetector:
@@ -651,7 +649,7 @@ class Planner:
     def _heed(self, record: Round) -> None:
         """Forget the arms of a round that have changed, if that is wanted."""
         if self._on_change == "forget":
-            visits = self._visits(self.rounds + 1, (n for n in record.assignment if n is not None))
+            visits = self._visits(self.rounds + 1, sorted({n for _, n in record.held.sent}))
             for one in self._detector.changes(visits):
                 if one.changed:
                     self.forget(one.arm)
@@ -664,9 +662,8 @@ class Planner:
                 raise InvalidInput(f"forgotten is {repr_of(item)}: an arm and a round")
             arm, last = item
             before = parse_integer(last, "a forgotten round", before, self.rounds)
-            self._forgotten.append(
-                (parse_integer(arm, "a forgotten arm", 0, len(self._arms) - 1), before)
-            )
+            place = parse_integer(arm, "a forgotten arm", 0, len(self._arms) - 1)
+            self._forgotten.append(Forgetting(place, before))
         self._knowledge = self._folded(self.rounds + 1)
 
     def _round_of(self, given: Any) -> Round:
@@ -717,10 +714,8 @@ class Planner:
         before = self._history[place : place + 1]
         replaced = [visit for old in before for visit in old.visits]
         new = 0 if before else 1
-        gone = dict(self._forgotten)
-        now, old = (
-            [v for v in some if v.round > gone.get(v.arm, 0)] for some in (record.visits, replaced)
-        )
+        gone = forgotten_arms(self._forgotten)
+        now, old = (counted_visits(some, gone) for some in (record.visits, replaced))
         self._knowledge = self._knowledge.after(now, instead_of=old, rounds=new)
         self._history[place : place + 1] = [record]
 

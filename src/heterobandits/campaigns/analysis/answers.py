@@ -19,7 +19,6 @@ from heterobandits.planner.changes import (
     ArmAlarm,
     ArmVisits,
     ChangeDetector,
-    RoundVisits,
     visits_by_arm,
 )
 from heterobandits.planner.knowledge import Knowledge
@@ -297,11 +296,8 @@ def changed_arms(state: State) -> list[ArmAlarm]:
 
 def visits_of_arms(state: State, arms: Sequence[int]) -> dict[int, ArmVisits]:
     """The visits to each of these arms."""
-    rounds = (
-        RoundVisits(round.number, [arm for _, arm in round.sent], state.visits(round))
-        for round in (state.rounds if arms else ())
-    )
-    return visits_by_arm(rounds, arms, Knowledge.of(len(state.rows), len(state.arms)), {})
+    start = Knowledge.of(len(state.rows), len(state.arms))
+    return visits_by_arm(state.rounds if arms else (), arms, start, {}, state.row_in)
 
 
 def answer_sentences(state: State, known: Answers) -> list[str]:

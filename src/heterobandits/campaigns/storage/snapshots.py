@@ -20,7 +20,8 @@ from heterobandits.errors import InvalidInput
 from heterobandits.provenance import PACKAGE_FOLDER
 
 SNAPSHOT_SOURCES = (  # of what is in a snapshot
-    "events.py", "reducer.py", "validation.py", "rounds.py", "storage/snapshots.py", "state.py"
+    "events.py", "reducer.py", "validation.py", "rounds.py", "storage/snapshots.py", "state.py",
+    "../planner/visits.py"
 )  # fmt: skip
 SNAPSHOT_DIGEST_BYTES = 32  # bytes of a hash, before the rest
 SNAPSHOT_MIN_EVENTS = 500  # events from which on a snapshot is worth it
