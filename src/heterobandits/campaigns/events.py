@@ -52,6 +52,8 @@ EVENT_KINDS = (
     "link issued",
     "link revoked",
     "imported",
+    "arm forgotten",
+    "arm remembered",
 )
 
 CANONICAL_ENCODER = json.JSONEncoder(

@@ -40,6 +40,7 @@ from heterobandits.campaigns.validation import (
     parse_display_name,
     parse_new_name,
     parse_note,
+    parse_on_change,
     parse_policy,
     parse_season,
     parse_seed,
@@ -53,6 +54,7 @@ from heterobandits.errors import (
 )
 from heterobandits.limits import COUNT_MAX
 from heterobandits.planner.history import parse_visit_outcome
+from heterobandits.planner.knowledge import add_forgetting, take_back
 from heterobandits.planner.matching import AgentArm
 from heterobandits.planner.planner import check_size
 from heterobandits.planner.visits import Outcome, VisitReport
@@ -70,7 +72,9 @@ CACHED_STATE_FIELDS = ("team", "arm_names", "agent_names", "arm_numbers", "agent
 OWNER_ROLES = frozenset({"owner"})
 PLANNER_ROLES = OWNER_ROLES | {"planner"}
 REPORTER_ROLES = PLANNER_ROLES | {"reporter"}
-PLANNER_EVENT_KINDS = {"round planned", "overridden", "round closed", "note"}
+PLANNER_EVENT_KINDS = {
+    "round planned", "overridden", "arm forgotten", "arm remembered", "round closed", "note"
+}  # fmt: skip
 REPORTER_EVENT_KINDS = {"reported", "corrected", "withdrawn"}
 WRITER_ROLES_BY_KIND = {  # the roles whose links may write a kind of event
     kind: REPORTER_ROLES
@@ -155,6 +159,8 @@ def check_writer(state: State, event: Event) -> None:
         return
     link = state.links[event.link]
     check_name(event, link.name)
+    if is_change_heeded(state, event):  # by the campaign, with whatever report showed the change
+        return
     if link.role not in WRITER_ROLES_BY_KIND[event.kind]:
         raise InvalidInput(
             f"event {event.number}, {event.kind}, is by a {link.role}'s link, which writes no such events"
@@ -163,6 +169,12 @@ def check_writer(state: State, event: Event) -> None:
         raise InvalidInput(
             f"event {event.number}, {event.kind}, is by a link that is for the reports of one agent, who is another"
         )
+
+
+def is_change_heeded(state: State, event: Event) -> bool:
+    """Whether an event forgets an arm because it has changed, in a campaign that does so by itself."""
+    heeded = event.kind == "arm forgotten" and event.body["because"] == "change"
+    return heeded and state.on_change == "forget"
 
 
 def check_name(event: Event, name: str) -> None:
@@ -218,6 +230,7 @@ def apply_creation(event: Event) -> State:
         pulls=np.zeros((0, 0), np.int64),
         successes=np.zeros((0, 0), np.int64),
         waiting=frozenset(),
+        on_change=parse_on_change(body.get("on_change", "nothing")),
     )
     _add_arms(state, body["arms"])
     _add_agents(state, body["agents"])
@@ -338,7 +351,8 @@ def apply_revision(state: State, event: Event) -> None:
 
 
 def apply_policy(state: State, event: Event) -> None:
-    """Change the policy, from the next round on."""
+    """Change the policy, or what happens when an arm has changed, from now on."""
+    state.on_change = parse_on_change(event.body.get("on_change", state.on_change))
     state.policy = parse_policy(**event.body["policy"], season=state.season)
     _drop_cached_names(state)
 
@@ -420,6 +434,32 @@ def apply_override(state: State, event: Event) -> None:
             if pair[0] == agent and pair not in (after if sign < 0 else round).told:
                 _add_counts(state, round, pair, known.counts, sign)
     _replace_round(state, after)
+
+
+def apply_forgetting(state: State, event: Event) -> None:
+    """Count no longer what was seen of an arm in all the rounds so far."""
+    arm, last = state.arm(event.body["arm"]), len(state.rounds)
+    because = parse_choice(event.body["because"], "because", FORGETTING_CAUSES)
+    name = state.arms[arm].name
+    if event.body["round"] != last:
+        raise InvalidInput(f"round {repr_of(event.body['round'])} is not the last: that is {last}")
+    if not last:
+        raise InvalidInput(f"nothing was seen of {name!r}: no round is planned yet")
+    if because == "change" and state.on_change != "forget":
+        raise InvalidInput(f"this campaign forgets no arm by itself, and {name!r} neither")
+    after = add_forgetting(state.forgotten, arm, last)
+    if len(after) == len(state.forgotten):
+        raise InvalidInput(f"{name!r} is forgotten already, up to round {last}")
+    state.forgotten = tuple(after)
+
+
+FORGETTING_CAUSES = ("asked", "change")
+
+
+def apply_remembering(state: State, event: Event) -> None:
+    """Take back that an arm was forgotten, the last time that it was."""
+    arm = state.arm(event.body["arm"])
+    state.forgotten = tuple(take_back(state.forgotten, arm, state.arms[arm].name))
 
 
 def apply_report(state: State, event: Event) -> None:
@@ -603,6 +643,8 @@ REDUCER_BY_KIND: dict[str, Callable[[State, Event], None]] = {
     "season changed": apply_season,
     "round planned": apply_plan,
     "overridden": apply_override,
+    "arm forgotten": apply_forgetting,
+    "arm remembered": apply_remembering,
     "reported": apply_report,
     "corrected": apply_correction,
     "withdrawn": apply_withdrawal,

@@ -37,13 +37,19 @@ class PairJson(TypedDict):
     arm_id: str
 
 
-class ArmJson(NamedJson):
-    """An arm."""
+class MemberJson(NamedJson):
+    """An agent or arm, and whether it is planned with no more."""
 
     retired: bool
 
 
-class AgentJson(ArmJson):
+class ArmJson(MemberJson):
+    """An arm; what was seen of it up to the round that is `forgotten` does not count."""
+
+    forgotten: int | None
+
+
+class AgentJson(MemberJson):
     """An agent, and how it reports now."""
 
     sensitivity: float
@@ -89,6 +95,7 @@ class CampaignJson(EntryJson):
     policy: PolicyJson
     seed: int
     season: int | None
+    on_change: Literal["nothing", "forget"]
     agents: list[AgentJson]
     arms: list[ArmJson]
 
@@ -242,7 +249,7 @@ class PullsOfJson(TypedDict):
     pulls: int
 
 
-class EstimateJson(ArmJson):
+class EstimateJson(MemberJson):
     """What is known of an arm."""
 
     changed: bool
@@ -290,6 +297,25 @@ class AnswersJson(TypedDict):
     candidates: list[NamedJson]
     visits_needed: int | None
     changed: list[ChangeJson]
+    sentences: list[str]
+
+
+class SensitivityJson(NamedJson):
+    """How sensitive an agent is: as planned with, by its calibration, by all that is known, and by the visits alone."""
+
+    sensitivity: float
+    calibrated: list[float]
+    estimate: float
+    lower: float
+    upper: float
+    verdict: Literal["agrees", "worse", "better"]
+    finds: Literal["as believed", "less", "more"]
+
+
+class SensitivitiesJson(TypedDict):
+    """How sensitive all agents are by the visits, in numbers, and in words where that is not what was stated."""
+
+    agents: list[SensitivityJson]
     sentences: list[str]
 
 

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from heterobandits.campaigns.amounts import check_amount
+from heterobandits.campaigns.analysis.answers import arms_to_forget
 from heterobandits.campaigns.audit.recovery import CampaignEntry, campaign_entries
 from heterobandits.campaigns.events import (
     OWNER_NAME,
@@ -35,6 +36,7 @@ from heterobandits.campaigns.reducer import (
     fold_events,
     parse_circumstances,
     policy_body,
+    state_after_drafts,
 )
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import LINK_ROLES, State, member_id, parse_time
@@ -55,12 +57,14 @@ from heterobandits.campaigns.validation import (
     parse_display_name,
     parse_new_name,
     parse_note,
+    parse_on_change,
     parse_plain_text,
     parse_policy,
     parse_season,
     parse_seed,
 )
 from heterobandits.errors import InvalidInput, parse_choice, parse_delta, parse_list, repr_of
+from heterobandits.planner.knowledge import Forgetting, OnChange
 from heterobandits.planner.plans import Explanation
 
 CALIBRATED_FIELDS = (
@@ -93,6 +97,7 @@ def body_of_creation(
     memory: int | None = None,
     seed: int = 0,
     season: int | None = None,
+    on_change: OnChange | None = None,
 ) -> dict[str, Any]:
     """A new campaign as the body of its first event; all mistakes are named at once."""
     errors = FieldErrors()
@@ -103,7 +108,9 @@ def body_of_creation(
     rounds = errors.all("season", parse_season, season)
     level = None if delta is None else errors.all("delta", parse_delta, delta)
     chosen = errors.all("policy", parse_policy, policy, level, rounds, memory)
+    heeds = None if on_change is None else errors.all("on_change", parse_on_change, on_change)
     errors.end()
+    then = {} if heeds is None else {"on_change": heeds}
     return {
         "name": text,
         "agents": [{"name": n, **r.body} for n, r in team or ()],
@@ -111,6 +118,7 @@ def body_of_creation(
         "policy": policy_body(chosen),
         "seed": start,
         "season": rounds,
+        **then,
     }
 
 
@@ -183,6 +191,43 @@ def bring_back(
     )
 
 
+def forget_arm(log: Repository, campaign: str, request: Author, arm: Any) -> WriteResult:
+    """What was seen of an arm up to the last round that was planned no longer counts: it has changed.
+
+    Outcomes of those rounds may still be reported and corrected; on this arm they do not count either.
+    """
+
+    def make(state: State) -> list[Draft]:
+        number, last = state.arm(arm), len(state.rounds)
+        known = Forgetting(number, last) in state.forgotten
+        return [] if known else [Draft("arm forgotten", body_of_forgetting(state, number, "asked"))]
+
+    return log.write(campaign, request, make)
+
+
+def body_of_forgetting(state: State, arm: int, because: str) -> dict[str, Any]:
+    """An arm that is forgotten, as the body of an event."""
+    return {"arm": member_id("arm", arm), "round": len(state.rounds), "because": because}
+
+
+def remember_arm(log: Repository, campaign: str, request: Author, arm: Any) -> WriteResult:
+    """Take back that an arm was forgotten, the last time that it was."""
+    return log.write(
+        campaign,
+        request,
+        lambda state: [Draft("arm remembered", {"arm": member_id("arm", state.arm(arm))})],
+    )
+
+
+def heed_changes(state: State, round: int, drafts: list[Draft]) -> list[Draft]:
+    """These and, in a campaign that forgets arms that have changed, an event for each arm of the round that thereby has."""
+    if state.on_change == "nothing" or not drafts:
+        return drafts
+    after = state_after_drafts(state, drafts)
+    arms = arms_to_forget(after, sorted({arm for _, arm in after.round(round).sent}))
+    return drafts + [Draft("arm forgotten", body_of_forgetting(after, n, "change")) for n in arms]
+
+
 def revise(
     log: Repository,
     campaign: str,
@@ -225,15 +270,17 @@ def set_policy(
     policy: str | None = None,
     delta: float | None = None,
     memory: int | None = None,
+    on_change: OnChange | None = None,
 ) -> WriteResult:
-    """Change the policy or its parameters, from the next round on."""
+    """Change the policy or its parameters, from the next round on, or what happens when an arm has changed, from now on."""
 
     def make(state: State) -> list[Draft]:
         name = state.policy.name if policy is None else policy
         level = state.policy.delta if delta is None else delta
         kept = state.policy.memory if name == state.policy.name else None
         chosen = parse_policy(name, level, state.season, kept if memory is None else memory)
-        return [Draft("policy changed", {"policy": policy_body(chosen)})]
+        then = {} if on_change is None else {"on_change": parse_on_change(on_change)}
+        return [Draft("policy changed", {"policy": policy_body(chosen), **then})]
 
     return log.write(campaign, request, make)
 
@@ -310,7 +357,7 @@ def override(
             "agent": member_id("agent", state.agent(agent)),
             "arms": list(dict.fromkeys(member_id("arm", state.arm(arm)) for arm in places)),
         }
-        return [Draft("overridden", body)]
+        return heed_changes(state, round, [Draft("overridden", body)])
 
     return log.write(campaign, request, make)
 
@@ -330,7 +377,7 @@ def report(
     """
 
     def make(state: State) -> list[Draft]:
-        return outcome_drafts(state, "reported", round, outcomes, role)
+        return heed_changes(state, round, outcome_drafts(state, "reported", round, outcomes, role))
 
     return log.write(campaign, request, make)
 
@@ -347,7 +394,8 @@ def correct(
     """Replace reported outcomes; refused if they have changed since event `seen`."""
 
     def make(state: State) -> list[Draft]:
-        return outcome_drafts(state, "corrected", round, outcomes, role, seen)
+        made = outcome_drafts(state, "corrected", round, outcomes, role, seen)
+        return heed_changes(state, round, made)
 
     return log.write(campaign, request, make)
 
@@ -368,7 +416,8 @@ def withdraw(
         pairs = [find_visit(state, at, key) for key in which]
         for pair in pairs:
             check_unchanged_since(state, at, pair, seen)
-        return [Draft("withdrawn", body_of_visit(at, pair)) for pair in pairs]
+        made = [Draft("withdrawn", body_of_visit(at, pair)) for pair in pairs]
+        return heed_changes(state, round, made)
 
     return log.write(campaign, request, make)
 

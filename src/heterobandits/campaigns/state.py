@@ -28,7 +28,15 @@ from heterobandits.errors import (
     unknown_name,
 )
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, Visit, fold_rounds
+from heterobandits.planner.knowledge import (
+    Forgetting,
+    Knowledge,
+    OnChange,
+    Visit,
+    counted_visits,
+    fold_rounds,
+    forgotten_arms,
+)
 from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.policies.policy import Policy
 
@@ -107,6 +115,8 @@ class State:
     pulls: Integers
     successes: Integers
     waiting: frozenset[int]
+    forgotten: tuple[Forgetting, ...] = ()
+    on_change: OnChange = "nothing"
 
     @cached_property
     def team(self) -> Team:
@@ -213,14 +223,23 @@ class State:
         """What is known of a round, by rows of the team."""
         return round.visits(self.row_in)
 
+    def counted(self, round: PlannedRound) -> list[Visit]:
+        """The same without what was forgotten."""
+        return counted_visits(self.visits(round), self.gone)
+
+    @property
+    def gone(self) -> dict[int, int]:
+        """The arms that were forgotten, each with the last round that does not count."""
+        return forgotten_arms(self.forgotten)
+
     @cached_property
     def knowledge(self) -> Knowledge:
-        """What has been learned, as the policy recalls it."""
-        if not self.policy.forgets:
+        """What has been learned and counts, as the policy recalls it."""
+        if not self.policy.forgets and not self.gone:
             tables = (self.pulls.astype(np.int32), self.successes.astype(np.int32))
             return Knowledge(*tables, len(self.rounds))
         start = Knowledge.of(len(self.rows), len(self.arms))
-        return fold_rounds(start, map(self.visits, self.rounds), {}, self.policy)
+        return fold_rounds(start, map(self.visits, self.rounds), self.gone, self.policy)
 
     def _row_names(self) -> list[str]:
         """The agents' names; a row that no longer holds has its number, too, as often as it takes to look like nobody's name."""

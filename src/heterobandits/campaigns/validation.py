@@ -5,12 +5,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from heterobandits.errors import (
     TEXT_DIRECTION_MARKS,
     InvalidInput,
     appearance_of,
+    parse_choice,
     parse_integer,
     parse_list,
     parse_name,
@@ -22,6 +23,7 @@ from heterobandits.errors import (
 from heterobandits.limits import ADDRESS_MAX, COUNT_MAX, VISIT_MAX_TESTS
 from heterobandits.model.calibration import Trial, estimate_of_trial, parse_trial
 from heterobandits.planner.history import parse_visit_outcome
+from heterobandits.planner.knowledge import ON_CHANGE_CHOICES, OnChange
 from heterobandits.planner.visits import Outcome
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import Policy
@@ -300,6 +302,11 @@ def parse_policy(
     if season is None:
         raise InvalidInput(f"{name} goes by the length of the season: say how many rounds it has")
     return made.until(season)
+
+
+def parse_on_change(value: Any) -> OnChange:
+    """`value` as what happens when an arm has changed."""
+    return cast(OnChange, parse_choice(value, "on_change", ON_CHANGE_CHOICES))
 
 
 def parse_season(value: Any) -> int | None:

@@ -129,6 +129,10 @@ class ChangeDetector:
             found.append(self.change_of(arm, its))
         return found
 
+    def changed_arms(self, visits: Mapping[int, ArmVisits]) -> list[int]:
+        """The arms whose visits raise an alarm."""
+        return [arm for arm, its in visits.items() if self.has_changed(its)]
+
     def mixed_arms(
         self, changes: Iterable[ArmAlarm], visits: Mapping[int, ArmVisits], window_begun: int
     ) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from heterobandits.errors import InvalidInput, parse_integer, parse_tables
 from heterobandits.limits import COUNT_MAX
 from heterobandits.policies.policy import Policy
 
+OnChange = Literal["nothing", "forget"]
+ON_CHANGE_CHOICES = ("nothing", "forget")  # what happens when an arm has changed
 RecalledTables = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
@@ -122,6 +124,12 @@ def forgotten_arms(entries: Iterable[Forgetting], before: int | None = None) -> 
     return {
         arm: last for arm, last, back in entries if not back and (before is None or last < before)
     }
+
+
+def add_forgetting(entries: Sequence[Forgetting], arm: int, rounds: int) -> list[Forgetting]:
+    """The same with an arm that is forgotten after so many rounds; once is enough."""
+    new = Forgetting(arm, rounds)
+    return [*entries] if new in entries else [*entries, new]
 
 
 def take_back(entries: Sequence[Forgetting], arm: int, name: str) -> list[Forgetting]:

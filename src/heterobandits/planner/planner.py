@@ -7,7 +7,7 @@ nothing, and asking again gives the same plan.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,8 +38,11 @@ from heterobandits.planner.changes import ArmVisits, ChangeDetector, visits_by_a
 from heterobandits.planner.explanation import explain_plan
 from heterobandits.planner.history import Round, describe_differences
 from heterobandits.planner.knowledge import (
+    ON_CHANGE_CHOICES,
     Forgetting,
     Knowledge,
+    OnChange,
+    add_forgetting,
     clear_arms,
     counted_visits,
     fold_rounds,
@@ -65,8 +68,6 @@ FOREIGN_PLAN_MESSAGE = (
     "the plan has other agents or arms: it was made by another planner, or before the team or the "
     "arms changed; ask again"
 )
-
-ON_CHANGE_CHOICES = ("nothing", "forget")
 
 SINGULAR_NAMES = {"sensitivities": "sensitivity", "false_positive_rates": "false positive rate"}
 
@@ -153,7 +154,7 @@ class Planner:
         tests: Any = None,
         calibration: Any = None,
         false_positive_calibration: Any = None,
-        on_change: Literal["nothing", "forget"] = "nothing",
+        on_change: OnChange = "nothing",
     ) -> None:
         self._on_change = parse_choice(on_change, "on_change", ON_CHANGE_CHOICES)
         self._team = Team(
@@ -379,9 +380,8 @@ class Planner:
 
         Outcomes of those rounds may still be told and corrected; on this arm they do not count either.
         """
-        entry = Forgetting(position_of_member(arm, "arm", self._arms), self.rounds)
-        if entry not in self._forgotten:
-            self._forgotten.append(entry)
+        place = position_of_member(arm, "arm", self._arms)
+        self._forgotten = add_forgetting(self._forgotten, place, self.rounds)
         self._knowledge = self._folded(self.rounds + 1)
 
     def remember(self, arm: Any) -> None:
@@ -650,9 +650,8 @@ class Planner:
         """Forget the arms of a round that have changed, if that is wanted."""
         if self._on_change == "forget":
             visits = self._visits(self.rounds + 1, sorted({n for _, n in record.held.sent}))
-            for one in self._detector.changes(visits):
-                if one.changed:
-                    self.forget(one.arm)
+            for arm in self._detector.changed_arms(visits):
+                self.forget(arm)
 
     def _forget_all(self, forgotten: Any) -> None:
         """Forget what a saved planner had forgotten."""

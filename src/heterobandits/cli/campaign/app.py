@@ -24,12 +24,15 @@ from heterobandits.cli.campaign.rounds import (
 from heterobandits.cli.campaign.team import (
     add_command,
     bring_back_command,
+    forget_command,
+    remember_command,
     rename_command,
     retire_command,
     revise_command,
     set_command,
 )
 from heterobandits.cli.campaign.views import (
+    agents_command,
     explain_command,
     history_command,
     project_command,
@@ -55,9 +58,12 @@ CAMPAIGN_COMMANDS: dict[str, Callable[..., int | None]] = {
     "add": add_command,
     "retire": retire_command,
     "return": bring_back_command,
+    "forget": forget_command,
+    "remember": remember_command,
     "rename": rename_command,
     "revise": revise_command,
     "set": set_command,
+    "agents": agents_command,
     "shadow": shadow_command,
     "project": project_command,
     "export": export_command,

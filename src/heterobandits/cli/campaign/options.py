@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import typer
@@ -104,6 +104,10 @@ LevelOption = Annotated[
 MemoryOption = Annotated[
     int | None,
     typer.Option("--memory", help="How many rounds a policy that forgets looks back.", metavar="N"),
+]
+OnChangeOption = Annotated[
+    Literal["nothing", "forget"] | None,
+    typer.Option("--on-change", help="Whether an arm that has changed is forgotten by itself."),
 ]
 SensitivityOption = Annotated[
     float | None,

@@ -1,4 +1,4 @@
-"""`heterobandits campaign status`, `explain`, `history`, `shadow` and `project`: what is known, and what may come."""
+"""`heterobandits campaign status`, `agents`, `explain`, `history`, `shadow` and `project`: what is known, and what may come."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,6 +65,21 @@ def status_command(
     print()
     print_chart([arm for arm in found if every or not arm.retired], every)
     print(f"after event {state.number:,}, hash {state.hash[:ANCHOR_MIN_DIGITS]}")
+
+
+def agents_command(
+    file: FileArgument, campaign: CampaignOption = None, format: TableOrJson = "table"
+) -> None:
+    """Show how sensitive each agent is by the visits, beside the others, and whether that is what was stated."""
+    from heterobandits.campaigns.analysis.sensitivities import sensitivities
+    from heterobandits.campaigns.serialization import json_of_sensitivities
+
+    with open_campaign(file, campaign) as (_, state):
+        found = sensitivities(state)
+    if format == "json":
+        print_json(state, json_of_sensitivities(state, found))
+    else:
+        print(found)
 
 
 def explain_command(

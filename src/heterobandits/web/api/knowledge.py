@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from heterobandits.campaigns import responses_schema, serialization
 from heterobandits.campaigns.analysis import projection
+from heterobandits.campaigns.analysis.sensitivities import sensitivities
 from heterobandits.campaigns.analysis.shadows import shadow
 from heterobandits.campaigns.service import revision_of
 from heterobandits.campaigns.state import State
@@ -49,6 +50,14 @@ async def read_answers_route(request: Request, asked: Context) -> Response:
     return await compute_for_state(
         request, state, lambda: json_reply(state, serialization.json_of_answers(state))
     )
+
+
+@router.get("/api/campaigns/{campaign}/agents", response_model=responses_schema.SensitivitiesJson)
+async def read_agents_route(request: Request, asked: Context) -> Response:
+    """How sensitive every agent is by the visits, and whether that is what was stated of it."""
+    state = asked.state
+    found = await compute_alone(request, lambda tell: sensitivities(state))
+    return json_reply(state, serialization.json_of_sensitivities(state, found))
 
 
 @router.get("/api/campaigns/{campaign}/shadow", response_model=responses_schema.ShadowJson)

@@ -62,15 +62,17 @@ class CampaignBody(Body):
     memory: int | None = None
     seed: int = 0
     season: int | None = None
+    on_change: ShortText | None = None
 
 
 class CampaignChange(Body):
-    """One change of a campaign: its name, its policy with delta and memory, or its season, which may have no end."""
+    """One change of a campaign: its name, its policy with delta, memory and on_change, or its season, which may have no end."""
 
     name: NameField
     policy: ShortText | None = None
     delta: float | None = None
     memory: int | None = None
+    on_change: ShortText | None = None
     season: int | None = None
 
 
