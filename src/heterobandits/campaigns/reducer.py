@@ -7,7 +7,7 @@ elsewhere is folded before it is kept.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.state import (
     LINK_ROLES,
     Agent,
-    AgentRow,
     Arm,
     Link,
     State,
@@ -56,7 +55,13 @@ from heterobandits.limits import COUNT_MAX
 from heterobandits.planner.history import parse_visit_outcome
 from heterobandits.planner.knowledge import add_forgetting, take_back
 from heterobandits.planner.matching import AgentArm
-from heterobandits.planner.planner import check_size
+from heterobandits.planner.planner import check_retirement, check_size
+from heterobandits.planner.roster import (
+    REVISED_SINCE_CHOICES,
+    AgentRow,
+    RevisedSince,
+    revise_rows,
+)
 from heterobandits.planner.visits import Outcome, VisitReport
 
 EventBody = Mapping[str, Any]
@@ -319,11 +324,8 @@ def _set_retirement(state: State, body: EventBody, gone: bool) -> None:
     kind = parse_choice(body["what"], "what", ("agent", "arm"))
     members: list[Any] = state.agents if kind == "agent" else state.arms
     n = state.member(kind, body["id"])  # type: ignore[arg-type]
-    if members[n].retired == gone:
-        raise InvalidInput(f"{members[n].name!r} {'is retired' if gone else 'is here'} already")
     left = sum(not one.retired for one in members) + (-1 if gone else 1)
-    if not left:
-        raise InvalidInput(f"{members[n].name!r} is the last {kind}: add another one before")
+    check_retirement(kind, members[n].name, members[n].retired, gone, left)
     if kind == "agent" and not gone:
         check_size(left, sum(not arm.retired for arm in state.arms))
     members[n] = replace(members[n], retired=gone)
@@ -334,20 +336,16 @@ def apply_revision(state: State, event: Event) -> None:
     """Change how an agent reports: from now on if the agent has changed, or always if the statement was wrong."""
     body = event.body
     agent = state.agent(body["id"])
-    since = parse_choice(body["since"], "since", ("now", "always"))
+    since = cast(RevisedSince, parse_choice(body["since"], "since", REVISED_SINCE_CHOICES))
     given = {"name": state.agents[agent].name} | dict(body["reports"])
     ((_, reports),) = parse_agents([given], place=lambda i: "reports")
-    mine = [i for i, row in enumerate(state.rows) if row.agent == agent]
-    if since == "now" and any(round.arms_of(agent) for round in state.rounds):
+    went = any(round.arms_of(agent) for round in state.rounds)
+    if since == "now" and went:
         check_pairs(state, agents=[reports])
-        state.agents[agent] = replace(state.agents[agent], row=len(state.rows))
-        state.rows.append(AgentRow(agent, state.next_round, reports))
-        _widen_tables(state)
-    else:  # stated wrongly, or nobody has seen it report yet
-        for i in mine:
-            first = state.next_round if since == "now" else state.rows[i].since
-            state.rows[i] = replace(state.rows[i], since=first, reports=reports)
-    _drop_cached_names(state)
+    state.rows = revise_rows(state.rows, agent, reports, since, state.next_round, went)
+    if len(state.rows) > len(state.pulls):
+        state.agents[agent] = replace(state.agents[agent], row=len(state.rows) - 1)
+    _widen_tables(state)
 
 
 def apply_policy(state: State, event: Event) -> None:

@@ -66,11 +66,8 @@ from heterobandits.campaigns.validation import (
 from heterobandits.errors import InvalidInput, parse_choice, parse_delta, parse_list, repr_of
 from heterobandits.planner.knowledge import Forgetting, OnChange
 from heterobandits.planner.plans import Explanation
+from heterobandits.planner.roster import REVISED_SINCE_CHOICES, RevisedSince
 
-CALIBRATED_FIELDS = (
-    ("sensitivity", "calibration"),
-    ("false_positive_rate", "false_positive_calibration"),
-)
 VIEWER_ROLE = "viewer"
 TOKEN_BYTES = 32
 PART_BYTES = 1_000_000  # of events that are read at once: a tenth of a second
@@ -234,7 +231,7 @@ def revise(
     request: Author,
     agent: Any,
     reports: Mapping[str, Any],
-    since: Literal["now", "always"],
+    since: RevisedSince,
 ) -> WriteResult:
     """Change how an agent reports: from now on if the agent has changed, or always if the statement was wrong.
 
@@ -243,24 +240,13 @@ def revise(
 
     def make(state: State) -> list[Draft]:
         number = state.agent(agent)
-        given = {"name": state.agents[number].name} | revision_of(state, number, reports)
+        given = {"name": state.agents[number].name} | state.reports(number).revised(reports)
         ((_, made),) = parse_agents([given], place=lambda i: "reports")
         body = {"id": member_id("agent", number), "since": since, "reports": made.body}
         return [Draft("agent revised", body)]
 
-    parse_choice(since, "since", ("now", "always"))
+    parse_choice(since, "since", REVISED_SINCE_CHOICES)
     return log.write(campaign, request, make)
-
-
-def revision_of(state: State, agent: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """How an agent would report: as it does, but for what is given, which does not stand beside what it was stated with."""
-    had = state.reports(agent).body
-    for one, trial in CALIBRATED_FIELDS:
-        if one in given:
-            had[trial] = None
-        elif given.get(trial) is not None:
-            had[one] = None
-    return had | dict(given)
 
 
 def set_policy(

@@ -18,10 +18,9 @@ import numpy as np
 
 from heterobandits.arrays import Integers
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
-from heterobandits.campaigns.validation import MEMBER_ID_PATTERN, Reports
+from heterobandits.campaigns.validation import MEMBER_ID_PATTERN
 from heterobandits.errors import (
     InvalidInput,
-    appearance_of,
     normalize_name,
     parse_integer,
     repr_of,
@@ -38,6 +37,7 @@ from heterobandits.planner.knowledge import (
     forgotten_arms,
 )
 from heterobandits.planner.matching import AgentArm, Circumstances
+from heterobandits.planner.roster import AgentRow, Reports, find_row, team_of_rows
 from heterobandits.policies.policy import Policy
 
 MemberKind = Literal["agent", "arm"]
@@ -63,15 +63,6 @@ class Arm:
     name: str
     retired: bool = False
     since: int = 1
-
-
-@dataclass(frozen=True)
-class AgentRow:
-    """How an agent reports, from some round on."""
-
-    agent: int
-    since: int
-    reports: Reports
 
 
 @dataclass(frozen=True)
@@ -121,15 +112,7 @@ class State:
     @cached_property
     def team(self) -> Team:
         """Everybody who ever reported, a row for each way to report."""
-        columns = [row.reports for row in self.rows]
-        return Team(
-            [r.sensitivity for r in columns],
-            self._row_names(),
-            false_positive_rates=[r.false_positive_rate for r in columns],
-            tests=[r.tests for r in columns],
-            calibration=[r.calibration for r in columns],
-            false_positive_calibration=[r.false_positive_calibration for r in columns],
-        )
+        return team_of_rows(self.agent_names, self.rows)
 
     @cached_property
     def arm_names(self) -> tuple[str, ...]:
@@ -193,12 +176,7 @@ class State:
 
     def row_in(self, agent: int, number: int) -> int:
         """The row of an agent's visits in the round of this number."""
-        now = self.agents[agent].row
-        if self.rows[now].since <= number:
-            return now
-        rows = [i for i, row in enumerate(self.rows) if row.agent == agent]
-        held = [i for i in rows if self.rows[i].since <= number]
-        return held[-1] if held else rows[0]
+        return find_row(self.rows, self.agents[agent].row, number)
 
     def circumstances(self, given: RoundGiven) -> Circumstances:
         """The same for the rows of the team: who left stays home, and arms that were given up are closed."""
@@ -240,19 +218,6 @@ class State:
             return Knowledge(*tables, len(self.rounds))
         start = Knowledge.of(len(self.rows), len(self.arms))
         return fold_rounds(start, map(self.visits, self.rounds), self.gone, self.policy)
-
-    def _row_names(self) -> list[str]:
-        """The agents' names; a row that no longer holds has its number, too, as often as it takes to look like nobody's name."""
-        taken = {appearance_of(name) for name in self.agent_names}
-        names = []
-        for i, row in enumerate(self.rows):
-            name = self.agents[row.agent].name
-            if self.agents[row.agent].row != i:
-                name += f" (row {i})"
-                while appearance_of(name) in taken:
-                    name += f" (row {i})"
-            names.append(name)
-        return names
 
 
 def number_of_member(key: Any, kind: MemberKind, known: Mapping[str, int]) -> int:

@@ -106,6 +106,12 @@ class Round:
         }
 
     @property
+    def planned(self) -> dict[str, str]:
+        """The arm that the plan has for each agent that it sends somewhere, by their names."""
+        pairs = zip(self.agent_names, self.assignment, strict=True)
+        return {agent: self.arm_names[arm] for agent, arm in pairs if arm is not None}
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """The agents that went somewhere and of whom an outcome is not known."""
         return tuple(dict.fromkeys(self.agent_names[agent] for agent, _ in self.held.missing))
@@ -221,10 +227,10 @@ def describe_differences(fixed: Round, made: Round) -> str:
     """The agents that two plans of a round send to different places, three at most."""
 
     def goes(record: Round, agent: str) -> str:
-        return f"goes to {record.sent[agent]!r}" if agent in record.sent else "stays home"
+        return f"goes to {record.planned[agent]!r}" if agent in record.planned else "stays home"
 
     everyone = max(fixed.agent_names, made.agent_names, key=len)
-    differ = [a for a in everyone if fixed.sent.get(a) != made.sent.get(a)]
+    differ = [a for a in everyone if fixed.planned.get(a) != made.planned.get(a)]
     said = [f"{a!r} {goes(fixed, a)} there and {goes(made, a)} here" for a in differ[:3]]
     return ", ".join(said) + (", ..." if differ[3:] else "")
 

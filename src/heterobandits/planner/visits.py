@@ -84,7 +84,10 @@ class RoundVisits:
         }
         for arm, other in moved.items():
             told[agent, other] = replace(self.told[agent, arm], event=event)
-        return replace(self, moved={**self.moved, agent: arms}, told=told)
+        by_hand = {**self.moved, agent: arms}
+        if arms == self.planned_arms(agent):  # as planned after all
+            del by_hand[agent]
+        return replace(self, moved=by_hand, told=told)
 
     def visit_text(self, agent: str, arm: str) -> str:
         """A visit of the round, in words."""

@@ -14,15 +14,16 @@ import numpy as np
 from heterobandits.arrays import Integers
 from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import Rounds
-from heterobandits.campaigns.state import Agent, AgentRow, Arm, Link, State
-from heterobandits.campaigns.validation import Reports, parse_policy
+from heterobandits.campaigns.state import Agent, Arm, Link, State
+from heterobandits.campaigns.validation import parse_policy
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.knowledge import Forgetting
+from heterobandits.planner.roster import AgentRow, Reports
 from heterobandits.provenance import PACKAGE_FOLDER
 
 SNAPSHOT_SOURCES = (  # of what is in a snapshot
     "events.py", "reducer.py", "validation.py", "rounds.py", "storage/snapshots.py", "state.py",
-    "../planner/knowledge.py", "../planner/visits.py"
+    "../planner/knowledge.py", "../planner/roster.py", "../planner/visits.py"
 )  # fmt: skip
 SNAPSHOT_DIGEST_BYTES = 32  # bytes of a hash, before the rest
 SNAPSHOT_MIN_EVENTS = 500  # events from which on a snapshot is worth it

@@ -11,11 +11,11 @@ from heterobandits.campaigns import responses_schema, serialization
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.analysis.sensitivities import sensitivities
 from heterobandits.campaigns.analysis.shadows import shadow
-from heterobandits.campaigns.service import revision_of
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.validation import Reports, parse_reports
+from heterobandits.campaigns.validation import parse_reports
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.plans import render_count
+from heterobandits.planner.roster import Reports
 from heterobandits.web.api.base import ApiRoute, json_reply
 from heterobandits.web.requests import Context
 from heterobandits.web.turns import (
@@ -123,7 +123,7 @@ async def read_worth_route(
 def reports_of_query(state: State, agent: int | None, given: Mapping[str, Any]) -> Reports:
     """How an agent, or nobody known yet, would report with what is given."""
     stated = {name: value for name, value in given.items() if value is not None}
-    full = stated if agent is None else revision_of(state, agent, stated)
+    full = stated if agent is None else state.reports(agent).revised(stated)
     return parse_reports(full)
 
 

@@ -24,13 +24,13 @@ from heterobandits.campaigns.state import MemberKind, State, member_id
 from heterobandits.campaigns.validation import (
     FieldErrors,
     InvalidFields,
-    Reports,
     parse_agents,
     parse_arms,
     parse_on_change,
     parse_policy,
 )
 from heterobandits.errors import parse_choice, parse_delta
+from heterobandits.planner.roster import CALIBRATED_FIELDS, Reports
 from heterobandits.policies.policy import CATALOGUE, forgetting_policies
 from heterobandits.web.pages.base import (
     PageRoute,
@@ -65,7 +65,7 @@ REVISION_TEXTS = {
     "always": "It was stated wrongly: everything is worked out anew.",
 }
 # a form has one field for both
-FORM_FIELD_OF = {other: one for one, other in service.CALIBRATED_FIELDS}
+FORM_FIELD_OF = {other: one for one, other in CALIBRATED_FIELDS}
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -216,7 +216,7 @@ def agent_page(
 def reports_from_form(form: Form) -> dict[str, Any]:
     """How an agent reports, as a form has it: a number, or how many of how many a trial found; None for what is blank."""
     made: dict[str, Any] = {"tests": parse_typed_number(form.text("tests"))}
-    for one, other in service.CALIBRATED_FIELDS:
+    for one, other in CALIBRATED_FIELDS:
         found = parse_trial_cell(form.text(one))
         made |= {other: found} if isinstance(found, list) else {one: parse_typed_number(found)}
     return made
