@@ -122,7 +122,7 @@ def test_problem_files_are_shown_with_every_field() -> None:
     "shape",
     [
         "RoundJson", "AssignmentJson", "VisitJson", "PreviewJson", "PricesJson", "PriceJson", "WhyJson", "EstimateJson", "AnswersJson", "ChangeJson", "ShadowJson",
-        "ShadowedJson", "ProjectionJson", "WorthJson",
+        "ArmJson", "SensitivitiesJson", "SensitivityJson", "ShadowedJson", "ProjectionJson", "WorthJson",
     ],
 )  # fmt: skip
 def test_answers_are_shown_with_every_field(shape: str) -> None:

@@ -106,6 +106,7 @@ class Campaigns:
         memory: int | None = None,
         seed: int = 0,
         season: int | None = None,
+        on_change: str | None = None,
     ) -> responses_schema.CampaignJson:
         """A new campaign; an agent has a name and a sensitivity, and what else its body may have."""
         body = {
@@ -117,6 +118,7 @@ class Campaigns:
             "memory": memory,
             "seed": seed,
             "season": season,
+            "on_change": on_change,
         }
         return cast(responses_schema.CampaignJson, self._write("POST", "/api/campaigns", body))
 
@@ -140,9 +142,11 @@ class Campaigns:
         policy: str | None = None,
         delta: float | None = None,
         memory: int | None = None,
+        on_change: str | None = None,
     ) -> responses_schema.CampaignJson:
-        """Another policy from the next round on, or the same with another delta."""
-        return self._change(campaign, {"policy": policy, "delta": delta, "memory": memory})
+        """Another policy from the next round on, or the same with another delta; or `on_change`, "nothing" or "forget"."""
+        change = {"policy": policy, "delta": delta, "memory": memory, "on_change": on_change}
+        return self._change(campaign, change)
 
     def set_season(self, campaign: str, season: int | None) -> responses_schema.CampaignJson:
         """Another number of rounds in the season; None for no end."""
@@ -175,6 +179,16 @@ class Campaigns:
         return cast(
             responses_schema.ArmJson, self._write("PATCH", url_path(campaign, "arms", arm), change)
         )
+
+    def forget(self, campaign: str, arm: str) -> responses_schema.ArmJson:
+        """What was seen of an arm up to the last round that was planned no longer counts."""
+        done = self._write("PUT", url_path(campaign, "forgotten", arm))
+        return cast(responses_schema.ArmJson, done)
+
+    def remember(self, campaign: str, arm: str) -> responses_schema.ArmJson:
+        """That an arm was forgotten is taken back."""
+        done = self._send("DELETE", url_path(campaign, "forgotten", arm))
+        return cast(responses_schema.ArmJson, done.json())
 
     def preview(self, campaign: str, **circumstances: Any) -> responses_schema.PreviewJson:
         """The plan of the next round; nothing is recorded. Takes absent, closed, forbidden and forced."""
@@ -277,6 +291,11 @@ class Campaigns:
     def arms(self, campaign: str) -> list[responses_schema.EstimateJson]:
         """What is known of every arm."""
         return cast(responses_schema.EstimatesJson, self._read(url_path(campaign, "arms")))["arms"]
+
+    def sensitivities(self, campaign: str) -> responses_schema.SensitivitiesJson:
+        """How sensitive the agents are by the visits."""
+        found = self._read(url_path(campaign, "agents"))
+        return cast(responses_schema.SensitivitiesJson, found)
 
     def answers(self, campaign: str) -> responses_schema.AnswersJson:
         """What can be said of the arms, also in words."""

@@ -318,6 +318,20 @@ class TestASeason:
         assert told("status")["season"] is None
         assert refused("return", "agent", "Ben") == "'Ben' is here already"
 
+    def test_an_arm_is_forgotten_and_who_finds_less(self, park, told, refused):
+        names = places(told("plan"))
+        park("report", *(f"{name}=1/1" for name in names))
+        arm = told("status")["arms"][0]["name"]
+        assert park("forget", arm) == f"forgot what was seen of {arm}, up to round 1\n"
+        assert told("status")["arms"][0]["forgotten"] == 1
+        assert park("remember", arm) == f"took back that {arm} was forgotten\n"
+        assert refused("remember", arm) == f"{arm!r} was not forgotten"
+        park("set", "--on-change", "forget")
+        assert told("status")["on_change"] == "forget"
+        found = told("agents")
+        assert [one["finds"] for one in found["agents"]] == ["as believed"] * len(found["agents"])
+        assert park("agents").splitlines()[0].split()[:2] == ["agent", "sensitivity"]
+
     def test_shadow_and_project(self, park, told):
         for _ in range(3):
             names = places(told("plan"))
@@ -548,8 +562,8 @@ class TestMistakes:
             (("rename", "campaign", "Mine", "Ours"), "no campaign in park.db is called 'Mine'"),
             (("revise", "Ana", "--since", "now"), "nothing to revise: say what changes, such as --sensitivity 0.8"),
             (("revise", "Ana", "--since", "now", "--sensitivity", "0"), "reports.sensitivity is 0: a sensitivity"),
-            (("set",), "--season, or --policy, --delta and --memory: one change at a time"),
-            (("set", "--season", "5", "--memory", "5"), "--season, or --policy, --delta and --memory: one change at a time"),
+            (("set",), "--season, or --policy, --delta, --memory and --on-change: one change at a time"),
+            (("set", "--season", "5", "--memory", "5"), "--season, or --policy, --delta, --memory and --on-change: one change at a time"),
             (("set", "--season", "soon"), "season is 'soon': a number of rounds, or none"),
             (("explain", "--round", "3"), "round 3 is not planned"),
             (("history", "--last", "0"), "--last is 0: a whole number at least 1"),

@@ -295,7 +295,7 @@ class TestPlanner:
     def test_an_older_file_has_no_false_alarms(self):
         planner = Planner([0.9, 0.7], 3)
         state = json.loads(planner.to_json())
-        assert state["heterobandits_planner"] == 4
+        assert state["heterobandits_planner"] == 5
         del state["false_positive_rates"]
         with pytest.raises(InvalidInput, match="false_positive_rates"):
             Planner.from_json(json.dumps(state))

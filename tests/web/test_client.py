@@ -87,6 +87,10 @@ class TestStory:
         assert park.worth(north, 0.9, rounds=2, draws=10)["plain"]["draws"] == 10
         several = park.worth(north, 0.9, rounds=2, draws=10, tests=12, false_positive_rate=0.1)
         assert several["more"] > park.worth(north, 0.9, rounds=2, draws=10)["more"]
+        assert park.forget(north, "lake")["forgotten"] == 3
+        assert park.remember(north, "lake")["forgotten"] is None
+        assert len(park.sensitivities(north)["agents"]) == 4
+        assert park.set_policy(north, on_change="forget")["on_change"] == "forget"
         assert park.rename(north, "South")["name"] == "South"
         assert park.set_season(north, 40)["season"] == 40
         assert park.set_policy(north, "cucb", delta=0.1)["policy"]["name"] == "cucb"

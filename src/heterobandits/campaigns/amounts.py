@@ -7,8 +7,8 @@ from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import InvalidFields
 from heterobandits.limits import REPORT_MAX_TESTS
-from heterobandits.planner.history import Outcome
 from heterobandits.planner.matching import AgentArm
+from heterobandits.planner.visits import Outcome
 
 REPORTER_MAX_TIMES_PLANNED = 10  # the tests of a visit that a reporter may report, by those planned
 

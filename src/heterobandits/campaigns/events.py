@@ -54,6 +54,8 @@ EVENT_KINDS = (
     "imported",
     "arm revised",
     "prior changed",
+    "arm forgotten",
+    "arm remembered",
 )
 
 CANONICAL_ENCODER = json.JSONEncoder(

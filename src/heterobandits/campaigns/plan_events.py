@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from heterobandits.campaigns.analysis.answers import certainty
+from heterobandits.campaigns.analysis.answers import arms_to_forget, certainty
 from heterobandits.campaigns.reasons import assigned_body, assignments_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State, member_id
@@ -87,6 +87,14 @@ def digest_of_index(plan: Plan) -> str:
 def makers_of_plan() -> dict[str, str]:
     """What can change a plan: the version, and a digest of the kernels' sources."""
     return {"heterobandits": version_of("heterobandits"), "kernels": SOURCE_DIGEST}
+
+
+def check_recorded_forgetting(state: State, body: dict[str, Any]) -> None:
+    """Refuse that an arm was forgotten as one that has changed, if that does not follow from the state before."""
+    if body["because"] == "change" and not arms_to_forget(state, [state.arm(body["arm"])]):
+        raise InvalidInput(
+            f"that {state.arms[state.arm(body['arm'])].name!r} has changed does not follow from what was known"
+        )
 
 
 def check_recorded_plan(state: State, body: dict[str, Any], given: RoundGiven) -> None:

@@ -7,7 +7,7 @@ elsewhere is folded before it is kept.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,11 +23,10 @@ from heterobandits.campaigns.events import (
     utc_now,
 )
 from heterobandits.campaigns.reasons import assigned_from
-from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.state import (
     LINK_ROLES,
     Agent,
-    AgentRow,
     Arm,
     Link,
     State,
@@ -40,6 +39,7 @@ from heterobandits.campaigns.validation import (
     parse_display_name,
     parse_new_name,
     parse_note,
+    parse_on_change,
     parse_policy,
     parse_prior_kind,
     parse_season,
@@ -54,9 +54,17 @@ from heterobandits.errors import (
 )
 from heterobandits.limits import COUNT_MAX
 from heterobandits.model.prior import parse_shape
-from heterobandits.planner.history import Outcome, parse_visit_outcome
+from heterobandits.planner.history import parse_visit_outcome
+from heterobandits.planner.knowledge import add_forgetting, take_back
 from heterobandits.planner.matching import AgentArm
-from heterobandits.planner.planner import check_size
+from heterobandits.planner.planner import check_retirement, check_size
+from heterobandits.planner.roster import (
+    REVISED_SINCE_CHOICES,
+    AgentRow,
+    RevisedSince,
+    revise_rows,
+)
+from heterobandits.planner.visits import Outcome, VisitReport
 
 EventBody = Mapping[str, Any]
 CAMPAIGN_ID_PATTERN = re.compile("[0-9a-f]{12}")  # an id of a campaign or a link
@@ -71,7 +79,9 @@ CACHED_STATE_FIELDS = ("team", "arm_names", "agent_names", "arm_numbers", "agent
 OWNER_ROLES = frozenset({"owner"})
 PLANNER_ROLES = OWNER_ROLES | {"planner"}
 REPORTER_ROLES = PLANNER_ROLES | {"reporter"}
-PLANNER_EVENT_KINDS = {"round planned", "overridden", "round closed", "note"}
+PLANNER_EVENT_KINDS = {
+    "round planned", "overridden", "arm forgotten", "arm remembered", "round closed", "note"
+}  # fmt: skip
 REPORTER_EVENT_KINDS = {"reported", "corrected", "withdrawn"}
 WRITER_ROLES_BY_KIND = {  # the roles whose links may write a kind of event
     kind: REPORTER_ROLES
@@ -156,6 +166,8 @@ def check_writer(state: State, event: Event) -> None:
         return
     link = state.links[event.link]
     check_name(event, link.name)
+    if is_change_heeded(state, event):  # by the campaign, with whatever report showed the change
+        return
     if link.role not in WRITER_ROLES_BY_KIND[event.kind]:
         raise InvalidInput(
             f"event {event.number}, {event.kind}, is by a {link.role}'s link, which writes no such events"
@@ -164,6 +176,12 @@ def check_writer(state: State, event: Event) -> None:
         raise InvalidInput(
             f"event {event.number}, {event.kind}, is by a link that is for the reports of one agent, who is another"
         )
+
+
+def is_change_heeded(state: State, event: Event) -> bool:
+    """Whether an event forgets an arm because it has changed, in a campaign that does so by itself."""
+    heeded = event.kind == "arm forgotten" and event.body["because"] == "change"
+    return heeded and state.on_change == "forget"
 
 
 def check_name(event: Event, name: str) -> None:
@@ -220,6 +238,7 @@ def apply_creation(event: Event) -> State:
         successes=np.zeros((0, 0), np.int64),
         waiting=frozenset(),
         plans_by=parse_prior_kind(body.get("prior", "stated")),
+        on_change=parse_on_change(body.get("on_change", "nothing")),
     )
     _add_arms(state, body["arms"])
     _add_agents(state, body["agents"])
@@ -310,11 +329,8 @@ def _set_retirement(state: State, body: EventBody, gone: bool) -> None:
     kind = parse_choice(body["what"], "what", ("agent", "arm"))
     members: list[Any] = state.agents if kind == "agent" else state.arms
     n = state.member(kind, body["id"])  # type: ignore[arg-type]
-    if members[n].retired == gone:
-        raise InvalidInput(f"{members[n].name!r} {'is retired' if gone else 'is here'} already")
     left = sum(not one.retired for one in members) + (-1 if gone else 1)
-    if not left:
-        raise InvalidInput(f"{members[n].name!r} is the last {kind}: add another one before")
+    check_retirement(kind, members[n].name, members[n].retired, gone, left)
     if kind == "agent" and not gone:
         check_size(left, sum(not arm.retired for arm in state.arms))
     members[n] = replace(members[n], retired=gone)
@@ -325,20 +341,16 @@ def apply_revision(state: State, event: Event) -> None:
     """Change how an agent reports: from now on if the agent has changed, or always if the statement was wrong."""
     body = event.body
     agent = state.agent(body["id"])
-    since = parse_choice(body["since"], "since", ("now", "always"))
+    since = cast(RevisedSince, parse_choice(body["since"], "since", REVISED_SINCE_CHOICES))
     given = {"name": state.agents[agent].name} | dict(body["reports"])
     ((_, reports),) = parse_agents([given], place=lambda i: "reports")
-    mine = [i for i, row in enumerate(state.rows) if row.agent == agent]
-    if since == "now" and any(round.arms_of(agent) for round in state.rounds):
+    went = any(round.arms_of(agent) for round in state.rounds)
+    if since == "now" and went:
         check_pairs(state, agents=[reports])
-        state.agents[agent] = replace(state.agents[agent], row=len(state.rows))
-        state.rows.append(AgentRow(agent, state.next_round, reports))
-        _widen_tables(state)
-    else:  # stated wrongly, or nobody has seen it report yet
-        for i in mine:
-            first = state.next_round if since == "now" else state.rows[i].since
-            state.rows[i] = replace(state.rows[i], since=first, reports=reports)
-    _drop_cached_names(state)
+    state.rows = revise_rows(state.rows, agent, reports, since, state.next_round, went)
+    if len(state.rows) > len(state.pulls):
+        state.agents[agent] = replace(state.agents[agent], row=len(state.rows) - 1)
+    _widen_tables(state)
 
 
 def apply_arm_revision(state: State, event: Event) -> None:
@@ -358,7 +370,8 @@ def apply_prior(state: State, event: Event) -> None:
 
 
 def apply_policy(state: State, event: Event) -> None:
-    """Change the policy, from the next round on."""
+    """Change the policy, or what happens when an arm has changed, from now on."""
+    state.on_change = parse_on_change(event.body.get("on_change", state.on_change))
     state.policy = parse_policy(**event.body["policy"], season=state.season)
     _drop_cached_names(state)
 
@@ -404,7 +417,10 @@ def apply_plan(state: State, event: Event) -> None:
     for agent, arm in enumerate(assignment):
         by_row[state.agents[agent].row] = arm
     state.circumstances(given).check(by_row, state.team.names, state.arm_names)
-    _replace_round(state, PlannedRound(number, event.number, event.time, given, tuple(assignment)))
+    planned = PlannedRound(
+        number, tuple(assignment), event=event.number, time=event.time, given=given
+    )
+    _replace_round(state, planned)
 
 
 GIVEN_FIELDS = ("absent", "closed", "forbidden", "forced")
@@ -431,24 +447,38 @@ def apply_override(state: State, event: Event) -> None:
     body = event.body
     round, agent = state.round(body["round"]), state.agent(body["agent"])
     arms = tuple(dict.fromkeys(state.arm(key) for key in parse_list(body["arms"], "arms", "arms")))
-    before = round.arms_of(agent)
-    if arms == before:
-        raise InvalidInput(
-            f"{state.agents[agent].name!r} goes there already in round {round.number}"
-        )
-    told = dict(round.told)
-    left = set(before) - set(arms)
-    lost = [arm for arm in before if arm in left and (agent, arm) in told]
-    if lost and not len(before) == len(arms) == 1:
-        raise InvalidInput(
-            f"{_visit_text(state, round, (agent, lost[0]))} is reported already: withdraw that first"
-        )
-    for arm in lost:
-        known = told.pop((agent, arm))
-        _add_counts(state, round, (agent, arm), known.counts, -1)
-        _add_counts(state, round, (agent, arms[0]), known.counts, 1)
-        told[agent, arms[0]] = replace(known, event=event.number)
-    _replace_round(state, replace(round, moved={**round.moved, agent: arms}, told=told))
+    after = round.overridden(agent, arms, state.agents[agent].name, state.arm_names, event.number)
+    for now, sign in ((round, -1), (after, 1)):
+        for pair, known in now.told.items():
+            if pair[0] == agent and pair not in (after if sign < 0 else round).told:
+                _add_counts(state, round, pair, known.counts, sign)
+    _replace_round(state, after)
+
+
+def apply_forgetting(state: State, event: Event) -> None:
+    """Count no longer what was seen of an arm in all the rounds so far."""
+    arm, last = state.arm(event.body["arm"]), len(state.rounds)
+    because = parse_choice(event.body["because"], "because", FORGETTING_CAUSES)
+    name = state.arms[arm].name
+    if event.body["round"] != last:
+        raise InvalidInput(f"round {repr_of(event.body['round'])} is not the last: that is {last}")
+    if not last:
+        raise InvalidInput(f"nothing was seen of {name!r}: no round is planned yet")
+    if because == "change" and state.on_change != "forget":
+        raise InvalidInput(f"this campaign forgets no arm by itself, and {name!r} neither")
+    after = add_forgetting(state.forgotten, arm, last)
+    if len(after) == len(state.forgotten):
+        raise InvalidInput(f"{name!r} is forgotten already, up to round {last}")
+    state.forgotten = tuple(after)
+
+
+FORGETTING_CAUSES = ("asked", "change")
+
+
+def apply_remembering(state: State, event: Event) -> None:
+    """Take back that an arm was forgotten, the last time that it was."""
+    arm = state.arm(event.body["arm"])
+    state.forgotten = tuple(take_back(state.forgotten, arm, state.arms[arm].name))
 
 
 def apply_report(state: State, event: Event) -> None:
@@ -502,8 +532,7 @@ def _pair_in_body(state: State, body: EventBody) -> tuple[PlannedRound, AgentArm
 
 
 def _visit_text(state: State, round: PlannedRound, pair: AgentArm) -> str:
-    agent, arm = state.agents[pair[0]].name, state.arms[pair[1]].name
-    return f"the visit of {agent!r} to {arm!r} in round {round.number}"
+    return round.visit_text(state.agents[pair[0]].name, state.arms[pair[1]].name)
 
 
 def _set_report(
@@ -635,6 +664,8 @@ REDUCER_BY_KIND: dict[str, Callable[[State, Event], None]] = {
     "season changed": apply_season,
     "round planned": apply_plan,
     "overridden": apply_override,
+    "arm forgotten": apply_forgetting,
+    "arm remembered": apply_remembering,
     "reported": apply_report,
     "corrected": apply_correction,
     "withdrawn": apply_withdrawal,

@@ -38,15 +38,16 @@ class PairJson(TypedDict):
 
 
 class MemberJson(NamedJson):
-    """An agent or an arm."""
+    """An agent or arm, and whether it is planned with no more."""
 
     retired: bool
 
 
 class ArmJson(MemberJson):
-    """An arm, and the Beta that is stated of its mean."""
+    """An arm, and the Beta that is stated of its mean; what was seen of it up to the round that is `forgotten` does not count."""
 
     prior: list[float] | None
+    forgotten: int | None
 
 
 class AgentJson(MemberJson):
@@ -96,6 +97,7 @@ class CampaignJson(EntryJson):
     seed: int
     season: int | None
     prior: str
+    on_change: Literal["nothing", "forget"]
     agents: list[AgentJson]
     arms: list[ArmJson]
 
@@ -302,6 +304,25 @@ class AnswersJson(TypedDict):
     candidates: list[NamedJson]
     visits_needed: int | None
     changed: list[ChangeJson]
+    sentences: list[str]
+
+
+class SensitivityJson(NamedJson):
+    """How sensitive an agent is: as planned with, by its calibration, by all that is known, and by the visits alone."""
+
+    sensitivity: float
+    calibrated: list[float]
+    estimate: float
+    lower: float
+    upper: float
+    verdict: Literal["agrees", "worse", "better"]
+    finds: Literal["as believed", "less", "more"]
+
+
+class SensitivitiesJson(TypedDict):
+    """How sensitive all agents are by the visits, in numbers, and in words where that is not what was stated."""
+
+    agents: list[SensitivityJson]
     sentences: list[str]
 
 

@@ -3,22 +3,14 @@
 In a snapshot rounds are flat lists of numbers, unpacked when somebody looks at them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
-from heterobandits.planner.history import Outcome
 from heterobandits.planner.matching import AgentArm
+from heterobandits.planner.visits import RoundVisits, VisitReport
 
 PACKED_VISIT_NUMBERS = 5  # numbers of a packed visit: agent, arm, successes, tests, event
-
-
-@dataclass(frozen=True)
-class VisitReport:
-    """The report of a visit: (successes, tests), or None if nobody did it; and the event that reported it last."""
-
-    counts: Outcome | None
-    event: int
 
 
 @dataclass(frozen=True)
@@ -31,48 +23,20 @@ class RoundGiven:
     forced: frozenset[AgentArm] = frozenset()
 
 
-@dataclass(frozen=True)
-class PlannedRound:
-    """A planned round: the event that planned it, the arm of each agent, and the reports.
+@dataclass(frozen=True, kw_only=True)
+class PlannedRound(RoundVisits):
+    """A planned round: its visits, and the event that planned it, when and for which circumstances."""
 
-    `moved` has the arms of those whom somebody sent elsewhere by hand; `told` what is known of each visit.
-    """
-
-    number: int
     event: int
     time: str
     given: RoundGiven
-    assignment: tuple[int | None, ...]
-    moved: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    told: Mapping[AgentArm, VisitReport] = field(default_factory=dict)
     closed: bool = False
-
-    def arms_of(self, agent: int) -> tuple[int, ...]:
-        """Where an agent went: mostly one arm, or none."""
-        return self.moved[agent] if agent in self.moved else self._planned(agent)
-
-    def _planned(self, agent: int) -> tuple[int, ...]:
-        arm = self.assignment[agent] if agent < len(self.assignment) else None
-        return () if arm is None else (arm,)
-
-    @property
-    def sent(self) -> list[AgentArm]:
-        """Who went where, by agent."""
-        if not self.moved:
-            return [(agent, arm) for agent, arm in enumerate(self.assignment) if arm is not None]
-        agents = sorted({*range(len(self.assignment)), *self.moved})
-        return [(agent, arm) for agent in agents for arm in self.arms_of(agent)]
-
-    @property
-    def missing(self) -> list[AgentArm]:
-        """The visits of which nothing is known."""
-        return [pair for pair in self.sent if pair not in self.told]
 
     @property
     def waits(self) -> bool:
         """Whether somebody is still to report, and it was not closed."""
         planned = sum(arm is not None for arm in self.assignment)
-        moved = sum(len(arms) - len(self._planned(agent)) for agent, arms in self.moved.items())
+        moved = sum(len(arms) - len(self.planned_arms(agent)) for agent, arms in self.moved.items())
         return not self.closed and len(self.told) < planned + moved
 
 
@@ -138,11 +102,11 @@ def unpack_round(item: list[Any]) -> PlannedRound:
     visits = (told[i : i + PACKED_VISIT_NUMBERS] for i in range(0, len(told), PACKED_VISIT_NUMBERS))
     return PlannedRound(
         number,
-        event,
-        time,
-        RoundGiven(frozenset(absent), frozenset(closed), *pairs),
         tuple(None if arm < 0 else arm for arm in arms),
         {agent: tuple(places) for agent, *places in moved},
         {(a, n): VisitReport(None if k < 0 else (k, t), e) for a, n, k, t, e in visits},
-        shut,
+        event=event,
+        time=time,
+        given=RoundGiven(frozenset(absent), frozenset(closed), *pairs),
+        closed=shut,
     )

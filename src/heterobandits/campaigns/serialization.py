@@ -11,6 +11,7 @@ from heterobandits.campaigns.analysis.estimates import estimates as estimates_of
 from heterobandits.campaigns.analysis.prices import Prices
 from heterobandits.campaigns.analysis.probabilities import probable
 from heterobandits.campaigns.analysis.projection import Projection, TeamWorth
+from heterobandits.campaigns.analysis.sensitivities import sensitivity_notes
 from heterobandits.campaigns.analysis.shadows import Shadow, is_different
 from heterobandits.campaigns.audit.history_text import is_far_from_plan
 from heterobandits.campaigns.audit.recovery import CampaignEntry
@@ -18,10 +19,11 @@ from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned, number_to_json
 from heterobandits.campaigns.reducer import policy_body
-from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound, RoundGiven
 from heterobandits.campaigns.state import Link, MemberKind, State, member_id
 from heterobandits.campaigns.storage.repository import Repository, WriteResult
-from heterobandits.planner.plans import Explanation
+from heterobandits.planner.plans import Explanation, NamedAgents
+from heterobandits.planner.visits import VisitReport
 
 Shape = TypeVar("Shape")
 
@@ -67,8 +69,12 @@ def json_of_agent(state: State, number: int) -> responses_schema.AgentJson:
 def json_of_arm(state: State, number: int) -> responses_schema.ArmJson:
     """An arm."""
     arm = state.arms[number]
-    prior = None if arm.prior is None else list(arm.prior)
-    return json_of(responses_schema.ArmJson, arm, id=member_id("arm", number), prior=prior)
+    known = {
+        "id": member_id("arm", number),
+        "forgotten": state.gone.get(number),
+        "prior": None if arm.prior is None else list(arm.prior),
+    }
+    return json_of(responses_schema.ArmJson, arm, **known)
 
 
 def campaign(state: State) -> responses_schema.CampaignJson:
@@ -253,6 +259,25 @@ def json_of_answers(state: State) -> responses_schema.AnswersJson:
             for one in found.changed
         ],
     )
+
+
+def json_of_sensitivities(state: State, found: NamedAgents) -> responses_schema.SensitivitiesJson:
+    """How sensitive the agents are by the visits."""
+    verdicts = zip(found.verdict, found.finds, strict=True)
+    agents: list[responses_schema.SensitivityJson] = [
+        {
+            **json_of_member(state, "agent", a),
+            "sensitivity": float(found.sensitivity[a]),
+            "calibrated": found.calibrated[a].tolist(),
+            "estimate": float(found.estimate[a]),
+            "lower": float(found.lower[a]),
+            "upper": float(found.upper[a]),
+            "verdict": verdict,
+            "finds": finds,
+        }
+        for a, (verdict, finds) in enumerate(verdicts)
+    ]
+    return {"agents": agents, "sentences": sensitivity_notes(found)}
 
 
 def json_of_shadow(state: State, found: Shadow) -> responses_schema.ShadowJson:

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from heterobandits.campaigns.amounts import check_amount
+from heterobandits.campaigns.analysis.answers import arms_to_forget
 from heterobandits.campaigns.audit.recovery import CampaignEntry, campaign_entries
 from heterobandits.campaigns.events import (
     OWNER_NAME,
@@ -35,6 +36,7 @@ from heterobandits.campaigns.reducer import (
     fold_events,
     parse_circumstances,
     policy_body,
+    state_after_drafts,
 )
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import LINK_ROLES, State, member_id, parse_time
@@ -55,6 +57,7 @@ from heterobandits.campaigns.validation import (
     parse_display_name,
     parse_new_name,
     parse_note,
+    parse_on_change,
     parse_plain_text,
     parse_policy,
     parse_prior_kind,
@@ -64,12 +67,10 @@ from heterobandits.campaigns.validation import (
 )
 from heterobandits.errors import InvalidInput, parse_choice, parse_delta, parse_list, repr_of
 from heterobandits.model.prior import PriorKind
+from heterobandits.planner.knowledge import Forgetting, OnChange
 from heterobandits.planner.plans import Explanation
+from heterobandits.planner.roster import REVISED_SINCE_CHOICES, RevisedSince
 
-CALIBRATED_FIELDS = (
-    ("sensitivity", "calibration"),
-    ("false_positive_rate", "false_positive_calibration"),
-)
 VIEWER_ROLE = "viewer"
 TOKEN_BYTES = 32
 PART_BYTES = 1_000_000  # of events that are read at once: a tenth of a second
@@ -97,6 +98,7 @@ def body_of_creation(
     seed: int = 0,
     season: int | None = None,
     prior: PriorKind | None = None,
+    on_change: OnChange | None = None,
 ) -> dict[str, Any]:
     """A new campaign as the body of its first event; all mistakes are named at once."""
     errors = FieldErrors()
@@ -108,7 +110,9 @@ def body_of_creation(
     level = None if delta is None else errors.all("delta", parse_delta, delta)
     chosen = errors.all("policy", parse_policy, policy, level, rounds, memory)
     believed = errors.all("prior", parse_prior_kind, prior)
+    heeds = None if on_change is None else errors.all("on_change", parse_on_change, on_change)
     errors.end()
+    then = {} if heeds is None else {"on_change": heeds}
     return {
         "name": text,
         "agents": [{"name": n, **r.body} for n, r in team or ()],
@@ -117,6 +121,7 @@ def body_of_creation(
         "seed": start,
         "season": rounds,
         "prior": believed,
+        **then,
     }
 
 
@@ -188,13 +193,50 @@ def bring_back(
     )
 
 
+def forget_arm(log: Repository, campaign: str, request: Author, arm: Any) -> WriteResult:
+    """What was seen of an arm up to the last round that was planned no longer counts: it has changed.
+
+    Outcomes of those rounds may still be reported and corrected; on this arm they do not count either.
+    """
+
+    def make(state: State) -> list[Draft]:
+        number, last = state.arm(arm), len(state.rounds)
+        known = Forgetting(number, last) in state.forgotten
+        return [] if known else [Draft("arm forgotten", body_of_forgetting(state, number, "asked"))]
+
+    return log.write(campaign, request, make)
+
+
+def body_of_forgetting(state: State, arm: int, because: str) -> dict[str, Any]:
+    """An arm that is forgotten, as the body of an event."""
+    return {"arm": member_id("arm", arm), "round": len(state.rounds), "because": because}
+
+
+def remember_arm(log: Repository, campaign: str, request: Author, arm: Any) -> WriteResult:
+    """Take back that an arm was forgotten, the last time that it was."""
+    return log.write(
+        campaign,
+        request,
+        lambda state: [Draft("arm remembered", {"arm": member_id("arm", state.arm(arm))})],
+    )
+
+
+def heed_changes(state: State, round: int, drafts: list[Draft]) -> list[Draft]:
+    """These and, in a campaign that forgets arms that have changed, an event for each arm of the round that thereby has."""
+    if state.on_change == "nothing" or not drafts:
+        return drafts
+    after = state_after_drafts(state, drafts)
+    arms = arms_to_forget(after, sorted({arm for _, arm in after.round(round).sent}))
+    return drafts + [Draft("arm forgotten", body_of_forgetting(after, n, "change")) for n in arms]
+
+
 def revise(
     log: Repository,
     campaign: str,
     request: Author,
     agent: Any,
     reports: Mapping[str, Any],
-    since: Literal["now", "always"],
+    since: RevisedSince,
 ) -> WriteResult:
     """Change how an agent reports: from now on if the agent has changed, or always if the statement was wrong.
 
@@ -203,24 +245,13 @@ def revise(
 
     def make(state: State) -> list[Draft]:
         number = state.agent(agent)
-        given = {"name": state.agents[number].name} | revision_of(state, number, reports)
+        given = {"name": state.agents[number].name} | state.reports(number).revised(reports)
         ((_, made),) = parse_agents([given], place=lambda i: "reports")
         body = {"id": member_id("agent", number), "since": since, "reports": made.body}
         return [Draft("agent revised", body)]
 
-    parse_choice(since, "since", ("now", "always"))
+    parse_choice(since, "since", REVISED_SINCE_CHOICES)
     return log.write(campaign, request, make)
-
-
-def revision_of(state: State, agent: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """How an agent would report: as it does, but for what is given, which does not stand beside what it was stated with."""
-    had = state.reports(agent).body
-    for one, trial in CALIBRATED_FIELDS:
-        if one in given:
-            had[trial] = None
-        elif given.get(trial) is not None:
-            had[one] = None
-    return had | dict(given)
 
 
 def revise_arm(
@@ -249,15 +280,17 @@ def set_policy(
     policy: str | None = None,
     delta: float | None = None,
     memory: int | None = None,
+    on_change: OnChange | None = None,
 ) -> WriteResult:
-    """Change the policy or its parameters, from the next round on."""
+    """Change the policy or its parameters, from the next round on, or what happens when an arm has changed, from now on."""
 
     def make(state: State) -> list[Draft]:
         name = state.policy.name if policy is None else policy
         level = state.policy.delta if delta is None else delta
         kept = state.policy.memory if name == state.policy.name else None
         chosen = parse_policy(name, level, state.season, kept if memory is None else memory)
-        return [Draft("policy changed", {"policy": policy_body(chosen)})]
+        then = {} if on_change is None else {"on_change": parse_on_change(on_change)}
+        return [Draft("policy changed", {"policy": policy_body(chosen), **then})]
 
     return log.write(campaign, request, make)
 
@@ -334,7 +367,7 @@ def override(
             "agent": member_id("agent", state.agent(agent)),
             "arms": list(dict.fromkeys(member_id("arm", state.arm(arm)) for arm in places)),
         }
-        return [Draft("overridden", body)]
+        return heed_changes(state, round, [Draft("overridden", body)])
 
     return log.write(campaign, request, make)
 
@@ -354,7 +387,7 @@ def report(
     """
 
     def make(state: State) -> list[Draft]:
-        return outcome_drafts(state, "reported", round, outcomes, role)
+        return heed_changes(state, round, outcome_drafts(state, "reported", round, outcomes, role))
 
     return log.write(campaign, request, make)
 
@@ -371,7 +404,8 @@ def correct(
     """Replace reported outcomes; refused if they have changed since event `seen`."""
 
     def make(state: State) -> list[Draft]:
-        return outcome_drafts(state, "corrected", round, outcomes, role, seen)
+        made = outcome_drafts(state, "corrected", round, outcomes, role, seen)
+        return heed_changes(state, round, made)
 
     return log.write(campaign, request, make)
 
@@ -392,7 +426,8 @@ def withdraw(
         pairs = [find_visit(state, at, key) for key in which]
         for pair in pairs:
             check_unchanged_since(state, at, pair, seen)
-        return [Draft("withdrawn", body_of_visit(at, pair)) for pair in pairs]
+        made = [Draft("withdrawn", body_of_visit(at, pair)) for pair in pairs]
+        return heed_changes(state, round, made)
 
     return log.write(campaign, request, make)
 

@@ -17,10 +17,9 @@ import numpy as np
 
 from heterobandits.arrays import Integers
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
-from heterobandits.campaigns.validation import MEMBER_ID_PATTERN, Reports
+from heterobandits.campaigns.validation import MEMBER_ID_PATTERN
 from heterobandits.errors import (
     InvalidInput,
-    appearance_of,
     normalize_name,
     parse_integer,
     repr_of,
@@ -28,8 +27,17 @@ from heterobandits.errors import (
 )
 from heterobandits.model.prior import LEARNED, BetaShape, Prior, PriorKind
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables
+from heterobandits.planner.knowledge import (
+    Forgetting,
+    Knowledge,
+    OnChange,
+    Visit,
+    counted_visits,
+    fold_rounds,
+    forgotten_arms,
+)
 from heterobandits.planner.matching import AgentArm, Circumstances
+from heterobandits.planner.roster import AgentRow, Reports, find_row, team_of_rows
 from heterobandits.policies.policy import Policy
 from heterobandits.properties import cached_property
 
@@ -62,15 +70,6 @@ class Arm:
     since: int = 1
     prior: BetaShape | None = None
     fixed: BetaShape | None = None
-
-
-@dataclass(frozen=True)
-class AgentRow:
-    """How an agent reports, from some round on."""
-
-    agent: int
-    since: int
-    reports: Reports
 
 
 @dataclass(frozen=True)
@@ -115,19 +114,13 @@ class State:
     successes: Integers
     waiting: frozenset[int]
     plans_by: PriorKind = "stated"
+    forgotten: tuple[Forgetting, ...] = ()
+    on_change: OnChange = "nothing"
 
     @cached_property
     def team(self) -> Team:
         """Everybody who ever reported, a row for each way to report."""
-        columns = [row.reports for row in self.rows]
-        return Team(
-            [r.sensitivity for r in columns],
-            self._row_names(),
-            false_positive_rates=[r.false_positive_rate for r in columns],
-            tests=[r.tests for r in columns],
-            calibration=[r.calibration for r in columns],
-            false_positive_calibration=[r.false_positive_calibration for r in columns],
-        )
+        return team_of_rows(self.agent_names, self.rows)
 
     @cached_property
     def arm_names(self) -> tuple[str, ...]:
@@ -191,12 +184,7 @@ class State:
 
     def row_in(self, agent: int, number: int) -> int:
         """The row of an agent's visits in the round of this number."""
-        now = self.agents[agent].row
-        if self.rows[now].since <= number:
-            return now
-        rows = [i for i, row in enumerate(self.rows) if row.agent == agent]
-        held = [i for i in rows if self.rows[i].since <= number]
-        return held[-1] if held else rows[0]
+        return find_row(self.rows, self.agents[agent].row, number)
 
     def circumstances(self, given: RoundGiven) -> Circumstances:
         """The same for the rows of the team: who left stays home, and arms that were given up are closed."""
@@ -219,9 +207,16 @@ class State:
 
     def visits(self, round: PlannedRound) -> Iterator[Visit]:
         """What is known of a round, by rows of the team."""
-        for (agent, arm), told in round.told.items():
-            if told.counts is not None:
-                yield Visit(round.number, self.row_in(agent, round.number), arm, *told.counts)
+        return round.visits(self.row_in)
+
+    def counted(self, round: PlannedRound) -> list[Visit]:
+        """The same without what was forgotten."""
+        return counted_visits(self.visits(round), self.gone)
+
+    @property
+    def gone(self) -> dict[int, int]:
+        """The arms that were forgotten, each with the last round that does not count."""
+        return forgotten_arms(self.forgotten)
 
     @property
     def prior(self) -> Prior:
@@ -235,33 +230,13 @@ class State:
 
     @cached_property
     def knowledge(self) -> Knowledge:
-        """What has been learned, as the policy recalls it, and the prior that plans go by."""
+        """What has been learned and counts, as the policy recalls it, and the prior that plans go by."""
         prior = replace(self.prior, learned=self.plans_by == LEARNED)
-        known = replace(self.knows(), prior=prior)
-        if not self.policy.forgets:
-            return known
-        start = Knowledge.of(len(self.rows), len(self.arms))
-        visits = [list(self.visits(round)) for round in self.rounds]
-        window, fade = self.policy.window, self.policy.fade
-        return replace(known, recalled=recall_tables(start, visits, window=window, fade=fade))
-
-    def knows(self) -> Knowledge:
-        """What has been learned, all of it."""
-        tables = (self.pulls.astype(np.int32), self.successes.astype(np.int32))
-        return Knowledge(*tables, len(self.rounds))
-
-    def _row_names(self) -> list[str]:
-        """The agents' names; a row that no longer holds has its number, too, as often as it takes to look like nobody's name."""
-        taken = {appearance_of(name) for name in self.agent_names}
-        names = []
-        for i, row in enumerate(self.rows):
-            name = self.agents[row.agent].name
-            if self.agents[row.agent].row != i:
-                name += f" (row {i})"
-                while appearance_of(name) in taken:
-                    name += f" (row {i})"
-            names.append(name)
-        return names
+        if not self.policy.forgets and not self.gone:
+            tables = (self.pulls.astype(np.int32), self.successes.astype(np.int32))
+            return Knowledge(*tables, len(self.rounds), prior=prior)
+        start = replace(Knowledge.of(len(self.rows), len(self.arms)), prior=prior)
+        return fold_rounds(start, map(self.visits, self.rounds), self.gone, self.policy)
 
 
 def number_of_member(key: Any, kind: MemberKind, known: Mapping[str, int]) -> int:

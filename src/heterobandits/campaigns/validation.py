@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -22,7 +22,7 @@ from heterobandits.errors import (
     unknown_name,
 )
 from heterobandits.limits import ADDRESS_MAX, COUNT_MAX, VISIT_MAX_TESTS
-from heterobandits.model.calibration import Trial, estimate_of_trial, parse_trial
+from heterobandits.model.calibration import estimate_of_trial, parse_trial
 from heterobandits.model.prior import (
     LEARNED,
     BetaShape,
@@ -32,7 +32,10 @@ from heterobandits.model.prior import (
     shape_of_counts,
     shape_of_words,
 )
-from heterobandits.planner.history import Outcome, parse_visit_outcome
+from heterobandits.planner.history import parse_visit_outcome
+from heterobandits.planner.knowledge import ON_CHANGE_CHOICES, OnChange
+from heterobandits.planner.roster import Reports
+from heterobandits.planner.visits import Outcome
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import Policy
 from heterobandits.policies.policy import policy as catalogued
@@ -70,33 +73,6 @@ class InvalidFields(InvalidInput):
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
         super().__init__("; ".join(message for _, message in errors[:REPORT_MAX_ERRORS]))
         self.errors = tuple(errors)
-
-
-@dataclass(frozen=True)
-class Reports:
-    """How an agent reports, as the planner believes: one row of `Team`."""
-
-    sensitivity: float
-    false_positive_rate: float = 0.0
-    tests: int = 1
-    calibration: Trial = None
-    false_positive_calibration: Trial = None
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """The same for an event."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in vars(self).items()
-        }
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> "Reports":
-        """The same from such a body."""
-        known: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in body.items()
-        }
-        return cls(**known)
 
 
 ARM_FIELDS = ("name", "prior")
@@ -352,6 +328,11 @@ def parse_policy(
     if season is None:
         raise InvalidInput(f"{name} goes by the length of the season: say how many rounds it has")
     return made.until(season)
+
+
+def parse_on_change(value: Any) -> OnChange:
+    """`value` as what happens when an arm has changed."""
+    return cast(OnChange, parse_choice(value, "on_change", ON_CHANGE_CHOICES))
 
 
 def parse_season(value: Any) -> int | None:

@@ -1,9 +1,9 @@
 """Which arms have changed, from the visits to them, and which of these a policy still mixes up   docs/model.md (19), (20)
 
-Planners and campaigns keep rounds of their own. Both make `ArmVisits` of them, and what follows from those stands here.
+Planners and campaigns make `ArmVisits` of their rounds, and what follows from those stands here.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +13,8 @@ from heterobandits.arrays import Counts
 from heterobandits.inference.change_points import greatest_change, team_threshold
 from heterobandits.interrupts import end_abandoned_work
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, Visit
+from heterobandits.planner.knowledge import Knowledge
+from heterobandits.planner.visits import RoundVisits, RowIn
 
 
 class ArmVisits(NamedTuple):
@@ -38,19 +39,12 @@ class ArmVisits(NamedTuple):
         return ArmVisits([round, *self.rounds[first:]], *tables)
 
 
-class RoundVisits(NamedTuple):
-    """A round as change detection needs it: the arms that agents were sent to, and the outcomes that are known."""
-
-    number: int
-    arms: Collection[int]
-    visits: Iterable[Visit]
-
-
 def visits_by_arm(
     rounds: Iterable[RoundVisits],
     arms: Iterable[int],
     start: Knowledge,
     forgotten: Mapping[int, int],
+    row_in: RowIn | None = None,
 ) -> dict[int, ArmVisits]:
     """The visits to each of these arms, after what was known at the start; those of one round count as one visit.
 
@@ -60,10 +54,10 @@ def visits_by_arm(
     numbers = {arm: [begin] for arm, begin in begins.items()}
     cells: dict[int, list[tuple[int, int, int, int]]] = {arm: [] for arm in begins}
     for round in rounds:
-        going = {arm for arm in round.arms if arm in begins and round.number > begins[arm]}
+        going = {arm for _, arm in round.sent if arm in begins and round.number > begins[arm]}
         for arm in going:
             numbers[arm].append(round.number)
-        for visit in round.visits:
+        for visit in round.visits(row_in):
             if visit.arm in going:
                 column = len(numbers[visit.arm]) - 1
                 cells[visit.arm].append((visit.agent, column, visit.tests, visit.successes))
@@ -134,6 +128,10 @@ class ChangeDetector:
             end_abandoned_work()
             found.append(self.change_of(arm, its))
         return found
+
+    def changed_arms(self, visits: Mapping[int, ArmVisits]) -> list[int]:
+        """The arms whose visits raise an alarm."""
+        return [arm for arm, its in visits.items() if self.has_changed(its)]
 
     def mixed_arms(
         self, changes: Iterable[ArmAlarm], visits: Mapping[int, ArmVisits], window_begun: int

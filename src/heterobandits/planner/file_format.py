@@ -1,8 +1,10 @@
 """A planner as plain JSON, versioned: what it was made with, and the rounds since.
 
-Format 5 is the planner's arguments under their names, `history`: of each round the assignment, the
-outcomes so far and, where there were any, its circumstances; and `forgotten`: arms, and the round up to which what was seen
-of them does not count. Format 4 believed nothing beforehand. Format 3 forgot nothing. Format 2 knew no false positives, tests or calibration. Format 1 had
+Format 5 is the planner's arguments under their names, the agents' with an entry for each of the `rows`: the agent, and the
+round from which on it reports like that; `history`: of each round the assignment, who `moved` to which arms by hand, the
+outcomes so far (a list of those of an agent that went to several arms) and, where there were any, its circumstances; arms
+that are `retired`; `forgotten`: arms, and the round up to which what was seen of them does not count; and the `prior`. Format 4
+believed nothing beforehand, moved nobody, retired no arm, and had one row for each agent. Format 3 forgot nothing. Format 2 knew no false positives, tests or calibration. Format 1 had
 neither history nor leavers: its tables are what the planner begins with.
 """
 
@@ -15,18 +17,23 @@ from typing import Any
 from heterobandits.errors import (
     InvalidInput,
     UnsupportedVersion,
+    parse_integer,
     parse_json,
     parse_list,
+    parse_names,
     parse_path,
     repr_of,
 )
 from heterobandits.output.files import write_atomic
 from heterobandits.planner.history import Round, parse_assignment
 from heterobandits.planner.matching import Circumstances
+from heterobandits.planner.roster import AgentRow, Reports
+from heterobandits.planner.visits import RoundVisits
 from heterobandits.policies.policy import CATALOGUE, Policy
 from heterobandits.policies.policy import policy as catalogued
 
 PLANNER_FORMAT = 5
+NO_REPORTS = Reports(1.0)  # until they are read
 PLANNER_LIST_FIELDS = (
     "sensitivities",
     "false_positive_rates",
@@ -37,7 +44,9 @@ PLANNER_LIST_FIELDS = (
     "arm_names",
     "pulls",
     "successes",
+    "rows",
     "left",
+    "retired",
     "history",
     "forgotten",
 )
@@ -74,7 +83,8 @@ def parse_state(text: str) -> dict[str, Any]:
         state |= {"calibration": [None] * agents, "false_positive_calibration": [None] * agents}
     if format_ < 4:
         state |= {"forgotten": [], "on_change": "nothing"}
-    if format_ < 5:
+    if format_ < 5 and isinstance(state.get("sensitivities"), list):
+        state |= {"retired": [], "rows": [[a, 1] for a in range(len(state["sensitivities"]))]}
         state |= {"prior": None}
     for key in PLANNER_LIST_FIELDS:
         if not isinstance(state.get(key), list):
@@ -147,9 +157,11 @@ def restore_policy(saved: Any, given: Policy | None) -> Policy:
 def state_of_round(record: Round) -> dict[str, Any]:
     """A round as it stands in the file."""
     circumstances = record.circumstances._asdict().items()
+    moved = {"moved": sorted(record.held.moved.items())} if record.held.moved else {}
     return {
         "round": record.number,
         "assignment": record.assignment,
+        **moved,
         "outcomes": record.outcomes,
         **{name: sorted(given) for name, given in circumstances if given},
     }
@@ -163,6 +175,7 @@ def restore_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[
     if rest.pop("round") != number:
         raise InvalidInput(f"a saved planner that is damaged: round {number} is not in its place")
     assignment = parse_assignment(rest.pop("assignment"), len(arms))
+    moved = parse_list(rest.pop("moved", []), "moved", "agents with their arms")
     outcomes = parse_list(rest.pop("outcomes"), "outcomes", "outcomes, one per agent")
     if not 1 <= len(assignment) <= len(agents):
         raise InvalidInput(
@@ -172,14 +185,35 @@ def restore_round(state: Any, number: int, agents: tuple[str, ...], arms: tuple[
     then = agents[: len(assignment)]
     circumstances = Circumstances.of(then, arms, **rest)
     circumstances.check(assignment, then, arms)
-    nothing = (None,) * len(then)
-    return Round(number, assignment, nothing, circumstances, then, arms).told(outcomes)
+    record = Round(RoundVisits(number, assignment), circumstances, then, arms)
+    for entry in moved:
+        record = record.overridden(*parse_entry(entry, "moved", "an agent and its arms"))
+    return record.told(outcomes)
 
 
-def restore_rounds(
-    history: list[Any], first: int, agents: tuple[str, ...], arms: tuple[str, ...]
-) -> list[Round]:
-    """All the rounds, numbered from the first on."""
-    return [
-        restore_round(state, number, agents, arms) for number, state in enumerate(history, first)
-    ]
+def parse_entry(entry: Any, name: str, what: str) -> tuple[Any, Any]:
+    """An entry of a list, which has two parts."""
+    if not isinstance(entry, list) or len(entry) != 2:
+        raise InvalidInput(f"{name} is {repr_of(entry)}: {what}")
+    return entry[0], entry[1]
+
+
+def restore_names(state: dict[str, Any]) -> tuple[tuple[str, ...], list[AgentRow]]:
+    """The names of the agents, and the rows of the tables, without how they report."""
+    names, rows = state["agent_names"], []
+    if len(state["rows"]) != len(state["sensitivities"]):
+        raise InvalidInput(
+            "a saved planner that is damaged: rows has not one entry for each sensitivity"
+        )
+    for entry in state["rows"]:
+        agent, since = parse_entry(entry, "rows", "an agent and a round")
+        agent = parse_integer(agent, "the agent of a row", 0, len(names) - 1)
+        rows.append(AgentRow(agent, parse_integer(since, "the round of a row", 1), NO_REPORTS))
+    if {row.agent for row in rows} != set(range(len(names))):
+        raise InvalidInput("a saved planner that is damaged: an agent has no row")
+    return parse_names(names, "agent_names", len(names), "agent"), rows
+
+
+def parse_retired_arms(retired: list[Any], arms: tuple[str, ...]) -> frozenset[int]:
+    """The arms that were retired."""
+    return frozenset(parse_integer(arm, "a retired arm", 0, len(arms) - 1) for arm in retired)

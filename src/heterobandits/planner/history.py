@@ -17,10 +17,9 @@ from heterobandits.errors import (
 )
 from heterobandits.limits import COUNT_MAX
 from heterobandits.planner.knowledge import Visit
-from heterobandits.planner.matching import Circumstances
+from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.planner.plans import Plan
-
-Outcome = tuple[int, int]  # successes, tests
+from heterobandits.planner.visits import Outcome, RoundVisits, VisitReport
 
 PLAN_FIELD_TYPES = {  # what is looked at of a plan, which somebody may have put together by hand
     "assignment": tuple,
@@ -37,19 +36,13 @@ class Round:
 
     Attributes
     ----------
-    number
-        From 1 on.
-    assignment
-        The arm of each agent; None for an agent that stayed home.
-    outcomes
-        What each agent brought back, (successes, tests); None as long as it is missing.
+    held
+        Who went where, and what is known of it.
     circumstances
         Those of its plan.
     """
 
-    number: int
-    assignment: tuple[int | None, ...]
-    outcomes: tuple[Outcome | None, ...]
+    held: RoundVisits
     circumstances: Circumstances
     agent_names: tuple[str, ...]
     arm_names: tuple[str, ...]
@@ -70,73 +63,112 @@ class Round:
             )
         assignment = parse_assignment(plan.assignment, len(arms))
         plan.circumstances.check(assignment, agents, arms)
-        nothing = (None,) * len(agents)
-        return cls(number, assignment, nothing, plan.circumstances, agents, arms)
+        return cls(RoundVisits(number, assignment), plan.circumstances, agents, arms)
 
     def __str__(self) -> str:
         lines = [f"round {self.number}"]
-        for agent, outcome in zip(self.agent_names, self.outcomes, strict=True):
-            here = f"{self.sent[agent]}: {render_outcome(outcome)}" if agent in self.sent else None
-            lines.append(f"  {agent} -> {here or 'stays home'}")
+        for agent, name in enumerate(self.agent_names):
+            each = [
+                f"{self.arm_names[n]}: {render_outcome(self._outcome((agent, n)))}"
+                for n in self.held.arms_of(agent)
+            ]
+            lines.append(f"  {name} -> {', '.join(each) or 'stays home'}")
         return "\n".join(lines)
 
     @property
+    def number(self) -> int:
+        """From 1 on."""
+        return self.held.number
+
+    @property
+    def assignment(self) -> tuple[int | None, ...]:
+        """The arm that the plan has for each agent; None for an agent that it keeps home."""
+        return self.held.assignment
+
+    @property
+    def outcomes(self) -> tuple[Any, ...]:
+        """What each agent brought back, (successes, tests), or None as long as it is missing; a tuple of these of who went to several arms."""
+
+        def of(agent: int) -> Any:
+            each = tuple(self._outcome((agent, n)) for n in self.held.arms_of(agent))
+            return each if len(each) > 1 else each[0] if each else None
+
+        return tuple(of(agent) for agent in range(len(self.agent_names)))
+
+    @property
     def sent(self) -> dict[str, str]:
-        """The arm of each agent that was sent somewhere, by their names."""
+        """The arm of each agent that went somewhere, by their names; several are joined by "and"."""
+        pairs = ((a, self.held.arms_of(a)) for a in range(len(self.agent_names)))
+        return {
+            self.agent_names[a]: " and ".join(self.arm_names[n] for n in arms)
+            for a, arms in pairs
+            if arms
+        }
+
+    @property
+    def planned(self) -> dict[str, str]:
+        """The arm that the plan has for each agent that it sends somewhere, by their names."""
         pairs = zip(self.agent_names, self.assignment, strict=True)
         return {agent: self.arm_names[arm] for agent, arm in pairs if arm is not None}
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The agents that were sent somewhere and whose outcome is not known."""
-        outcomes = dict(zip(self.agent_names, self.outcomes, strict=True))
-        return tuple(agent for agent in self.sent if outcomes[agent] is None)
+        """The agents that went somewhere and of whom an outcome is not known."""
+        return tuple(dict.fromkeys(self.agent_names[agent] for agent, _ in self.held.missing))
 
     @property
     def visits(self) -> tuple[Visit, ...]:
-        """What is known of the round."""
-        return tuple(
-            Visit(self.number, agent, arm, *outcome)
-            for agent, (arm, outcome) in enumerate(zip(self.assignment, self.outcomes, strict=True))
-            if arm is not None and outcome is not None
-        )
+        """What is known of the round, by agent."""
+        return tuple(sorted(self.held.visits()))
 
     def told(self, outcomes: Any) -> "Round":
         """The round with these outcomes as well; refuses one that is there already."""
-        counted = self._counted(self._by_agent(outcomes)).items()
-        new = {agent: outcome for agent, outcome in counted if outcome is not None}
-        for agent in new:
-            if self.outcomes[agent] is not None:
+        counted = self._counted(self._by_visit(outcomes)).items()
+        new = {pair: outcome for pair, outcome in counted if outcome is not None}
+        for pair in new:
+            if self._outcome(pair) is not None:
                 raise InvalidInput(
-                    f"round {self.number} has an outcome of {self.agent_names[agent]!r} already, "
-                    f"{render_outcome(self.outcomes[agent])}: use correct to change it"
+                    f"round {self.number} has an outcome of {self.agent_names[pair[0]]!r} already, "
+                    f"{render_outcome(self._outcome(pair))}: use correct to change it"
                 )
         return self._with(new)
 
     def corrected(self, outcomes: Any) -> "Round":
         """The round with these outcomes in place of what is there; None, but not NaN, withdraws one."""
-        given = self._by_agent(outcomes)
+        given = self._by_visit(outcomes)
         counted = self._counted(given).items()
-        return self._with({a: new for a, new in counted if new is not None or given[a] is None})
+        return self._with({p: new for p, new in counted if new is not None or given[p] is None})
 
-    def _with(self, changes: Mapping[int, Outcome | None]) -> "Round":
-        known = enumerate(self.outcomes)
-        return replace(self, outcomes=tuple(changes.get(a, outcome) for a, outcome in known))
+    def overridden(self, agent: Any, arms: Any) -> "Round":
+        """The round with an agent who went to these arms, mostly one, or to none; its report moves along."""
+        a = position_of_member(agent, "agent", self.agent_names)
+        given = [arms] if isinstance(arms, str) else parse_list(arms, "arms", "arms, or one name")
+        places = dict.fromkeys(position_of_member(key, "arm", self.arm_names) for key in given)
+        held = self.held.overridden(a, tuple(places), self.agent_names[a], self.arm_names)
+        return replace(self, held=held)
 
-    def _counted(self, outcomes: Mapping[int, Any]) -> dict[int, Outcome | None]:
-        """What was reported by whom, checked."""
-        counted: dict[int, Outcome | None] = {}
-        for agent, outcome in outcomes.items():
-            name = self.agent_names[agent]
-            missing = is_missing(outcome)
-            if not missing and self.assignment[agent] is None:
-                raise InvalidInput(
-                    f"outcomes has {repr_of(outcome)} for {name!r}: the plan sent it nowhere"
-                )
-            counted[agent] = None if missing else parse_visit_outcome(outcome, name)
-        return counted
+    def _outcome(self, pair: AgentArm) -> Outcome | None:
+        known = self.held.told.get(pair)
+        return None if known is None else known.counts
 
-    def _by_agent(self, outcomes: Any) -> dict[int, Any]:
+    def _with(self, changes: Mapping[AgentArm, Outcome | None]) -> "Round":
+        known = dict(self.held.told)
+        for pair, outcome in changes.items():
+            known.pop(pair, None)
+            if outcome is not None:
+                known[pair] = VisitReport(outcome)
+        return replace(self, held=replace(self.held, told=known))
+
+    def _counted(self, outcomes: Mapping[AgentArm, Any]) -> dict[AgentArm, Outcome | None]:
+        """What was reported of which visit, checked."""
+        return {
+            pair: None
+            if is_missing(outcome)
+            else parse_visit_outcome(outcome, self.agent_names[pair[0]])
+            for pair, outcome in outcomes.items()
+        }
+
+    def _by_visit(self, outcomes: Any) -> dict[AgentArm, Any]:
         # a mapping, or a column of a data frame, has pairs
         if isinstance(outcomes, type) or not hasattr(outcomes, "items"):
             items = parse_list(outcomes, "outcomes", "outcomes, one per agent, or a mapping")
@@ -145,8 +177,9 @@ class Round:
                     f"outcomes has {len(items)} entries: one for each of the "
                     f"{len(self.agent_names)} agents, None where it is missing"
                 )
-            return dict(enumerate(items))
-        given: dict[int, Any] = {}
+            listed = (self._visits_of(agent, item) for agent, item in enumerate(items))
+            return {pair: outcome for each in listed for pair, outcome in each.items()}
+        given: dict[AgentArm, Any] = {}
         for key, outcome in outcomes.items():
             if not isinstance(outcomes, Mapping) and not isinstance(key, (str, tuple)):
                 raise InvalidInput(
@@ -155,27 +188,49 @@ class Round:
                 )
             if isinstance(key, tuple):
                 agent, arm = positions_of_pair(key, "outcomes", self.agent_names, self.arm_names)
-                if self.assignment[agent] != arm:
+                if arm not in self.held.arms_of(agent):
                     raise InvalidInput(
                         f"outcomes has {self.agent_names[agent]!r} on {self.arm_names[arm]!r}: "
                         "the plan did not send it there"
                     )
+                new = {(agent, arm): outcome}
             else:
-                agent = position_of_member(key, "agent", self.agent_names)
-            if agent in given:
-                raise InvalidInput(f"outcomes has {self.agent_names[agent]!r} twice")
-            given[agent] = outcome
+                new = self._visits_of(position_of_member(key, "agent", self.agent_names), outcome)
+            for pair in new:
+                if pair in given:
+                    raise InvalidInput(f"outcomes has {self.agent_names[pair[0]]!r} twice")
+            given |= new
         return given
+
+    def _visits_of(self, agent: int, outcome: Any) -> dict[AgentArm, Any]:
+        """The visits of an agent with what is given for it: one outcome, or of several visits as many."""
+        name, arms = self.agent_names[agent], self.held.arms_of(agent)
+        if not arms and not is_missing(outcome):
+            raise InvalidInput(
+                f"outcomes has {repr_of(outcome)} for {name!r}: the plan sent it nowhere"
+            )
+        pairs = [(agent, n) for n in arms]
+        if len(arms) < 2 or is_missing(outcome):
+            return dict.fromkeys(pairs, outcome)
+        each = outcome if isinstance(outcome, (tuple, list)) else ()
+        if len(each) != len(arms) or not all(
+            one is None or isinstance(one, (tuple, list)) for one in each
+        ):
+            places = ", ".join(self.arm_names[n] for n in arms)
+            raise InvalidInput(
+                f"{name!r} went to {places} in round {self.number}: say which arm it is of"
+            )
+        return dict(zip(pairs, each, strict=True))
 
 
 def describe_differences(fixed: Round, made: Round) -> str:
     """The agents that two plans of a round send to different places, three at most."""
 
     def goes(record: Round, agent: str) -> str:
-        return f"goes to {record.sent[agent]!r}" if agent in record.sent else "stays home"
+        return f"goes to {record.planned[agent]!r}" if agent in record.planned else "stays home"
 
     everyone = max(fixed.agent_names, made.agent_names, key=len)
-    differ = [a for a in everyone if fixed.sent.get(a) != made.sent.get(a)]
+    differ = [a for a in everyone if fixed.planned.get(a) != made.planned.get(a)]
     said = [f"{a!r} {goes(fixed, a)} there and {goes(made, a)} here" for a in differ[:3]]
     return ", ".join(said) + (", ..." if differ[3:] else "")
 

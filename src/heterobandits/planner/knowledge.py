@@ -1,8 +1,9 @@
 """What has been learned: two tables, pulls and successes of every agent on every arm, folded from visits."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,10 @@ from heterobandits.arrays import Counts, LearningTable
 from heterobandits.errors import InvalidInput, parse_integer, parse_tables
 from heterobandits.limits import COUNT_MAX
 from heterobandits.model.prior import Prior
+from heterobandits.policies.policy import Policy
 
+OnChange = Literal["nothing", "forget"]
+ON_CHANGE_CHOICES = ("nothing", "forget")  # what happens when an arm has changed
 RecalledTables = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
@@ -110,6 +114,55 @@ class Knowledge:
         more = [(0, agents - len(self.pulls)), (0, arms - self.pulls.shape[1])]
         tables = (np.pad(self.pulls, more), np.pad(self.successes, more))
         return Knowledge(*tables, self.rounds, prior=self.prior and self.prior.widened(arms))
+
+
+class Forgetting(NamedTuple):
+    """An arm of which nothing counts that was seen up to the round `last`, unless that was taken back."""
+
+    arm: int
+    last: int
+    taken_back: bool = False
+
+
+def forgotten_arms(entries: Iterable[Forgetting], before: int | None = None) -> dict[int, int]:
+    """The arms that were forgotten before a round, each with the last round that does not count."""
+    return {
+        arm: last for arm, last, back in entries if not back and (before is None or last < before)
+    }
+
+
+def add_forgetting(entries: Sequence[Forgetting], arm: int, rounds: int) -> list[Forgetting]:
+    """The same with an arm that is forgotten after so many rounds; once is enough."""
+    new = Forgetting(arm, rounds)
+    return [*entries] if new in entries else [*entries, new]
+
+
+def take_back(entries: Sequence[Forgetting], arm: int, name: str) -> list[Forgetting]:
+    """The same after it is taken back that an arm was forgotten, the last time that it was."""
+    places = [i for i, one in enumerate(entries) if one.arm == arm and not one.taken_back]
+    if not places:
+        raise InvalidInput(f"{name!r} was not forgotten")
+    return [
+        one._replace(taken_back=one.taken_back or i == places[-1]) for i, one in enumerate(entries)
+    ]
+
+
+def counted_visits(visits: Iterable[Visit], gone: Mapping[int, int]) -> list[Visit]:
+    """The visits that count, where arms have been forgotten up to some round."""
+    return [visit for visit in visits if visit.round > gone.get(visit.arm, 0)]
+
+
+def fold_rounds(
+    start: Knowledge, rounds: Iterable[Iterable[Visit]], gone: Mapping[int, int], policy: Policy
+) -> Knowledge:
+    """What these rounds teach, after what was known at the start, but for what was forgotten; as the policy recalls it."""
+    kept = [counted_visits(visits, gone) for visits in rounds]
+    start = start.without(gone)
+    known = start.after(chain.from_iterable(kept), rounds=len(kept))
+    if not policy.forgets:
+        return known
+    recalled = recall_tables(start, kept, window=policy.window, fade=policy.fade)
+    return replace(known, recalled=recalled)
 
 
 def clear_arms(

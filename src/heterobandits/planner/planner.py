@@ -5,10 +5,9 @@ known is folded from them, and a plan is a function of that (`planning.plan`): a
 nothing, and asking again gives the same plan.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
-from itertools import chain
-from typing import Any, Literal, Self
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from heterobandits.errors import (
     parse_names,
     position_of_member,
     repr_of,
+    unknown_name,
 )
 from heterobandits.inference.agent_sensitivity import agent_intervals
 from heterobandits.inference.intervals import (
@@ -36,10 +36,21 @@ from heterobandits.limits import ADDRESS_MAX, REPORT_MAX_TESTS
 from heterobandits.model.prior import Prior, parse_prior, prior_to_plain
 from heterobandits.model.team import Team
 from heterobandits.planner import file_format, planning
-from heterobandits.planner.changes import ArmVisits, ChangeDetector, RoundVisits, visits_by_arm
+from heterobandits.planner.changes import ArmVisits, ChangeDetector, visits_by_arm
 from heterobandits.planner.explanation import explain_plan
 from heterobandits.planner.history import Round, describe_differences
-from heterobandits.planner.knowledge import Knowledge, clear_arms, recall_tables
+from heterobandits.planner.knowledge import (
+    ON_CHANGE_CHOICES,
+    Forgetting,
+    Knowledge,
+    OnChange,
+    add_forgetting,
+    clear_arms,
+    counted_visits,
+    fold_rounds,
+    forgotten_arms,
+    take_back,
+)
 from heterobandits.planner.matching import Circumstances
 from heterobandits.planner.plans import (
     Explanation,
@@ -51,6 +62,16 @@ from heterobandits.planner.plans import (
     render_count,
     render_table,
 )
+from heterobandits.planner.roster import (
+    REVISED_SINCE_CHOICES,
+    AgentRow,
+    Reports,
+    RevisedSince,
+    reports_of_agents,
+    revise_rows,
+    row_names,
+    team_of_rows,
+)
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import Policy
 from heterobandits.policies.policy import policy as catalogued
@@ -60,9 +81,9 @@ FOREIGN_PLAN_MESSAGE = (
     "arms changed; ask again"
 )
 
-ON_CHANGE_CHOICES = ("nothing", "forget")
-
 SINGULAR_NAMES = {"sensitivities": "sensitivity", "false_positive_rates": "false positive rate"}
+COLUMN_NAMES = {"sensitivity": "sensitivities", "false_positive_rate": "false_positive_rates"}
+REVISION_FIELDS = tuple(field.name for field in fields(Reports))
 
 
 class Planner:
@@ -125,8 +146,11 @@ class Planner:
         "_history",
         "_knowledge",
         "_left",
+        "_names",
         "_on_change",
         "_policy",
+        "_retired",
+        "_rows",
         "_seed",
         "_start",
         "_team",
@@ -150,7 +174,7 @@ class Planner:
         tests: Any = None,
         calibration: Any = None,
         false_positive_calibration: Any = None,
-        on_change: Literal["nothing", "forget"] = "nothing",
+        on_change: OnChange = "nothing",
         prior: Any = None,
     ) -> None:
         self._on_change = parse_choice(on_change, "on_change", ON_CHANGE_CHOICES)
@@ -162,6 +186,11 @@ class Planner:
             calibration=calibration,
             false_positive_calibration=false_positive_calibration,
         )
+        self._names = self._team.names
+        self._rows = [
+            AgentRow(a, 1, reports) for a, reports in enumerate(reports_of_agents(self._team))
+        ]
+        self._retired: frozenset[int] = frozenset()
         if isinstance(arms, Iterable):
             given = parse_list(arms, "arms", "names")
             self._arms = parse_names(given, "arms", len(given), "arm")
@@ -181,7 +210,7 @@ class Planner:
         self._start = replace(self._start, prior=parse_prior(prior, len(self._arms)))
         self._knowledge = self._start
         self._history: list[Round] = []
-        self._forgotten: list[tuple[int, int]] = []
+        self._forgotten: list[Forgetting] = []
 
     def __repr__(self) -> str:
         parts = [
@@ -210,7 +239,8 @@ class Planner:
             how["tests"] = self.tests
         reports = ([f"{rate:g}" for rate in rates] for rates in how.values())
         by_agent = zip(agents, *reports, *zip(*sums(1), strict=True), strict=True)
-        by_arm = zip(self.arm_names, *zip(*sums(0), strict=True), strict=True)
+        arms = [name + " (retired)" * (n in self._retired) for n, name in enumerate(self.arm_names)]
+        by_arm = zip(arms, *zip(*sums(0), strict=True), strict=True)
         waiting = [f"round {r.number} waits for {', '.join(r.missing)}" for r in self.waiting]
         return "\n".join(
             [
@@ -274,6 +304,11 @@ class Planner:
         return tuple(self.agent_names[a] for a in sorted(self._left))
 
     @property
+    def retired(self) -> tuple[str, ...]:
+        """The arms that were given up."""
+        return tuple(self._arms[n] for n in sorted(self._retired))
+
+    @property
     def pulls(self) -> Counts:
         """How often each agent (row) pulled each arm (column); read-only."""
         return self._knowledge.pulls
@@ -307,7 +342,9 @@ class Planner:
     @property
     def forgotten(self) -> tuple[tuple[str, int], ...]:
         """The arms that were forgotten, each with the last round that does not count."""
-        return tuple((self._arms[arm], number) for arm, number in self._forgotten)
+        return tuple(
+            (self._arms[one.arm], one.last) for one in self._forgotten if not one.taken_back
+        )
 
     @property
     def history(self) -> tuple[Round, ...]:
@@ -383,18 +420,14 @@ class Planner:
 
         Outcomes of those rounds may still be told and corrected; on this arm they do not count either.
         """
-        entry = (position_of_member(arm, "arm", self._arms), self.rounds)
-        if entry not in self._forgotten:
-            self._forgotten.append(entry)
+        place = position_of_member(arm, "arm", self._arms)
+        self._forgotten = add_forgetting(self._forgotten, place, self.rounds)
         self._knowledge = self._folded(self.rounds + 1)
 
     def remember(self, arm: Any) -> None:
         """Take back that an arm was forgotten, the last time that it was."""
         place = position_of_member(arm, "arm", self._arms)
-        entries = [entry for entry in self._forgotten if entry[0] == place]
-        if not entries:
-            raise InvalidInput(f"{self._arms[place]!r} was not forgotten")
-        self._forgotten.remove(entries[-1])
+        self._forgotten = take_back(self._forgotten, place, self._arms[place])
         self._knowledge = self._folded(self.rounds + 1)
 
     def agents(self) -> NamedAgents:
@@ -436,6 +469,9 @@ class Planner:
         """
         known = (self.agent_names, self.arm_names)
         how = Circumstances.of(*known, absent, closed, forbidden, forced, self._left)
+        if self._retired:
+            shut = how.closed | self._retired
+            how = Circumstances.of(*known, how.absent, shut, how.forbidden, how.forced, how.left)
         return planning.plan(*self._given(self.rounds + 1), how)
 
     def accept(self, plan: Plan) -> int:
@@ -479,6 +515,16 @@ class Planner:
         self._keep(record)
         self._heed(record)
 
+    def override(self, plan: Plan | Round | int, agent: Any, arms: Any) -> None:
+        """Record that an agent went elsewhere than a fixed round planned: to this arm, to several, or with () to none.
+
+        Any number of agents may have gone to one arm; what is certain then needs their outcomes to be independent of each
+        other, too. What was told of the agent's one visit moves along. The agent is one who was in the team then.
+        """
+        record = self._fixed(self._round_of(plan).number).overridden(agent, arms)
+        self._keep(record)
+        self._heed(record)
+
     def explain(self, plan: Plan) -> tuple[Explanation, ...]:
         """Why each agent is sent where it is; for the plan of the next round, or of one that was fixed.
 
@@ -503,6 +549,8 @@ class Planner:
         name = parse_name(name, "name")
         if name in self.agent_names and name not in self.left:
             raise InvalidInput(f"{name!r} is in the team already")
+        if name in self.agent_names and name not in self._names:
+            raise InvalidInput(f"{name!r} is how an agent reported before it was revised")
         columns = self._team.columns
         given = {
             "sensitivities": sensitivity,
@@ -516,7 +564,9 @@ class Planner:
             new = usual | {key: value for key, value in given.items() if value is not None}
             new["sensitivities"] = sensitivity
             team = Team(**{key: (*column, new.get(key)) for key, column in columns.items()})
-            left = self._left
+            names, left = (*self._names, name), self._left
+            row = AgentRow(len(self._names), self.rounds + 1, reports_of_agents(team)[-1])
+            rows = [*self._rows, row]
         else:
             agent = self.agent_names.index(name)
             had = {key: column[agent] for key, column in columns.items()}
@@ -531,10 +581,10 @@ class Planner:
                     f"{name!r} left with {', '.join(changed)}, with which all it found counts: "
                     "let it return with that, or give it another name"
                 )
-            team, left = self._team, self._left - {agent}
-        check_size(len(team) - len(left), len(self._arms))
-        self._team, self._left = team, left
-        self._widen()
+            names, rows, left = self._names, self._rows, self._left - {agent}
+        check_size(len(rows) - len(left), len(self._arms) - len(self._retired))
+        self._names, self._left = names, left
+        self._seat(rows)
 
     def leave(self, agent: Any) -> None:
         """An agent leaves the team: from the next round on it stays home. What it found counts."""
@@ -542,6 +592,45 @@ class Planner:
         if place in self._left:
             raise InvalidInput(f"{self.agent_names[place]!r} has left the team already")
         self._left |= {place}
+
+    def revise(self, agent: Any, since: RevisedSince, **reports: Any) -> None:
+        """Change how an agent reports: since "now" if it has changed, "always" if it was stated wrongly.
+
+        `reports` has what changes: sensitivity, false_positive_rate, tests, calibration, false_positive_calibration. What an
+        agent found that has changed counts as it was reported: under the same name with the number of its row, among those
+        who left.
+        """
+        place = position_of_member(agent, "agent", self.agent_names)
+        since = cast(RevisedSince, parse_choice(since, "since", REVISED_SINCE_CHOICES))
+        one = self._rows[place].agent
+        if place != self._row_of(one):
+            raise InvalidInput(
+                f"{self.agent_names[place]!r} is how {self._names[one]!r} reported before it was revised"
+            )
+        for key in reports:
+            if key not in REVISION_FIELDS:
+                raise unknown_name("field", key, REVISION_FIELDS)
+        made = parse_revised_reports(self._names[one], self._rows[place].reports.revised(reports))
+        mine = [i for i, row in enumerate(self._rows) if row.agent == one]
+        went = any(record.held.arms_of(i) for record in self._history for i in mine)
+        rows = revise_rows(self._rows, one, made, since, self.rounds + 1, went)
+        if len(rows) > len(self._rows):
+            gone = {place, len(rows) - 1} if place in self._left else {place}
+            self._left |= gone
+        self._seat(rows)
+
+    def retire(self, arm: Any) -> None:
+        """Give an arm up: from the next round on nobody is sent there. What was found there counts."""
+        place = position_of_member(arm, "arm", self._arms)
+        left = len(self._arms) - len(self._retired) - 1
+        check_retirement("arm", self._arms[place], place in self._retired, True, left)
+        self._retired |= {place}
+
+    def restore(self, arm: Any) -> None:
+        """Plan again with an arm that was retired."""
+        place = position_of_member(arm, "arm", self._arms)
+        check_retirement("arm", self._arms[place], place in self._retired, False)
+        self._retired -= {place}
 
     def add_arm(self, name: str) -> None:
         """A new arm from the next round on."""
@@ -558,7 +647,8 @@ class Planner:
                 "policy": self.policy.parameters,
                 "seed": self.seed,
                 "trial": self.trial,
-                "agent_names": self.agent_names,
+                "agent_names": self._names,
+                "rows": [(row.agent, row.since) for row in self._rows],
                 "arm_names": self.arm_names,
                 "sensitivities": self.sensitivities,
                 "false_positive_rates": self.false_positive_rates,
@@ -566,12 +656,13 @@ class Planner:
                 "calibration": self.calibration,
                 "false_positive_calibration": self._team.false_positive_calibration,
                 "left": sorted(self._left),
+                "retired": sorted(self._retired),
                 "rounds": self._start.rounds,
                 "pulls": self._start.pulls.tolist(),
                 "successes": self._start.successes.tolist(),
                 "history": [file_format.state_of_round(record) for record in self._history],
                 "on_change": self.on_change,
-                "forgotten": self._forgotten,
+                "forgotten": [one[:2] for one in self._forgotten if not one.taken_back],
                 "prior": prior_to_plain(self.prior),
             }
         )
@@ -581,12 +672,13 @@ class Planner:
         """The planner that `to_json` wrote; a policy of your own must be given again."""
         state = file_format.parse_state(text)
         try:
+            names, rows = file_format.restore_names(state)
             planner = cls(
                 state["sensitivities"],
                 state["arm_names"],
                 file_format.restore_policy(state["policy"], policy),
                 state["seed"],
-                agent_names=state["agent_names"],
+                agent_names=row_names(names, rows),
                 trial=state["trial"],
                 pulls=state["pulls"],
                 successes=state["successes"],
@@ -599,9 +691,16 @@ class Planner:
                 on_change=state["on_change"],
                 prior=state["prior"],
             )
-            known = (planner.rounds + 1, planner.agent_names, planner.arm_names)
-            for record in file_format.restore_rounds(state["history"], *known):
-                planner._keep(record)
+            planner._names = names
+            planner._rows = [
+                replace(row, reports=own.reports)
+                for row, own in zip(rows, planner._rows, strict=True)
+            ]
+            first = planner.rounds + 1
+            for number, saved in enumerate(state["history"], first):
+                then = tuple(row_names(names, planner._rows, number))
+                planner._keep(file_format.restore_round(saved, number, then, planner.arm_names))
+            planner._retired = file_format.parse_retired_arms(state["retired"], planner.arm_names)
             planner._forget_all(state["forgotten"])
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(
@@ -636,26 +735,18 @@ class Planner:
 
     def _folded(self, number: int) -> Knowledge:
         """The same, from the first round on."""
-        gone = {arm: last for arm, last in self._forgotten if last < number}
         earlier = self._history[: number - 1 - self._start.rounds]
-        rounds = [[v for v in r.visits if v.round > gone.get(v.arm, 0)] for r in earlier]
-        start = self._start.without(gone)
-        known = start.after(chain.from_iterable(rounds), rounds=len(earlier))
-        if not self.policy.forgets:
-            return known
-        window, fade = self.policy.window, self.policy.fade
-        return replace(known, recalled=recall_tables(start, rounds, window=window, fade=fade))
+        rounds = (record.held.visits() for record in earlier)
+        return fold_rounds(
+            self._start, rounds, forgotten_arms(self._forgotten, number), self.policy
+        )
 
     def _visits(self, before: int, arms: Iterable[int] | None = None) -> dict[int, ArmVisits]:
         """The visits to these arms, or to all, since they were forgotten, before this round."""
         earlier = self._history[: before - 1 - self._start.rounds]
-        rounds = (
-            RoundVisits(r.number, [n for n in r.assignment if n is not None], r.visits)
-            for r in earlier
-        )
-        gone = {arm: last for arm, last in self._forgotten if last < before}
         some = range(len(self._arms)) if arms is None else arms
-        return visits_by_arm(rounds, some, self._start, gone)
+        gone = forgotten_arms(self._forgotten, before)
+        return visits_by_arm((record.held for record in earlier), some, self._start, gone)
 
     @property
     def _detector(self) -> ChangeDetector:
@@ -670,22 +761,18 @@ class Planner:
     def _heed(self, record: Round) -> None:
         """Forget the arms of a round that have changed, if that is wanted."""
         if self._on_change == "forget":
-            visits = self._visits(self.rounds + 1, (n for n in record.assignment if n is not None))
-            for one in self._detector.changes(visits):
-                if one.changed:
-                    self.forget(one.arm)
+            visits = self._visits(self.rounds + 1, sorted({n for _, n in record.held.sent}))
+            for arm in self._detector.changed_arms(visits):
+                self.forget(arm)
 
     def _forget_all(self, forgotten: Any) -> None:
         """Forget what a saved planner had forgotten."""
         before = 0
-        for item in forgotten:
-            if not isinstance(item, list) or len(item) != 2:
-                raise InvalidInput(f"forgotten is {repr_of(item)}: an arm and a round")
-            arm, last = item
+        for entry in forgotten:
+            arm, last = file_format.parse_entry(entry, "forgotten", "an arm and a round")
             before = parse_integer(last, "a forgotten round", before, self.rounds)
-            self._forgotten.append(
-                (parse_integer(arm, "a forgotten arm", 0, len(self._arms) - 1), before)
-            )
+            place = parse_integer(arm, "a forgotten arm", 0, len(self._arms) - 1)
+            self._forgotten.append(Forgetting(place, before))
         self._knowledge = self._folded(self.rounds + 1)
 
     def _round_of(self, given: Any) -> Round:
@@ -693,14 +780,17 @@ class Planner:
         if not isinstance(given, (Plan, Round)):
             return self._fixed(given)
         made = Round.of(given) if isinstance(given, Plan) else given
+        place = made.number - 1 - self._start.rounds
+        then = self._history[place].agent_names if 0 <= place < len(self._history) else ()
         agents, arms = made.agent_names, made.arm_names
-        if (agents, arms) != (self.agent_names[: len(agents)], self.arm_names[: len(arms)]):
+        known = (*then, *self.agent_names[len(then) :])[: len(agents)]
+        if (agents, arms) != (known, self.arm_names[: len(arms)]):
             raise InvalidInput(FOREIGN_PLAN_MESSAGE)
         if made.number == self.rounds + 1 and isinstance(given, Plan):
             self._check_team(given)
             return made
         fixed = self._fixed(made.number)
-        if made.sent != fixed.sent:
+        if made.planned != fixed.planned:
             raise InvalidInput(
                 f"the plan is for round {made.number}, which was fixed with another: "
                 f"{describe_differences(fixed, made)}; round {self.rounds + 1} is next, ask for it"
@@ -710,7 +800,8 @@ class Planner:
     def _check_team(self, plan: Plan) -> None:
         """Refuse a plan for other agents or arms than there are now."""
         made_for = (plan.agent_names, plan.arm_names, plan.circumstances.left)
-        if made_for != (self.agent_names, self.arm_names, self._left):
+        shut = plan.circumstances.closed
+        if made_for != (self.agent_names, self.arm_names, self._left) or self._retired - shut:
             raise InvalidInput(FOREIGN_PLAN_MESSAGE)
 
     def _fixed(self, number: Any) -> Round:
@@ -736,12 +827,19 @@ class Planner:
         before = self._history[place : place + 1]
         replaced = [visit for old in before for visit in old.visits]
         new = 0 if before else 1
-        gone = dict(self._forgotten)
-        now, old = (
-            [v for v in some if v.round > gone.get(v.arm, 0)] for some in (record.visits, replaced)
-        )
+        gone = forgotten_arms(self._forgotten)
+        now, old = (counted_visits(some, gone) for some in (record.visits, replaced))
         self._knowledge = self._knowledge.after(now, instead_of=old, rounds=new)
         self._history[place : place + 1] = [record]
+
+    def _row_of(self, agent: int) -> int:
+        """The row by which an agent reports now."""
+        return max(i for i, row in enumerate(self._rows) if row.agent == agent)
+
+    def _seat(self, rows: list[AgentRow]) -> None:
+        """Let the agents report like this."""
+        self._rows, self._team = rows, team_of_rows(self._names, rows)
+        self._widen()
 
     def _widen(self) -> None:
         """Make room in the tables for agents who joined and arms that were added."""
@@ -764,6 +862,23 @@ def check_amounts(before: Round, record: Round) -> None:
             raise InvalidInput(
                 f"the tests of {record.agent_names[visit.agent]!r} are {visit.tests:,}: at most {REPORT_MAX_TESTS:,} of one visit"
             )
+
+
+def parse_revised_reports(name: str, stated: Mapping[str, Any]) -> Reports:
+    """How an agent reports that was revised; what calibration makes likely where nothing else is stated."""
+    columns = {COLUMN_NAMES.get(key, key): value for key, value in stated.items()}
+    made = Team(
+        **{key: None if v is None else [v] for key, v in columns.items()}, agent_names=[name]
+    )
+    return reports_of_agents(made)[0]
+
+
+def check_retirement(kind: str, name: str, is_retired: bool, retires: bool, left: int = 1) -> None:
+    """Refuse that an agent or arm is retired twice, or returns without having been, or that none is left."""
+    if is_retired == retires:
+        raise InvalidInput(f"{name!r} is {'retired' if retires else 'here'} already")
+    if not left:
+        raise InvalidInput(f"{name!r} is the last {kind}: add another one before")
 
 
 def check_size(agents: int, arms: int) -> None:

@@ -243,8 +243,13 @@ class NamedAgents(AgentSensitivities):
 
     def __str__(self) -> str:
         """A table, and a line for each agent that is not as stated."""
+        head = ("agent", "sensitivity", "by calibration", "likeliest", "by the visits", "verdict")
+        return "\n".join([render_table(head, self._rows), *(f"  {note}" for note in self.notes)])
+
+    @property
+    def _rows(self) -> list[tuple[str, ...]]:
         columns = (self.sensitivity, *self.calibrated.T, self.estimate, self.lower, self.upper)
-        rows = [
+        return [
             (
                 name,
                 f"{s:.3f}",
@@ -257,19 +262,24 @@ class NamedAgents(AgentSensitivities):
                 self.agent_names, self.verdict, *columns, strict=True
             )
         ]
-        head = ("agent", "sensitivity", "by calibration", "likeliest", "by the visits", "verdict")
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of each agent that is not as stated, or not as believed."""
+        rows = self._rows
         notes = [
-            f"  {name} is {verdict} than stated: by the visits {found}, by calibration {stated}"
+            f"{name} is {verdict} than stated: by the visits {found}, by calibration {stated}"
             for name, _, stated, _, found, verdict in rows
             if verdict != "agrees"
         ]
         notes += [
-            f"  {name} finds {finds} than believed: by the visits {found}, planned with {s}"
+            f"{name} finds {finds} than believed: by the visits {found}, planned with {s}"
             for (name, s, _, _, found, verdict), finds in zip(rows, self.finds, strict=True)
             if verdict == "agrees" and finds != "as believed"
         ]
-        notes += [f"  {arm} has changed: what was seen of it is left out" for arm in self.left_out]
-        return "\n".join([render_table(head, rows), *notes])
+        return notes + [
+            f"{arm} has changed: what was seen of it is left out" for arm in self.left_out
+        ]
 
 
 class NamedAlarms(NamedTuple):

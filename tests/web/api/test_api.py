@@ -206,7 +206,8 @@ class TestCampaigns:
             ask.post(f"{north}/arms", json={"arms": [{"name": "ford"}]}),
             201,
         )
-        assert arms["arms"] == [{"id": "arm-5", "name": "ford", "retired": False}]
+        ford = {"id": "arm-5", "name": "ford", "retired": False, "forgotten": None}
+        assert arms["arms"] == [ford]
         assert ask.patch(f"{north}/arms/ford", json={"retired": True}).json()["retired"]
         assert not ask.patch(f"{north}/arms/arm-5", json={"retired": False}).json()["retired"]
         dan = f"{north}/agents/Dan"
@@ -466,6 +467,30 @@ class TestKnowledge:
         assert sum(arm["successes"] for arm in arms) == 4
         by_agent = {one["agent"]: one["pulls"] for arm in arms for one in arm["by_agent"]}
         assert by_agent == {"Ana": 1, "Chi": 12}
+
+    def test_an_arm_is_forgotten_and_that_is_taken_back(self, ask, told):
+        gone = f"{told}/forgotten/river"
+        for _ in range(2):  # twice is once
+            arm = conforms(responses_schema.ArmJson, ask.put(gone))
+            assert (arm["name"], arm["forgotten"]) == ("river", 1)
+        back = conforms(responses_schema.ArmJson, ask.delete(f"{told}/forgotten/arm-1"))
+        assert back["forgotten"] is None
+        assert "was not forgotten" in refused(ask.delete(gone), 422, "invalid-input")["detail"]
+        refused(ask.put(f"{told}/forgotten/moon"), 404, "not-found")
+        kinds = [event["kind"] for event in ask.get(f"{told}/events").json()["events"]]
+        assert kinds[-2:] == ["arm forgotten", "arm remembered"]
+
+    def test_what_happens_when_an_arm_has_changed_is_a_setting(self, ask, told):
+        assert ask.get(told).json()["on_change"] == "nothing"
+        changed = ask.patch(told, json={"on_change": "forget"})
+        assert conforms(responses_schema.CampaignJson, changed)["on_change"] == "forget"
+        refused(ask.patch(told, json={"on_change": "maybe"}), 422, "invalid-input")
+
+    def test_how_sensitive_the_agents_are(self, ask, told):
+        found = conforms(responses_schema.SensitivitiesJson, ask.get(f"{told}/agents"))
+        assert [one["name"] for one in found["agents"]] == ["Ana", "Ben", "Chi"]
+        assert {one["finds"] for one in found["agents"]} == {"as believed"}
+        assert found["sentences"] == []
 
     def test_answers_shadow_projection_and_worth(self, ask, told):
         assert conforms(responses_schema.AnswersJson, ask.get(f"{told}/answers"))["sentences"]

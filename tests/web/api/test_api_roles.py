@@ -43,7 +43,7 @@ MAY = {
     "viewer": {
         f"GET {API_BASE}{part}"
         for part in (
-            "", "/rounds", "/rounds/{round}", "/rounds/{round}/explanations", "/arms", "/answers",
+            "", "/rounds", "/rounds/{round}", "/rounds/{round}/explanations", "/arms", "/agents", "/answers",
             "/shadow", "/projection", "/worth", "/visits.csv",
         )
     },
@@ -61,6 +61,8 @@ MAY["planner"] = MAY["viewer"] | MAY["reporter"] | {
     f"POST {API_BASE}/rounds",
     f"POST {API_BASE}/rounds/{{round}}/close",
     f"PUT {API_BASE}/rounds/{{round}}/overrides/{{agent}}",
+    f"PUT {API_BASE}/forgotten/{{arm}}",
+    f"DELETE {API_BASE}/forgotten/{{arm}}",
     f"POST {API_BASE}/notes",
 }  # fmt: skip
 MAY["owner"] = MAY["planner"] | {
@@ -413,6 +415,8 @@ KINDS = {
     f"PUT {API_BASE}/rounds/{{round}}/overrides/{{agent}}": ["overridden"],
     f"PUT {API_BASE}/rounds/{{round}}/outcomes/{{agent}}": ["reported", "corrected"],
     f"DELETE {API_BASE}/rounds/{{round}}/outcomes/{{agent}}": ["withdrawn"],
+    f"PUT {API_BASE}/forgotten/{{arm}}": ["arm forgotten"],
+    f"DELETE {API_BASE}/forgotten/{{arm}}": ["arm remembered"],
     f"POST {API_BASE}/notes": ["note"],
     f"POST {API_BASE}/links": ["link issued"],
     f"DELETE {API_BASE}/links/{{link}}": ["link revoked"],

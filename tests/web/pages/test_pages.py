@@ -36,7 +36,7 @@ MAY["planner"] = LOOKS | REPORTING | {
     f"{name.split()[0]} {PAGE_BASE}{name.split()[1]}"
     for name in (
         "GET /plan", "POST /plan", "POST /rounds/{round}/override", "POST /rounds/{round}/close",
-        "GET /history", "POST /notes", "GET /audit.html", "GET /events.ndjson",
+        "POST /forgotten/{arm}", "GET /history", "POST /notes", "GET /audit.html", "GET /events.ndjson",
     )
 }  # fmt: skip
 MAY["owner"] = MAY["planner"] | {
@@ -53,6 +53,7 @@ FIELDS = {  # that would change something
     f"POST {PAGE_BASE}/agents/{{agent}}": {"do": "rename", "name": "Mal"},
     f"POST {PAGE_BASE}/arms": {"names": "moon", "name": "moon"},
     f"POST {PAGE_BASE}/arms/{{arm}}": {"do": "rename", "name": "moon"},
+    f"POST {PAGE_BASE}/forgotten/{{arm}}": {"do": "forget"},
     f"POST {PAGE_BASE}/settings": {"do": "name", "name": "taken over"},
     f"POST {PAGE_BASE}/links": {"role": "owner", "name": "Mal"},
     f"POST {PAGE_BASE}/links/{{link}}": {"do": "revoke"},

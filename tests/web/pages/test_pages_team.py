@@ -165,6 +165,33 @@ class TestCodes:
         assert is_unreachable_base(base) is here
 
 
+class TestForgotten:
+    """An arm that has changed is begun anew, on the page of what is known."""
+
+    def test_it_is_forgotten_and_that_is_taken_back(self, site):
+        service.plan_round(site.log, site.id, VERA)
+        service.report(site.log, site.id, VERA, 1, {"Ana": 1})
+        assert "forgotten" not in site.get("").part("forgotten")
+        site.done("/forgotten/arm-1", do="forget")
+        assert site.state.gone == {0: 1}
+        seen = site.get("").part("forgotten")
+        assert "river forgotten up to round 1 Take it back of river" in seen
+        site.done("/forgotten/arm-1", do="remember")
+        assert site.state.gone == {}
+
+    def test_it_shows_how_sensitive_the_agents_are_if_asked(self, site):
+        service.plan_round(site.log, site.id, VERA)
+        service.report(site.log, site.id, VERA, 1, {"Ana": 1})
+        assert not site.get("").all("#agents")
+        seen = site.get("?agents=1").part("agents")
+        assert "0.900 to 0.900" in seen
+        assert "as believed" in seen
+
+    def test_what_happens_by_itself_is_a_setting(self, site):
+        site.done("/settings", do="policy", on_change="forget")
+        assert site.state.on_change == "forget"
+
+
 class TestTeam:
     def test_it_shows_who_and_what_there_is(self, site):
         service.plan_round(site.log, site.id, VERA)

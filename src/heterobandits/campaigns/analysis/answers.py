@@ -19,10 +19,9 @@ from heterobandits.planner.changes import (
     ArmAlarm,
     ArmVisits,
     ChangeDetector,
-    RoundVisits,
     visits_by_arm,
 )
-from heterobandits.planner.knowledge import Knowledge
+from heterobandits.planner.knowledge import Forgetting, Knowledge
 from heterobandits.planner.plans import render_change, render_count
 from heterobandits.policies.policy import ASSUMPTIONS, REPORT_ASSUMPTIONS
 
@@ -140,7 +139,8 @@ def confidence_of(state: State) -> float:
     """The probability, at least, that every interval, ranking and change ever shown is right.
 
     1 - delta, less what those who came later may fail with: delta is shared among the pairs of arms, and its half among the agents
-    that are calibrated, that there are at a time; the interval of an arm that is alone has all of it   docs/campaigns-answers.md
+    that are calibrated, that there are at a time; the interval of an arm that is alone has all of it. An arm that was forgotten begins
+    anew, and counts as one that came later, even if that was taken back   docs/campaigns-answers.md
     """
     delta, spent = state.policy.delta, 0.0
     calibrated = [
@@ -156,6 +156,11 @@ def confidence_of(state: State) -> float:
         spent += (0.5 * delta if known else delta) * share_of_new_pairs(now, there)
         spent += 0.5 * delta * (1.0 - had / known) if known else 0.0
         there, had = now, known
+    for forgotten in state.forgotten:  # whose pairs are begun anew, as if it were new
+        now, known = (
+            sum(since <= forgotten.last for since in those) for those in (arms, calibrated)
+        )
+        spent += (0.5 * delta if known else delta) * share_of_new_pairs(now, now - 1)
     return max(0.0, 1.0 - spent)
 
 
@@ -169,8 +174,8 @@ def share_of_new_pairs(arms: int, before: int) -> float:
 
 
 def unseen_arms(state: State, arms: Sequence[int]) -> list[int]:
-    """Those of these arms for which nobody has ever reported an outcome."""
-    return [n for n in arms if not state.pulls[:, n].any()]
+    """Those of these arms of which no outcome counts: none was ever reported, or all were forgotten."""
+    return [n for n in arms if not state.knowledge.pulls[:, n].any()]
 
 
 def forecast_visits(state: State, contested: Sequence[int]) -> int | None:
@@ -218,19 +223,22 @@ def detector_of(state: State) -> ChangeDetector:
 def changed_arms(state: State) -> list[ArmAlarm]:
     """The arms that have changed."""
     if state not in CHANGED_ARMS_CACHE:
-        seen = [n for n in range(len(state.arms)) if state.pulls[:, n].any()]
+        seen = [n for n in range(len(state.arms)) if state.knowledge.pulls[:, n].any()]
         found = detector_of(state).changes(visits_of_arms(state, seen))
         CHANGED_ARMS_CACHE[state] = [one for one in found if one.changed]
     return CHANGED_ARMS_CACHE[state]
 
 
+def arms_to_forget(state: State, arms: Sequence[int]) -> list[int]:
+    """Those of these arms that have changed, and are not forgotten since the last round."""
+    found = detector_of(state).changed_arms(visits_of_arms(state, arms))
+    return [n for n in found if Forgetting(n, len(state.rounds)) not in state.forgotten]
+
+
 def visits_of_arms(state: State, arms: Sequence[int]) -> dict[int, ArmVisits]:
     """The visits to each of these arms."""
-    rounds = (
-        RoundVisits(round.number, [arm for _, arm in round.sent], state.visits(round))
-        for round in (state.rounds if arms else ())
-    )
-    return visits_by_arm(rounds, arms, Knowledge.of(len(state.rows), len(state.arms)), {})
+    start = Knowledge.of(len(state.rows), len(state.arms))
+    return visits_by_arm(state.rounds if arms else (), arms, start, state.gone, state.row_in)
 
 
 def answer_sentences(state: State, known: Answers) -> list[str]:
@@ -247,6 +255,12 @@ def answer_sentences(state: State, known: Answers) -> list[str]:
         )
     if not state.pulls.any():
         return [*sentences, "Nothing is known yet: no outcome has been reported."]
+    for arm, last in state.gone.items():
+        if not state.arms[arm].retired:
+            name = state.arms[arm].name
+            sentences.append(
+                f"{name} was forgotten: what was seen there up to round {last} does not count."
+            )
     order = [*best_arm_sentences(state, known, sure), *order_sentences(state, known, sure)]
     sentences += order
     never = unseen_arms(state, known.candidates)
@@ -326,7 +340,7 @@ def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
         sentences = [
             f"The best {other}arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
         ]
-    if (known.visits_needed or FORECAST_MAX_VISITS) > visits_left(state):
+    if (known.visits_needed or FORECAST_MAX_VISITS) > count_remaining_visits(state):
         pass  # the season ends before
     elif known.visits_needed is not None:
         visits = render_count(known.visits_needed, "more visit")
@@ -347,7 +361,7 @@ def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
     return sentences
 
 
-def visits_left(state: State) -> float:
+def count_remaining_visits(state: State) -> float:
     """The visits that the rounds left of the season have, if everybody goes."""
     going = sum(not agent.retired for agent in state.agents)
     return math.inf if state.rounds_left is None else state.rounds_left * going

@@ -21,8 +21,9 @@ from heterobandits.campaigns.analysis.projection_lanes import (
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.state import State, member_id
-from heterobandits.campaigns.validation import FieldErrors, InvalidFields, Reports, parse_seed
+from heterobandits.campaigns.validation import FieldErrors, InvalidFields, parse_seed
 from heterobandits.errors import InvalidInput, appearance_of, parse_integer, parse_probability
+from heterobandits.planner.roster import Reports
 
 PROJECTION_MAX_ROUNDS = 100_000  # rounds
 PROJECTION_MAX_DRAWS = 100_000

@@ -123,7 +123,9 @@ class ProjectionLanes:
         self.pulls, self.successes = (
             np.repeat(part[:, :, None].astype(cell), lanes, axis=2) for part in (pulls, successes)
         )
-        self.total = np.repeat(state.pulls.sum(axis=0)[:, None], lanes, axis=1)
+        self.total = np.repeat(
+            state.knowledge.pulls.sum(axis=0, dtype=np.int64)[:, None], lanes, axis=1
+        )
         self.past: list[tuple[Integers, Integers, Integers]] = []  # for a window
         self.expected, self.made = np.zeros((2, lanes))
         self.course: list[Floats] = []
@@ -226,7 +228,7 @@ class ProjectionLanes:
             arm, tests, found = self.past[number - begun - 1]
             self.count(arm, -tests, -found)
         elif number > 0:
-            for visit in self.state.visits(self.state.rounds[number - 1]):
+            for visit in self.state.counted(self.state.rounds[number - 1]):
                 self.pulls[visit.agent, visit.arm] -= visit.tests
                 self.successes[visit.agent, visit.arm] -= visit.successes
 

@@ -57,6 +57,13 @@ def policy_text(body: Mapping[str, Any]) -> str:
     return text if body.get("memory") is None else f"{text}, memory {body['memory']}"
 
 
+def on_change_text(body: Mapping[str, Any]) -> str:
+    """What an event's body says of arms that change, if it says anything."""
+    if "on_change" not in body:
+        return ""
+    return f"; an arm that changes is {'' if body['on_change'] == 'forget' else 'not '}forgotten"
+
+
 def season_text(season: int | None) -> str:
     """The length of a season."""
     return "without an end" if season is None else f"of {season:,} round{'s' * (season != 1)}"
@@ -200,7 +207,7 @@ class EventNarrator:
         )
         return (
             f"created {body['name']}: {agents}, {arms}, policy "
-            f"{policy_text(body['policy'])}, a season {season_text(body['season'])}"
+            f"{policy_text(body['policy'])}, a season {season_text(body['season'])}{on_change_text(body)}"
         )
 
     def _agents_added(self, body: Mapping[str, Any]) -> str:
@@ -244,7 +251,7 @@ class EventNarrator:
         return f"let plans go by {'what all arms together make likely' if learned else 'what is stated of each arm alone'}"
 
     def _policy_changed(self, body: Mapping[str, Any]) -> str:
-        return f"changed the policy to {policy_text(body['policy'])}"
+        return f"changed the policy to {policy_text(body['policy'])}{on_change_text(body)}"
 
     def _season_changed(self, body: Mapping[str, Any]) -> str:
         return f"changed the season to one {season_text(body['season'])}"
@@ -287,6 +294,15 @@ class EventNarrator:
             reports[arms[0]] = reports.pop(arm)
             text += f"; its report of {reports[arms[0]]} goes with it"
         return text
+
+    def _arm_forgotten(self, body: Mapping[str, Any]) -> str:
+        why = ", which has changed" if body["because"] == "change" else ""
+        return (
+            f"forgot what was seen of {self._name(body['arm'])}{why}, up to round {body['round']}"
+        )
+
+    def _arm_remembered(self, body: Mapping[str, Any]) -> str:
+        return f"took back that {self._name(body['arm'])} was forgotten"
 
     def _at(self, body: Mapping[str, Any]) -> str:
         return f"round {body['round']}: {self._who(body)} at {self._name(body['arm'])}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from heterobandits.campaigns.audit.history_text import author_text
 from heterobandits.campaigns.events import GENESIS_HASH, Event, check_chain
-from heterobandits.campaigns.plan_events import check_recorded_plan
+from heterobandits.campaigns.plan_events import check_recorded_forgetting, check_recorded_plan
 from heterobandits.campaigns.reducer import fold_events
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage import snapshots
@@ -23,6 +23,9 @@ VERIFICATION_CAVEAT = (
     "whole does not say that no events were cut from the end, nor that all were not sealed anew: compare number and hash "
     "with a sheet, an audit or a note of before (--least N, --hash H)"
 )
+
+
+RECHECKED_KINDS = ("round planned", "arm forgotten")  # what is worked out again
 
 
 class Anchor(NamedTuple):
@@ -126,10 +129,8 @@ def replay_events(
             except InvalidInput:
                 await_checks(checks)
                 raise first_misfit(part, before) from None
-            if part[-1].kind == "round planned" and known is not None:
-                again = pool.submit(
-                    check_recorded_plan, known, part[-1].body, state.rounds[-1].given
-                )
+            if part[-1].kind in RECHECKED_KINDS and known is not None:
+                again = pool.submit(check_again, known, part[-1], state)
                 checks.append(PlanCheck(part, before, again))
             await_checks(checks, 2 * cores)
             if state.number == mark:
@@ -138,6 +139,14 @@ def replay_events(
         await_checks(checks)
     assert state is not None
     return state
+
+
+def check_again(before: State, event: Event, after: State) -> None:
+    """Refuse a plan, or a change of an arm, that does not follow from the state before."""
+    if event.kind == "round planned":
+        check_recorded_plan(before, event.body, after.rounds[-1].given)
+    else:
+        check_recorded_forgetting(before, event.body)
 
 
 class PlanCheck(NamedTuple):
@@ -171,11 +180,11 @@ def chain_end_of(state: State | None) -> tuple[int, str]:
 
 
 def split_at_plans(events: list[Event], mark: int) -> Iterator[list[Event]]:
-    """The events in parts that end with a planned round or with event `mark`: each fold copies the state once."""
+    """The events in parts that end with what is worked out again or with event `mark`: each fold copies the state once."""
     part: list[Event] = []
     for event in events:
         part.append(event)
-        if event.kind == "round planned" or event.number == mark:
+        if event.kind in RECHECKED_KINDS or event.number == mark:
             yield part
             part = []
     if part:
@@ -189,8 +198,8 @@ def first_misfit(part: list[Event], state: State | None) -> InvalidInput:
         place += 1
         try:
             _, following = fold_part([event], state)
-            if event.kind == "round planned" and state is not None:
-                check_recorded_plan(state, event.body, following.rounds[-1].given)
+            if event.kind in RECHECKED_KINDS and state is not None:
+                check_again(state, event, following)
         except InvalidInput as error:
             said = str(error).removeprefix(f"event {place}").lstrip(" ,:")
             return InvalidInput(

@@ -14,13 +14,16 @@ import numpy as np
 from heterobandits.arrays import Integers
 from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import Rounds
-from heterobandits.campaigns.state import Agent, AgentRow, Arm, Link, State
-from heterobandits.campaigns.validation import Reports, parse_policy
+from heterobandits.campaigns.state import Agent, Arm, Link, State
+from heterobandits.campaigns.validation import parse_policy
 from heterobandits.errors import InvalidInput
+from heterobandits.planner.knowledge import Forgetting
+from heterobandits.planner.roster import AgentRow, Reports
 from heterobandits.provenance import PACKAGE_FOLDER
 
 SNAPSHOT_SOURCES = (  # of what is in a snapshot
-    "events.py", "reducer.py", "validation.py", "rounds.py", "storage/snapshots.py", "state.py"
+    "events.py", "reducer.py", "validation.py", "rounds.py", "storage/snapshots.py", "state.py",
+    "../planner/knowledge.py", "../planner/roster.py", "../planner/visits.py"
 )  # fmt: skip
 SNAPSHOT_DIGEST_BYTES = 32  # bytes of a hash, before the rest
 SNAPSHOT_MIN_EVENTS = 500  # events from which on a snapshot is worth it
@@ -56,6 +59,8 @@ def pack_state(state: State) -> bytes:
         "successes": _encode_table(state.successes),
         "waiting": sorted(state.waiting),
         "plans_by": state.plans_by,
+        "forgotten": state.forgotten,
+        "on_change": state.on_change,
     }
     data = json.dumps(fields, separators=(",", ":")).encode()
     return hashlib.sha256(data).digest() + zlib.compress(data, 1)
@@ -81,6 +86,7 @@ def unpack_state(data: bytes) -> State:
                 "seed",
                 "season",
                 "plans_by",
+                "on_change",
             )
         },
         agents=[Agent(*item) for item in fields["agents"]],
@@ -95,6 +101,7 @@ def unpack_state(data: bytes) -> State:
         pulls=_decode_table(fields["pulls"], shape),
         successes=_decode_table(fields["successes"], shape),
         waiting=frozenset(fields["waiting"]),
+        forgotten=tuple(Forgetting(*entry) for entry in fields["forgotten"]),
     )
 
 

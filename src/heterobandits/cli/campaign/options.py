@@ -121,6 +121,10 @@ MemoryOption = Annotated[
     int | None,
     typer.Option("--memory", help="How many rounds a policy that forgets looks back.", metavar="N"),
 ]
+OnChangeOption = Annotated[
+    Literal["nothing", "forget"] | None,
+    typer.Option("--on-change", help="Whether an arm that has changed is forgotten by itself."),
+]
 SensitivityOption = Annotated[
     float | None,
     typer.Option("--sensitivity", help="The chance to find what is there.", metavar="S"),

@@ -1,4 +1,4 @@
-"""`heterobandits campaign add`, `retire`, `return`, `rename`, `revise` and `set`: what changes between rounds."""
+"""`heterobandits campaign add`, `retire`, `return`, `forget`, `remember`, `rename`, `revise` and `set`: what changes between rounds."""
 
 from typing import Annotated, Literal
 
@@ -11,6 +11,7 @@ from heterobandits.cli.campaign.options import (
     FoundOption,
     LevelOption,
     MemoryOption,
+    OnChangeOption,
     PolicyOption,
     PriorKindOption,
     RateOption,
@@ -125,6 +126,39 @@ def bring_back_command(
         print_change(log, state, done, format)
 
 
+def forget_command(
+    file: FileArgument,
+    arm: NameArgument,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Count no longer what was seen of an arm up to now: it has changed.
+
+    Example: heterobandits campaign forget park.db ford
+    """
+    from heterobandits.campaigns import service
+
+    with open_campaign(file, campaign) as (log, state):
+        done = service.forget_arm(log, state.campaign, author_of(who), arm)
+        print_change(log, state, done, format)
+
+
+def remember_command(
+    file: FileArgument,
+    arm: NameArgument,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Take back that an arm was forgotten, the last time that it was."""
+    from heterobandits.campaigns import service
+
+    with open_campaign(file, campaign) as (log, state):
+        done = service.remember_arm(log, state.campaign, author_of(who), arm)
+        print_change(log, state, done, format)
+
+
 def rename_command(
     file: FileArgument,
     kind: Annotated[
@@ -214,24 +248,27 @@ def set_command(
     delta: LevelOption = None,
     memory: MemoryOption = None,
     prior: PriorKindOption = None,
+    on_change: OnChangeOption = None,
     campaign: CampaignOption = None,
     who: WhoOption = None,
     format: TableOrJson = "table",
 ) -> None:
-    """Change the season, the policy or the prior, from the next round on."""
+    """Change the season, the policy, the prior or what happens when an arm has changed, from the next round on."""
     from heterobandits.campaigns import service
 
-    other = any(given is not None for given in (policy, delta, memory))
+    other = any(given is not None for given in (policy, delta, memory, on_change))
     if other + (season is not None) + (prior is not None) != 1:
         raise InvalidInput(
-            "--season, --prior, or --policy, --delta and --memory: one change at a time"
+            "--season, --prior, or --policy, --delta, --memory and --on-change: one change at a time"
         )
     with open_campaign(file, campaign) as (log, state):
         request = author_of(who)
         if prior is not None:
             done = service.set_prior(log, state.campaign, request, prior)
         elif other:
-            done = service.set_policy(log, state.campaign, request, policy, delta, memory)
+            done = service.set_policy(
+                log, state.campaign, request, policy, delta, memory, on_change
+            )
         else:
             done = service.set_season(log, state.campaign, request, parse_season_option(season))
         print_change(log, state, done, format)

@@ -1,4 +1,4 @@
-"""`heterobandits campaign status`, `explain`, `history`, `shadow` and `project`: what is known, and what may come."""
+"""`heterobandits campaign status`, `agents`, `explain`, `history`, `shadow` and `project`: what is known, and what may come."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,6 +67,21 @@ def status_command(
     print()
     print_chart([arm for arm in found if every or not arm.retired], every)
     print(f"after event {state.number:,}, hash {state.hash[:ANCHOR_MIN_DIGITS]}")
+
+
+def agents_command(
+    file: FileArgument, campaign: CampaignOption = None, format: TableOrJson = "table"
+) -> None:
+    """Show how sensitive each agent is by the visits, beside the others, and whether that is what was stated."""
+    from heterobandits.campaigns.analysis.sensitivities import sensitivities
+    from heterobandits.campaigns.serialization import json_of_sensitivities
+
+    with open_campaign(file, campaign) as (_, state):
+        found = sensitivities(state)
+    if format == "json":
+        print_json(state, json_of_sensitivities(state, found))
+    else:
+        print(found)
 
 
 def explain_command(
@@ -284,7 +299,6 @@ def render_projection(found: "Projection") -> Iterator[str]:
 def parse_revision(state: "State", text: str) -> tuple[int, dict[str, Any]]:
     """An agent and what it would report like, written as Ben=0.9."""
     from heterobandits.campaigns.files.csv_tables import parse_number_or_text
-    from heterobandits.campaigns.service import revision_of
 
     name, value = split_names(
         text, "=", state.agent, lambda end: isinstance(parse_number_or_text(end), (int, float))
@@ -292,4 +306,4 @@ def parse_revision(state: "State", text: str) -> tuple[int, dict[str, Any]]:
     if "=" not in text:
         raise InvalidInput(f"--revise is {repr_of(text)}: an agent and a sensitivity, as Ben=0.9")
     agent = state.agent(name)
-    return agent, revision_of(state, agent, {"sensitivity": parse_number_or_text(value)})
+    return agent, state.reports(agent).revised({"sensitivity": parse_number_or_text(value)})

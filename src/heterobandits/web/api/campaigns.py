@@ -1,6 +1,6 @@
 """Routes of a campaign as a whole: made, listed, changed, noted, exported and imported."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -36,7 +36,7 @@ from heterobandits.web.turns import (
 NDJSON_MEDIA_TYPE = "application/x-ndjson"
 EVENTS_PAGE_MAX = 1000  # events that are read at once
 EXPORT_TURN_EVENTS = 250  # events that are exported in one turn, at most
-POLICY_FIELDS = ("policy", "delta", "memory")
+POLICY_FIELDS = ("policy", "delta", "memory", "on_change")
 REPORT_FIELDS = tuple(requests_schema.ReportsBody.model_fields)
 
 router = APIRouter(route_class=ApiRoute)
@@ -118,7 +118,7 @@ async def read_campaign_route(request: HttpRequest, asked: Context) -> Response:
 
 @router.patch("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
 def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) -> Response:
-    """Another name, another policy (with delta and memory), another season or prior: one at a time."""
+    """Another name, another policy (with delta, memory and on_change), another season or prior: one at a time."""
     given = body.model_fields_set - {name for name in POLICY_FIELDS if getattr(body, name) is None}
     kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season",), ("prior",))
     where = asked.where
@@ -129,7 +129,7 @@ def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) 
     elif kind == ("prior",):
         done = service.set_prior(*where, body.prior)
     else:
-        done = service.set_policy(*where, body.policy, body.delta, body.memory)
+        done = service.set_policy(*where, *(getattr(body, field) for field in POLICY_FIELDS))
     return campaign_reply(serialization.state_after(asked.log, done))
 
 
@@ -236,6 +236,30 @@ def change_arm_route(asked: Context, arm: str, body: requests_schema.ArmChange) 
     else:
         done = (service.retire if body.retired else service.bring_back)(*where, "arm", key)
     state = serialization.state_after(asked.log, done)
+    return json_reply(state, serialization.json_of_arm(state, number))
+
+
+@router.put(
+    "/api/campaigns/{campaign}/forgotten/{arm:path}", response_model=responses_schema.ArmJson
+)
+def forget_arm_route(asked: Context, arm: str) -> Response:
+    """What was seen of an arm up to the last round that was planned no longer counts: it has changed."""
+    return forgotten_response(asked, asked.arm(arm), service.forget_arm)
+
+
+@router.delete(
+    "/api/campaigns/{campaign}/forgotten/{arm:path}", response_model=responses_schema.ArmJson
+)
+def remember_arm_route(asked: Context, arm: str) -> Response:
+    """That an arm was forgotten is taken back, the last time that it was."""
+    return forgotten_response(asked, asked.arm(arm), service.remember_arm)
+
+
+def forgotten_response(
+    asked: RequestContext, number: int, change: Callable[..., WriteResult]
+) -> Response:
+    """An arm after it was forgotten or remembered."""
+    state = serialization.state_after(asked.log, change(*asked.where, member_id("arm", number)))
     return json_reply(state, serialization.json_of_arm(state, number))
 
 

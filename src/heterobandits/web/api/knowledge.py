@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query, Request, Response
 
 from heterobandits.campaigns import responses_schema, serialization
 from heterobandits.campaigns.analysis import projection
+from heterobandits.campaigns.analysis.sensitivities import sensitivities
 from heterobandits.campaigns.analysis.shadows import shadow
-from heterobandits.campaigns.service import revision_of
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.validation import Reports, parse_reports
+from heterobandits.campaigns.validation import parse_reports
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.plans import render_count
+from heterobandits.planner.roster import Reports
 from heterobandits.web.api.base import ApiRoute, json_reply
 from heterobandits.web.requests import Context
 from heterobandits.web.turns import (
@@ -49,6 +50,14 @@ async def read_answers_route(request: Request, asked: Context) -> Response:
     return await compute_for_state(
         request, state, lambda: json_reply(state, serialization.json_of_answers(state))
     )
+
+
+@router.get("/api/campaigns/{campaign}/agents", response_model=responses_schema.SensitivitiesJson)
+async def read_agents_route(request: Request, asked: Context) -> Response:
+    """How sensitive every agent is by the visits, and whether that is what was stated of it."""
+    state = asked.state
+    found = await compute_alone(request, lambda tell: sensitivities(state))
+    return json_reply(state, serialization.json_of_sensitivities(state, found))
 
 
 @router.get("/api/campaigns/{campaign}/shadow", response_model=responses_schema.ShadowJson)
@@ -114,7 +123,7 @@ async def read_worth_route(
 def reports_of_query(state: State, agent: int | None, given: Mapping[str, Any]) -> Reports:
     """How an agent, or nobody known yet, would report with what is given."""
     stated = {name: value for name, value in given.items() if value is not None}
-    full = stated if agent is None else revision_of(state, agent, stated)
+    full = stated if agent is None else state.reports(agent).revised(stated)
     return parse_reports(full)
 
 

@@ -68,15 +68,17 @@ class CampaignBody(Body):
     seed: int = 0
     season: int | None = None
     prior: Literal["learned", "stated"] | None = None
+    on_change: ShortText | None = None
 
 
 class CampaignChange(Body):
-    """One change of a campaign: its name, its policy with delta and memory, its season, which may have no end, or its prior."""
+    """One change of a campaign: its name, its policy with delta, memory and on_change, its season, which may have no end, or its prior."""
 
     name: NameField
     policy: ShortText | None = None
     delta: float | None = None
     memory: int | None = None
+    on_change: ShortText | None = None
     season: int | None = None
     prior: Literal["learned", "stated"] = "learned"
 

@@ -1,28 +1,35 @@
 """What is known: all arms with their intervals, in words too; also for a wall."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns.analysis.answers import (
     answers,
     confidence_of,
+    mixed_arms,
     render_percent_floor,
     validity_text,
 )
 from heterobandits.campaigns.analysis.estimates import ArmEstimate, estimates
 from heterobandits.campaigns.analysis.probabilities import probable, render_percent, render_rates
 from heterobandits.campaigns.analysis.season_summary import summarize_season
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.analysis.sensitivities import sensitivities
+from heterobandits.campaigns.responses_schema import SensitivitiesJson
+from heterobandits.campaigns.serialization import json_of_sensitivities
+from heterobandits.campaigns.state import State, member_id
 from heterobandits.planner.plans import render_ends
 from heterobandits.web.pages.base import PageRoute, render_page
 from heterobandits.web.pages.text import rank_text, waiting_text
 from heterobandits.web.requests import Context, RequestContext
-from heterobandits.web.turns import compute_for_state
+from heterobandits.web.turns import compute_alone, compute_for_state
 
 VISITS_TABLE_MAX_CELLS = 2000  # of the table of who was where: a larger one is for a spreadsheet
 FOREST_SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # means at which the axis may end
 HARDLY_VISITED = 3  # visits, below which an arm is marked
+CHANGEABLE_MAX_ARMS = (
+    20  # that are offered to be forgotten though nothing says that they have changed
+)
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -41,8 +48,17 @@ class ForestLine(NamedTuple):
 
 
 @router.get("/campaigns/{campaign}")
-async def show_knowledge(request: Request, asked: Context) -> Response:
-    """What is known, what waits, and what to do next."""
+async def show_knowledge(
+    request: Request, asked: Context, agents: Literal["1"] | None = None
+) -> Response:
+    """What is known, what waits, and what to do next; with how sensitive the `agents` are, which takes a while."""
+    if agents is not None:
+        state = asked.state
+        found = await compute_alone(request, lambda tell: sensitivities(state))
+        told = json_of_sensitivities(state, found)
+        return await compute_for_state(
+            request, state, lambda: render_known_page(request, asked, "known.html", told)
+        )
     return await compute_for_state(
         request, asked.state, lambda: render_known_page(request, asked, "known.html")
     )
@@ -56,11 +72,16 @@ async def show_wall(request: Request, asked: Context) -> Response:
     )
 
 
-def render_known_page(request: Request, asked: RequestContext, template: str) -> Response:
+def render_known_page(
+    request: Request,
+    asked: RequestContext,
+    template: str,
+    sensitive: SensitivitiesJson | None = None,
+) -> Response:
     """What is known, as a page."""
     state = asked.state
     lines, likely = forest_lines(state), probable(state)
-    scale = scale_of(lines)
+    scale = axis_end_of(lines)
     return render_page(
         request,
         template,
@@ -76,7 +97,29 @@ def render_known_page(request: Request, asked: RequestContext, template: str) ->
         standing=summarize_season(state),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         visits=visits_by_agent(state),
+        changeable=changeable_arms(state),
+        sensitive=sensitive,
     )  # fmt: skip
+
+
+class ChangeableArm(NamedTuple):
+    """An arm that can be forgotten, or was: then `last` is the last round that does not count."""
+
+    id: str
+    name: str
+    last: int | None
+
+
+def changeable_arms(state: State) -> list[ChangeableArm]:
+    """The arms that were forgotten, and those that have changed or, if they are few, all others."""
+    last = state.gone
+    few = len(state.arms) <= CHANGEABLE_MAX_ARMS
+    offered = range(len(state.arms)) if few else sorted({*last, *mixed_arms(state)})
+    return [
+        ChangeableArm(member_id("arm", n), state.arms[n].name, last.get(n))
+        for n in offered
+        if not state.arms[n].retired
+    ]
 
 
 def forest_lines(state: State) -> list[ForestLine]:
@@ -107,7 +150,7 @@ def forest_lines(state: State) -> list[ForestLine]:
     return made
 
 
-def scale_of(lines: list[ForestLine]) -> float:
+def axis_end_of(lines: list[ForestLine]) -> float:
     """The mean at which the axis ends: all ordinary intervals fit."""
     most = max((line.known.high for line in lines if not line.known.retired), default=1.0)
     return next((end for end in FOREST_SCALES if most <= end), 1.0)

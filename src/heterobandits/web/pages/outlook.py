@@ -25,10 +25,11 @@ from heterobandits.campaigns.analysis.projection_lanes import GuessedMeans
 from heterobandits.campaigns.events import OnShare
 from heterobandits.campaigns.files.csv_tables import parse_number_or_text
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.validation import FieldErrors, Reports
+from heterobandits.campaigns.validation import FieldErrors
 from heterobandits.errors import InvalidInput, parse_integer, parse_sensitivity
 from heterobandits.output.pages import render_template
 from heterobandits.planner.plans import render_count
+from heterobandits.planner.roster import Reports
 from heterobandits.web.api.knowledge import API_PROJECTION_MAX_ROUNDS
 from heterobandits.web.pages.outlook_charts import (
     BestKnown,

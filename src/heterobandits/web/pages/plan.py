@@ -11,9 +11,10 @@ from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.analysis.answers import shared_arm_warnings
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned
-from heterobandits.campaigns.rounds import PlannedRound, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.errors import InvalidInput
+from heterobandits.planner.visits import VisitReport
 from heterobandits.web.api.rounds import plan_in_turn
 from heterobandits.web.connections import ConnectionLimits
 from heterobandits.web.errors import problem_kind_of

@@ -10,13 +10,14 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.events import Event
-from heterobandits.campaigns.rounds import PlannedRound, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.repository import WriteResult
 from heterobandits.campaigns.validation import NOT_DONE
 from heterobandits.errors import InvalidInput, parse_choice
 from heterobandits.planner.matching import AgentArm
+from heterobandits.planner.visits import VisitReport
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import problem_kind_of
 from heterobandits.web.pages.base import (

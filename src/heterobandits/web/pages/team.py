@@ -24,12 +24,13 @@ from heterobandits.campaigns.state import MemberKind, State, member_id
 from heterobandits.campaigns.validation import (
     FieldErrors,
     InvalidFields,
-    Reports,
     parse_agents,
     parse_arms,
+    parse_on_change,
     parse_policy,
 )
 from heterobandits.errors import parse_choice, parse_delta
+from heterobandits.planner.roster import CALIBRATED_FIELDS, Reports
 from heterobandits.policies.policy import CATALOGUE, forgetting_policies
 from heterobandits.web.pages.base import (
     PageRoute,
@@ -64,7 +65,7 @@ REVISION_TEXTS = {
     "always": "It was stated wrongly: everything is worked out anew.",
 }
 # a form has one field for both
-FORM_FIELD_OF = {other: one for one, other in service.CALIBRATED_FIELDS}
+FORM_FIELD_OF = {other: one for one, other in CALIBRATED_FIELDS}
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -215,7 +216,7 @@ def agent_page(
 def reports_from_form(form: Form) -> dict[str, Any]:
     """How an agent reports, as a form has it: a number, or how many of how many a trial found; None for what is blank."""
     made: dict[str, Any] = {"tests": parse_typed_number(form.text("tests"))}
-    for one, other in service.CALIBRATED_FIELDS:
+    for one, other in CALIBRATED_FIELDS:
         found = parse_trial_cell(form.text(one))
         made |= {other: found} if isinstance(found, list) else {one: parse_typed_number(found)}
     return made
@@ -336,6 +337,15 @@ def submit_arm(request: Request, asked: Context, arm: str) -> Response:
     return team_page(request, asked, RefusedForm(key, known, asked.form))
 
 
+@router.post("/campaigns/{campaign}/forgotten/{arm}")
+def submit_forgotten(request: Request, asked: Context, arm: str) -> Response:
+    """What was seen of an arm up to now counts no more, or again."""
+    key = member_id("arm", asked.arm(arm))
+    do = parse_choice(asked.form.text("do"), "do", ("forget", "remember"))
+    (service.forget_arm if do == "forget" else service.remember_arm)(*asked.where, key)
+    return see_other(page_path(asked.id, "#forgotten"))
+
+
 @router.post("/campaigns/{campaign}/settings")
 def change_settings(request: Request, asked: Context) -> Response:
     """Another name, another season or another policy."""
@@ -356,13 +366,15 @@ def set_policy_by_form(asked: RequestContext, form: Form) -> None:
     """Another policy, as a form says it; what is blank stays as it is."""
     name, season = form.text("policy") or asked.state.policy.name, asked.state.season
     delta, memory = parse_typed_number(form.text("delta")), parse_typed_number(form.text("memory"))
+    heeded: Any = form.text("on_change") or asked.state.on_change
     checked = FieldErrors()
     if delta is not None:
         checked.all("delta", parse_delta, delta)
     if checked.all("policy", parse_policy, name, None, season) is not None:
         checked.all("memory", parse_policy, name, None, season, memory)
+    checked.all("on_change", parse_on_change, heeded)
     checked.end()
-    service.set_policy(*asked.where, name, delta, memory)
+    service.set_policy(*asked.where, name, delta, memory, heeded)
 
 
 def default_days(state: State) -> int:

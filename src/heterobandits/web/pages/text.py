@@ -1,10 +1,11 @@
 """What pages say of plans, visits and ranks, in words for whoever goes there."""
 
 from heterobandits.campaigns.audit.history_text import counts_text
-from heterobandits.campaigns.rounds import PlannedRound, VisitReport
+from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State
 from heterobandits.planner.plans import Reason, ReasonCode, render_count, render_number
+from heterobandits.planner.visits import VisitReport
 
 WHY_SENTENCES: dict[ReasonCode, str] = {
     "absent": "Away this round.",
