@@ -67,6 +67,14 @@ DriftOption = Annotated[
         metavar="CHANGES",
     ),
 ]
+PriorOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What the planner believes of the means beforehand: learned, or a and b of a Beta, such as 2,60, which counts like 1 "
+        "found in 60 tests.",
+        metavar="learned|A,B",
+    ),
+]
 HorizonOption = Annotated[
     int | None,
     typer.Option(help="Rounds in a trial; a domain's own by default.", metavar="ROUNDS"),
@@ -99,6 +107,7 @@ PROBLEM_OPTIONS = {  # of the fields of a problem
     "calibration": "--calibration",
     "false_positive_calibration": "--false-positive-calibration",
     "drift": "--drift",
+    "prior": "--prior",
 }
 
 
@@ -187,12 +196,15 @@ def problem_of_options(
     Beside a problem that has a name or a file, they stand in place of what it says.
     """
     from heterobandits.model.domains import domain_of_name
+    from heterobandits.model.prior import LEARNED
     from heterobandits.model.problem import Problem
 
     title = ""
     given: dict[str, Any] = {
         field: parse_calibration(text, PROBLEM_OPTIONS[field])
         if field.endswith("calibration")
+        else text
+        if text == LEARNED and field == "prior"
         else parse_numbers(text, PROBLEM_OPTIONS[field], int if field == "tests" else float)
         for field, text in lists.items()
         if text is not None and field != "drift"

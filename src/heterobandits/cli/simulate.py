@@ -17,6 +17,7 @@ from heterobandits.cli.options import (
     FalsePositivesOption,
     HorizonOption,
     MeansOption,
+    PriorOption,
     ProblemOption,
     QuietOption,
     SeedOption,
@@ -45,6 +46,7 @@ def simulate_command(
     calibration: CalibrationOption = None,
     false_positive_calibration: FalsePositiveCalibrationOption = None,
     drift: DriftOption = None,
+    prior: PriorOption = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,6 +114,7 @@ def simulate_command(
         calibration=calibration,
         false_positive_calibration=false_positive_calibration,
         drift=drift,
+        prior=prior,
     )
     names = [n for given in policy or ["all"] for n in (PAPER if given == "all" else [given])]
     log_rounds = parse_policy_horizon(policy_horizon)

@@ -24,6 +24,7 @@ from heterobandits.errors import (
     unknown_name,
 )
 from heterobandits.inference.agent_sensitivity import agent_intervals
+from heterobandits.inference.beliefs import BELIEF_DRAWS, Beliefs, chances_of_draws
 from heterobandits.inference.intervals import (
     INTERVAL_METHODS,
     IntervalMethod,
@@ -56,6 +57,7 @@ from heterobandits.planner.plans import (
     Explanation,
     NamedAgents,
     NamedAlarms,
+    NamedChances,
     NamedIntervals,
     NamedRanking,
     Plan,
@@ -397,6 +399,18 @@ class Planner:
         return NamedRanking.of(
             ranking_of_tables(self._team, *compared, self.policy.delta, fixed), self.arm_names
         )
+
+    def probable(self) -> NamedChances:
+        """What is probable of the arms by the prior and what was seen: ordinary intervals, and who is likely to be the best.
+
+        Of what is said with 80 % about 80 of 100 come true, on the average over means as the prior has them; `intervals` and
+        `ranking` say what is certain, whatever the means are. Retired arms are counted, too.
+        """
+        known = Beliefs.of(self._team, *self._tables(), self.prior)
+        going = len(self._team) - len(self._left)
+        chances = chances_of_draws(known.draws(BELIEF_DRAWS, self.seed, self.trial), going)
+        low, high = (known.quantiles(share) for share in (0.1, 0.9))
+        return NamedChances(known.mean, low, high, chances.best, chances.among, self.arm_names)
 
     def changes(self) -> NamedAlarms:
         """Which arms have changed, and since when   docs/model.md (19), (20)

@@ -282,6 +282,43 @@ class NamedAgents(AgentSensitivities):
         ]
 
 
+class NamedChances(NamedTuple):
+    """What is probable of each arm, on the average over the prior.
+
+    Attributes
+    ----------
+    estimate, lower, upper
+        The posterior mean, and the mean lies between the two others with a probability of 80 %.
+    best, among
+        The chance that it is the best arm, and that it is among the best so many as there are agents, counted in draws.
+    """
+
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+    best: Floats
+    among: Floats
+    arm_names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """A table, the likeliest best first."""
+        head = ("arm", "estimate", "80 %", "best", "among the best")
+        order = np.argsort(-self.best, kind="stable")
+        return render_table(
+            head,
+            [
+                (
+                    self.arm_names[n],
+                    f"{self.estimate[n]:.3f}",
+                    f"{self.lower[n]:.3f} to {self.upper[n]:.3f}",
+                    f"{self.best[n]:.0%}",
+                    f"{self.among[n]:.0%}",
+                )
+                for n in order
+            ],
+        )
+
+
 class NamedAlarms(NamedTuple):
     """For each arm whether it has changed, and since when.
 

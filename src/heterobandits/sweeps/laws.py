@@ -15,6 +15,7 @@ from typing import Any
 
 from heterobandits.errors import (
     InvalidInput,
+    parse_choice,
     parse_integer,
     parse_real,
     repr_of,
@@ -68,6 +69,12 @@ def parse_domain(value: Any, place: str) -> str:
     return str(value)
 
 
+def parse_prior_name(value: Any, place: str) -> str:
+    """What the planner believes of the means beforehand, by name."""
+    return parse_choice(value, place, PRIOR_NAMES)
+
+
+PRIOR_NAMES = ("uniform", "learned", "true")  # the last is the Beta that the means are drawn from
 SHARE_CHECK = real_check("a number in [0, 1]", lambda x: 0 <= x <= 1)
 POSITIVE_CHECK = real_check("a number above 0", lambda x: x > 0)
 FLAG_CHECK = type_check(bool, "true or false")
@@ -90,9 +97,11 @@ EVEN_LAW_KEYS: dict[str, ValueCheck] = {
     "high": SHARE_CHECK,
     "centre": SHARE_CHECK,
     "spread": real_check("a number from 0 on", lambda x: x >= 0),
+    "a": POSITIVE_CHECK,
+    "b": POSITIVE_CHECK,
 }
 MISBELIEF_LAW_KEYS: dict[str, ValueCheck] = {"times": POSITIVE_CHECK, "within": SHARE_CHECK}
-EVEN_LAW_FORMS = ({"low", "high"}, {"centre", "spread"})
+EVEN_LAW_FORMS = ({"low", "high"}, {"centre", "spread"}, {"a", "b"})
 DRIFT_KEYS: dict[str, ValueCheck] = {
     "step": SHARE_CHECK,
     "seed": integer_check(0, ADDRESS_MAX),
@@ -116,6 +125,7 @@ def law_keys_of(name: str) -> dict[str, ValueCheck]:
 # What an axis may be, by its dotted path: the numbers and texts of a problem, and the horizon.
 SCALAR_CHECKS: dict[str, ValueCheck] = {
     "domain": parse_domain,
+    "prior": parse_prior_name,
     "arms_per_agent": POSITIVE_CHECK,
     **INTEGER_SETTINGS,
     **dict.fromkeys(VECTOR_OWNERS, SHARE_CHECK),
@@ -159,6 +169,7 @@ def problem_of_settings(settings: dict[str, Any], luck: DrawFunction) -> Problem
             base.pop("believed", None)
     given, ratio = settings.pop("arms", None), settings.pop("arms_per_agent", None)
     values = {**base, **settings}
+    prior = _prior_of_law(values.pop("prior", "uniform"), values["means"])
     counts = {
         "agents": _size_of_vector(
             "agents", values.pop("agents", None), "sensitivities", values, base
@@ -177,7 +188,20 @@ def problem_of_settings(settings: dict[str, Any], luck: DrawFunction) -> Problem
         if name in values and not isinstance(values[name], list):
             truth = values.get(TRUTH_OF_BELIEF.get(name, ""))
             values[name] = _numbers_of_law(name, values[name], counts[of], luck, truth)
-    return Problem(**values)
+    return Problem(**values, prior=prior)
+
+
+def _prior_of_law(name: str, law: Any) -> Any:
+    """The prior of this name, as a problem takes it."""
+    if name != "true":
+        return None if name == "uniform" else name
+    if not isinstance(law, dict) or set(law) - {"drawn"} != {"a", "b"}:
+        raise InvalidInput("prior is 'true', which is the Beta of means = {a, b}: there is none")
+    if min(law["a"], law["b"]) < 1.0:
+        raise InvalidInput(
+            f"prior is 'true', and means have a = {law['a']:g} and b = {law['b']:g}: a prior has both from 1 on"
+        )
+    return law["a"], law["b"]
 
 
 def _size_of_vector(
@@ -210,6 +234,11 @@ def _numbers_of_law(
         else:
             factors = [1 + law["within"] * (2 * u - 1) for u in luck(name, len(truth))]
         return [min(1.0, round(x * f, LAW_DIGITS)) for x, f in zip(truth, factors, strict=True)]
+    if "a" in law:
+        from scipy.special import betaincinv
+
+        parts = luck(name, count) if law.get("drawn") else [(j + 0.5) / count for j in range(count)]
+        return [round(float(betaincinv(law["a"], law["b"], part)), LAW_DIGITS) for part in parts]
     if "low" in law:
         low, high = law["low"], law["high"]
         if low > high:
@@ -227,4 +256,4 @@ def _numbers_of_law(
 def describe_laws(name: str) -> str:
     """The laws of a vector, for a message."""
     beliefs = [f"{{{key}}}" for key in MISBELIEF_LAW_KEYS] if name in TRUTH_OF_BELIEF else []
-    return " or ".join(["{low, high}", "{centre, spread}", *beliefs])
+    return " or ".join(["{low, high}", "{centre, spread}", "{a, b}", *beliefs])
