@@ -17,7 +17,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from heterobandits.campaigns import responses_schema, service
-from heterobandits.campaigns.analysis.answers import ArmEstimate
+from heterobandits.campaigns.analysis.estimates import ArmEstimate
 from heterobandits.campaigns.events import GENESIS_HASH, Draft, render_event_line, seal_events
 from heterobandits.campaigns.files.csv_tables import read_team
 from heterobandits.campaigns.storage.repository import Author, Repository

@@ -8,6 +8,7 @@ import re
 import sys
 import tomllib
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -586,14 +587,14 @@ def test_policies_are_checked(policies, message):
     assert refusal(PROBLEM, head).startswith(message)
 
 
-FORMS = "{low, high} or {centre, spread}"
+FORMS = "{low, high} or {centre, spread} or {a, b}"
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("agent = 3", "unknown key of problem 'agent': did you mean 'agents'?"),
-        ("horizon = 3", "unknown key of problem 'horizon': known are "),
+        ("horizon = 3", "unknown key of problem 'horizon': did you mean 'prior'?"),
         ("agents = 0", "problem.agents is 0: a whole number from 1 to 1,000,000"),
         ("agents = true", "problem.agents is True: a whole number"),
         ("arms = 2.0", "problem.arms is 2.0: a whole number"),
@@ -958,7 +959,14 @@ def test_to_dict_stands_in_json_as_it_is(seed, path):
         "arms": "arms = 3",
     }
     lines.pop(name, None)
-    partner = {"low": "high", "high": "low", "centre": "spread", "spread": "centre"}.get(leaf)
+    partner = {
+        "low": "high",
+        "high": "low",
+        "centre": "spread",
+        "spread": "centre",
+        "a": "b",
+        "b": "a",
+    }.get(leaf)
     value = 1 if path == "drift.seed" else 0.5
     also = f"{name}.{partner} = [0.5]\n" if partner else ""
     text = "[problem]\n" + "\n".join(lines.values()) + f"\n[grid]\n{path} = [{value}]\n{also}"
@@ -1038,3 +1046,24 @@ def test_a_module_that_ends_the_program_is_refused(folder):
     )
     with pytest.raises(InvalidInput, match="cannot be imported: SystemExit: 7"):
         Spec.load(path)
+
+
+def test_means_are_quantiles_or_draws_of_a_beta():
+    """Three quantiles of Beta(1, b) at 1/6, 1/2 and 5/6: 1 - (1 - q)^(1/b)."""
+    problem = "[problem]\nagents = 2\narms = 3\nsensitivities = 0.9\nmeans = {a = 1, b = 9%s}\n"
+    wanted = [1 - (1 - q) ** (1 / 9) for q in (1 / 6, 1 / 2, 5 / 6)]
+    assert spec(problem % "")[0].problem.means == pytest.approx(wanted, abs=1e-6)
+    drawn = spec(problem % ", drawn = true", f"{HEAD}draws = 400\n")
+    means = np.array([drawn[i].problem.means for i in range(400)])
+    assert abs(means.mean() - 0.1) < 6 * math.sqrt(0.1 * 0.9 / 11 / 1200)
+
+
+def test_the_prior_goes_by_name():
+    problem = "[problem]\nagents = 2\narms = 3\nsensitivities = 0.9\nmeans = {a = 2, b = 60}\n"
+    found = spec(problem + "[grid]\nprior = ['uniform', 'learned', 'true']\n")
+    priors = [found[i].problem.prior for i in range(3)]
+    assert [one.is_uniform for one in priors] == [True, False, False]
+    assert priors[1].learned
+    assert priors[2].shapes == ((2.0, 60.0),) * 3
+    said = refusal("[problem]\nagents = 2\nsensitivities = 0.9\nmeans = [0.1, 0.2]\nprior = 'true'")
+    assert said.endswith("prior is 'true', which is the Beta of means = {a, b}: there is none")
