@@ -5,7 +5,7 @@ is about as wide wherever it lies. A prior is the probability of every cell, so 
 
     e[n, q]        exp(l_n(mu_q)), l_n being the log-likelihood of `likelihood`
     prior[q, g]    the probability of cell q under the g-th candidate of a common prior
-    Z[n, g]        sum_q e[n, q] prior[q, g]                                      docs/beyond.md (13)
+    Z[n, g]        sum_q e[n, q] prior[q, g]                                      docs/priors.md (13)
     share[g]       ~ weight[g] prod_n Z[n, g], over the arms without a prior of their own     (14)
     density[n, q]  e[n, q] sum_g share[g] prior[q, g] / Z[n, g]                              (15)
 
@@ -182,7 +182,7 @@ def fill_heights(cells, h, f, out, tops):
 
 @compiled
 def fill_shares(cells, height, evidence, share):
-    """evidence[n, g] = Z[n, g] over the greatest likelihood, and share[g]   docs/beyond.md (13), (14)"""
+    """evidence[n, g] = Z[n, g] over the greatest likelihood, and share[g]   docs/priors.md (13), (14)"""
     N, Q = height.shape
     G = len(share)
     for g in range(G):
@@ -209,7 +209,7 @@ def fill_shares(cells, height, evidence, share):
 
 @compiled
 def fill_densities(cells, height, evidence, share, out, ln_evidence):
-    """out[n, q] = the posterior probability that the mean of arm n lies in cell q   docs/beyond.md (15)
+    """out[n, q] = the posterior probability that the mean of arm n lies in cell q   docs/priors.md (15)
 
     ln_evidence[n] = the logarithm of the mean of e[n, q], over its greatest value, under the arm's prior: its own, or what the
     other arms have made of the common one.
@@ -294,7 +294,7 @@ def believed_end(cells, height, ln_evidence, L):
 
 @inlined
 def estimate_believed(seen, n):
-    """The posterior mean under a prior   docs/beyond.md (15)"""
+    """The posterior mean under a prior   docs/priors.md (15)"""
     return believed_mean(seen.cells, seen.room.density[n])
 
 

@@ -1,7 +1,7 @@
 """What is probable of all means together: estimates, ordinary intervals, draws, and who is likely to be the best.
 
 Everything here is as good as the prior. Where that is learned, the arms of which nothing is stated share a prior
-Beta(m k, (1 - m) k), with m and k on a grid that what was seen of all of them weighs   docs/beyond.md (13) to (15).
+Beta(m k, (1 - m) k), with m and k on a grid that what was seen of all of them weighs   docs/priors.md (13) to (15).
 What is certain does not go by this: `intervals`.
 """
 
