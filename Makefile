@@ -15,7 +15,7 @@ install = $(1)/bin/python -m pip install --quiet
 wheel = $(1)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 endif
 
-.PHONY: demo test everything nightly lint installed smoke covered interpreted lowest clean
+.PHONY: demo test everything nightly lint installed smoke covered lowest clean
 
 demo: .venv/installed  ## reproduce the paper: every figure, table and claim
 	$(BIN)/heterobandits reproduce --output demo
@@ -27,8 +27,8 @@ test: .venv/installed-test  ## the tests that take moments, of every kind
 everything: .venv/installed-test  ## all tests that the gate runs
 	$(BIN)/python -m pytest $(WORKERS) -m "not nightly"
 
-nightly: .venv/installed-test interpreted  ## what takes too long for the gate
-	$(BIN)/python -m pytest $(WORKERS) -m nightly
+nightly: .venv/installed-test  ## what takes too long for the gate; what came of it stands in benchmarks/nightly.md
+	$(BIN)/python benchmarks/nightly.py $(WORKERS)
 
 installed:
 	rm -rf dist
@@ -42,10 +42,6 @@ covered: installed  ## the gate's tests of the built wheel on $(PYTHON); enough 
 
 smoke: installed  ## a user's first steps with the built wheel on $(PYTHON)
 	$(WHEEL) -m pytest $(WORKERS) -q -m "smoke and not slow and not nightly" tests
-
-interpreted: .venv/installed-test  ## the core without the compiler
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(WORKERS) -q --cov=heterobandits.core --cov-report=term \
-		$(addprefix tests/,core/test_assignment.py core/test_randomness.py core/test_indices.py model/test_team.py)
 
 lint: .venv/installed-test  ## lint, format, types and the import rules
 	$(BIN)/ruff check
