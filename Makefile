@@ -68,5 +68,5 @@ lowest: .venv-lowest/installed  ## a user's first steps on the oldest dependenci
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-wheel dist demo .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-uv .venv-wheel dist demo .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
