@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Planner
@@ -420,7 +420,7 @@ def act(log, campaign, step):
 class TestAnySeason:
     """Laws that hold whatever happens."""
 
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=25)
     @given(steps=seasons())
     def test_the_state_is_that_of_the_log_and_nothing_else(self, steps, tmp_path_factory):
         log = opened(tmp_path_factory.mktemp("log"))
