@@ -792,26 +792,6 @@ class TestChart:
 class TestTwoAtOnce:
     """Two people at two terminals."""
 
-    @pytest.mark.slow
-    def test_reports_of_two_processes_are_all_taken(self, park, told):
-        for _ in range(3):
-            park("plan")
-        at_once = [
-            subprocess.Popen(
-                [*COMMAND, "campaign", "report", "park.db", f"{who}={outcome}", "--round", "2", "--who", who],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            )
-            for who, outcome in (("Ana", "1"), ("Chi", "3/12"))
-        ]  # fmt: skip
-        for process in at_once:
-            out, err = process.communicate(timeout=120)
-            assert process.returncode == 0, err
-            assert out.startswith("round 2: ")
-        state = told("status")
-        assert sum(arm["pulls"] for arm in state["estimates"]) == 13
-        assert {one["who"] for one in told("history", "--last", 2)["events"]} == {"Ana", "Chi"}
-        assert told("verify")["events"] == 6
-
     def test_what_was_before_is_what_the_other_one_wrote(self, park, capsys):
         with open_campaign("park.db", None) as (log, state):
             park("plan")
