@@ -609,8 +609,11 @@ class TestLinks:
             with pytest.raises(LinkEnded, match="revoked"):
                 service.issue_link(one, campaign, olga, role="owner", name="Olga again")
         (forged,) = events_of([NOTE], log.state(campaign), who="Olga", link=olga.link)
-        for link in (olga.link, "f" * 12):
-            with pytest.raises(LinkEnded):
+        for link, ended in (
+            (olga.link, "revoked, or has expired"),
+            ("f" * 12, "not of this campaign"),
+        ):
+            with pytest.raises(LinkEnded, match=f"the link '{link}' is {ended}"):
                 fold_events([replace(forged, link=link)], log.state(campaign))
         with pytest.raises(LinkEnded):
             fold_events(events_of([Draft("created", {})], campaign=campaign, link="f" * 12))
