@@ -32,7 +32,7 @@ ROOMS = {  # and the tests that must see what is wrong there
     ),
     "planner.planner": (
         "planner/test_planner", "planner/test_history", "planner/test_team_changes", "planner/test_file_format",
-        "planner/test_explanation",
+        "planner/test_explanation", "inference/test_change_points", "model/test_calibration",
     ),
     "simulation.results": ("simulation/test_results", "output/test_files", "output/test_plots"),
     "experiments.claims": ("experiments/test_claims",),
