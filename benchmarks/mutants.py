@@ -34,7 +34,10 @@ ROOMS = {  # and the tests that must see what is wrong there
         "planner/test_planner", "planner/test_history", "planner/test_team_changes", "planner/test_file_format",
         "planner/test_explanation", "inference/test_change_points", "model/test_calibration",
     ),
-    "simulation.results": ("simulation/test_results", "output/test_files", "output/test_plots"),
+    "simulation.results": (
+        "simulation/test_results", "output/test_files", "output/test_plots", "simulation/test_rare_failures",
+        "experiments/test_comparison",
+    ),
     "experiments.claims": ("experiments/test_claims",),
     "experiments.comparison": ("experiments/test_comparison",),
     "campaigns.service": ("campaigns/test_service",),
