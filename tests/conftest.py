@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import matplotlib as mpl
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from evidence import run_fresh
 from heterobandits import Problem
@@ -22,7 +22,10 @@ mpl.use("Agg")  # no test may need a screen
 
 # Kernels compile on first use, so no example has a deadline.
 settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile(
+    "ci", deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.differing_executors],  # planted faults are tried in one process
+)  # fmt: skip
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 

@@ -1,11 +1,12 @@
 """The fold: what stands follows from the events alone, and what cannot be is refused whoever says so."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput, Planner
@@ -82,6 +83,7 @@ class TestTables:
         before = fold_events(log_of(planned(1), moved, told("reported", 1, "agent-1", "arm-3", 0)))
         after = fold_events(log_of(planned(1), told("reported", 1, "agent-1", "arm-1", 0), moved))
         assert before.pulls.tolist() == after.pulls.tolist() == [[0, 0, 1], [0, 0, 0]]
+        assert before.rounds[0].told.keys() == after.rounds[0].told.keys() == {(0, 2)}
 
     def test_two_in_one_arm_and_one_in_two(self):
         drafts = [
@@ -317,6 +319,28 @@ class TestRefused:
             fold_events(log_of(*drafts))
         assert "\n" not in str(refused.value)
 
+    @pytest.mark.parametrize(
+        ("draft", "message"),
+        [
+            (planned(1, absent=3), "absent is 3: a list of agents"),
+            (planned(1, closed="arm-1"), "closed is 'arm-1': a list of arms"),
+            (planned(1, forbidden=3), "forbidden is 3: a list of pairs"),
+            (planned(1, forbidden=[["agent-1"]]), "forbidden has ['agent-1']: pairs"),
+            (planned(1, forced=[3]), "forced has 3: pairs"),
+            (Draft("overridden", {"round": 1, "agent": "agent-1", "arms": "x"}), "arms is 'x': a"),
+            (link(link="x"), "link is 'x': an id of 12 letters"),
+            (link(role="king"), "role is 'king': 'owner' or"),
+            (Draft("created", FIRST), "a campaign is created once"),
+            (planned(3), "round 3 is after the end of the season, which has 2: make it longer, or"),
+        ],
+    )
+    def test_it_says_what_cannot_be(self, draft, message):
+        begun = [Draft("season changed", {"season": 2}), planned(1), planned(2)]
+        if draft.body.get("round") == 1 and draft.kind == "round planned":
+            begun = []
+        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+            fold_events(log_of(*begun, draft))
+
     def test_an_event_of_a_newer_version(self):
         events = log_of(planned(1))
         with pytest.raises(UnsupportedVersion, match="event 2"):
@@ -420,7 +444,7 @@ def act(log, campaign, step):
 class TestAnySeason:
     """Laws that hold whatever happens."""
 
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=25)
     @given(steps=seasons())
     def test_the_state_is_that_of_the_log_and_nothing_else(self, steps, tmp_path_factory):
         log = opened(tmp_path_factory.mktemp("log"))

@@ -38,6 +38,7 @@ from heterobandits.campaigns.storage.repository import (
 from heterobandits.campaigns.storage.store import Store, UnknownCampaign, WriteConflict
 from heterobandits.campaigns.validation import InvalidFields
 from heterobandits.errors import appearance_of
+from heterobandits.policies.policy import policy
 from heterobandits.web.auth import Gate
 from logs import events_of, run_sql
 from markup import Page
@@ -91,6 +92,12 @@ class TestCreate:
             park(log, name="", agents=[{"name": "Ana", "sensitivity": 2}], arms=["a", "a"], seed=-1)
         places = [place for place, _ in refused.value.errors]
         assert places == ["name", "agents[0].sensitivity", "arms[1].name", "seed"]
+
+    @pytest.mark.parametrize("field", ["agents", "arms"])
+    def test_a_list_that_is_none_is_named(self, log, field):
+        with pytest.raises(InvalidFields) as refused:
+            park(log, **{field: []})
+        assert [place for place, _ in refused.value.errors] == [field]
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -166,8 +173,13 @@ class TestRounds:
 
     def test_a_report_is_all_or_nothing(self, log, campaign):
         service.plan_round(log, campaign, VERA, absent=["Ben"])
-        for wrong in ({"Ana": 1, "Ben": 1}, {"Ana": 1, "Chi": (13, 12)}, {"Ana": 1, "Dan": 1}, {}):
-            with pytest.raises(InvalidInput):
+        for wrong, message in (
+            ({"Ana": 1, "Ben": 1}, "nowhere"),
+            ({"Ana": 1, "Chi": (13, 12)}, "at most all of them"),
+            ({"Ana": 1, "Dan": 1}, "unknown agent 'Dan'"),
+            ({}, "outcomes is empty"),
+        ):
+            with pytest.raises(InvalidInput, match=message):
                 service.report(log, campaign, VERA, 1, wrong)
         assert log.store.head(campaign).number == 2
 
@@ -215,6 +227,34 @@ class TestRounds:
         with pytest.raises(Stale, match=f"changed since event {seen}"):
             service.correct(log, campaign, VERA, 1, {"Ana": 1}, seen=seen)
         service.correct(log, campaign, VERA, 1, {"Ben": 0}, seen=seen)  # of others nothing has
+
+    def test_what_was_withdrawn_waits_again(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        seen = service.report(log, campaign, VERA, 1, {"Ana": 1, "Ben": 1}).state.number
+        service.correct(log, campaign, VERA, 1, {"Ana": 0})
+        with pytest.raises(Stale, match=f"changed since event {seen}"):
+            service.withdraw(log, campaign, VERA, 1, ["Ben", "Ana"], seen=seen)
+        assert log.state(campaign).pulls.sum() == 2
+        done = service.withdraw(log, campaign, Author("Ben"), 1, ["Ben"], seen=seen)
+        assert [(one.kind, one.who, one.body["agent"]) for one in done.events] == [
+            ("withdrawn", "Ben", "agent-2")
+        ]
+        where = sent(done.state, 1)["Ana"]
+        done = service.withdraw(log, campaign, VERA, 1, [("Ana", where)])
+        assert (done.state.pulls.sum(), len(done.state.round(1).missing)) == (0, 3)
+
+    def test_what_cannot_be_planned_ahead_is_refused_when_it_is_recorded(self, log, campaign):
+        look = service.plan_ahead(log.state(campaign), absent=["Zoe"])
+        with pytest.raises(InvalidInput, match="unknown agent 'Zoe'"):
+            service.plan_round(log, campaign, VERA, look=look)
+
+    def test_a_plan_is_read_as_it_was_recorded(self, log, campaign):
+        service.plan_round(log, campaign, VERA)
+        state = service.plan_round(log, campaign, VERA).state
+        for number in (1, 2):
+            one = state.round(number)
+            recorded = service.recorded_plan(log, state, one)
+            assert [assigned.arm for assigned in recorded] == list(one.assignment)
 
     def test_plans_made_stay_as_they_were_and_the_next_follow_the_correction(self, tmp_path):
         plans = []
@@ -355,6 +395,19 @@ class TestTeam:
         state = service.set_policy(log, campaign, VERA, delta=0.1).state
         assert (state.policy.memory, state.policy.delta) == (50, 0.1)
         assert service.set_season(log, campaign, VERA, 9).state.rounds_left == 9
+
+    def test_the_memory_of_one_policy_is_not_that_of_another(self, log, campaign):
+        service.set_policy(log, campaign, VERA, "min-width-window", memory=50)
+        state = service.set_policy(log, campaign, VERA, "posterior-sorted-window").state
+        assert state.policy.memory == policy("posterior-sorted-window").memory != 50
+
+    def test_what_is_wrong_with_what_is_stated_anew_is_named(self, log, campaign):
+        with pytest.raises(InvalidFields) as refused:
+            service.revise(log, campaign, VERA, "Ana", {"sensitivity": 2, "tests": 0}, "now")
+        places = [place for place, _ in refused.value.errors]
+        assert set(places) == {"reports.sensitivity", "reports.tests"}
+        with pytest.raises(InvalidInput, match="since is 'then'"):
+            service.revise(log, campaign, VERA, "Ana", {"sensitivity": 0.5}, "then")
 
     def test_names(self, log, campaign):
         service.rename(log, campaign, VERA, "agent", "Ana", "Anna")
@@ -556,8 +609,11 @@ class TestLinks:
             with pytest.raises(LinkEnded, match="revoked"):
                 service.issue_link(one, campaign, olga, role="owner", name="Olga again")
         (forged,) = events_of([NOTE], log.state(campaign), who="Olga", link=olga.link)
-        for link in (olga.link, "f" * 12):
-            with pytest.raises(LinkEnded):
+        for link, ended in (
+            (olga.link, "revoked, or has expired"),
+            ("f" * 12, "not of this campaign"),
+        ):
+            with pytest.raises(LinkEnded, match=f"the link '{link}' is {ended}"):
                 fold_events([replace(forged, link=link)], log.state(campaign))
         with pytest.raises(LinkEnded):
             fold_events(events_of([Draft("created", {})], campaign=campaign, link="f" * 12))
@@ -582,6 +638,17 @@ class TestLinks:
             done = service.revoke_link(Repository(store), campaign, VERA, link)
         assert done.state.links[link].revoked
         assert store.rushed == 40
+
+    def test_all_are_revoked_in_every_campaign(self, log, campaign):
+        south = park(log, name="South park")
+        for where, name in ((campaign, "Olga"), (campaign, "Pia"), (south, "Quin")):
+            service.issue_link(log, where, VERA, role="planner", name=name)
+        service.revoke_link(log, campaign, VERA, next(iter(log.state(campaign).links)))
+        found = [(one.campaign, count) for one, count in service.revoke_all_links(log, VERA)]
+        assert sorted(found) == sorted([(campaign, 1), (south, 1)])
+        for where in (campaign, south):
+            assert all(link.revoked for link in log.state(where).links.values())
+            assert service.history(log, where)[-1].who == "Vera"
 
     def test_one_that_would_end_before_the_last_event_is_not_issued(self, log, campaign):
         ahead = render_timestamp(datetime.now(UTC) + timedelta(hours=23))
@@ -648,6 +715,8 @@ class TestLinks:
             service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
         with pytest.raises(InvalidInput, match="another name"):
             service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ben")
+        done, _ = service.issue_links(log, campaign, VERA, [("phone", "Chi")] * 2, role="reporter")
+        assert len(done.events) == 2
 
     @pytest.mark.parametrize(
         ("given", "message"),
@@ -864,9 +933,17 @@ class TestFiles:
         (after,) = service.add_note(log, lived, VERA, "later").events
         assert after.time[:4] == utc_now()[:4]
 
-    @pytest.mark.parametrize("text", ["", "\n\n", "hello", '{"a": 1}'])
-    def test_what_is_no_export_is_refused(self, log, text):
-        with pytest.raises(InvalidInput):
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("", "nothing to import"),
+            ("\n\n", "nothing to import"),
+            ("hello", "not an event of a campaign"),
+            ('{"a": 1}', "not an event of a campaign"),
+        ],
+    )
+    def test_what_is_no_export_is_refused(self, log, text, message):
+        with pytest.raises(InvalidInput, match=message):
             service.import_events(log, VERA, text)
         assert log.store.heads() == []
 

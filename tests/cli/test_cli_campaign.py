@@ -22,7 +22,6 @@ from heterobandits.campaigns.events import GENESIS_HASH, Draft, render_event_lin
 from heterobandits.campaigns.files.csv_tables import read_team
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
-from heterobandits.cli.campaign.app import CAMPAIGN_COMMANDS
 from heterobandits.cli.campaign.interval_chart import (
     ASCII_MARKS,
     UNICODE_MARKS,
@@ -807,26 +806,6 @@ class TestChart:
 class TestTwoAtOnce:
     """Two people at two terminals."""
 
-    @pytest.mark.slow
-    def test_reports_of_two_processes_are_all_taken(self, park, told):
-        for _ in range(3):
-            park("plan")
-        at_once = [
-            subprocess.Popen(
-                [*COMMAND, "campaign", "report", "park.db", f"{who}={outcome}", "--round", "2", "--who", who],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            )
-            for who, outcome in (("Ana", "1"), ("Chi", "3/12"))
-        ]  # fmt: skip
-        for process in at_once:
-            out, err = process.communicate(timeout=120)
-            assert process.returncode == 0, err
-            assert out.startswith("round 2: ")
-        state = told("status")
-        assert sum(arm["pulls"] for arm in state["estimates"]) == 13
-        assert {one["who"] for one in told("history", "--last", 2)["events"]} == {"Ana", "Chi"}
-        assert told("verify")["events"] == 6
-
     def test_what_was_before_is_what_the_other_one_wrote(self, park, capsys):
         with open_campaign("park.db", None) as (log, state):
             park("plan")
@@ -934,19 +913,3 @@ class TestDocs:
         page = PAGE.read_text("utf-8")
         assert page.count("$ heterobandits campaign ") > 15
         assert steady(played(page, called)) == steady(page)
-
-    def test_every_command_and_option_is_documented(self):
-        page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
-        section = page.split("## `heterobandits campaign`")[1].split("\n## ")[0]
-        from typer.main import get_command
-
-        from heterobandits.cli.campaign.app import app
-
-        group = get_command(app)
-        assert set(group.commands) == set(CAMPAIGN_COMMANDS)
-        for name, command in group.commands.items():
-            (row,) = (text for text in section.splitlines() if text.startswith(f"| `{name} "))
-            options = {option for one in command.params for option in one.opts if option[:2] == "--"}  # fmt: skip
-            common = {"--campaign", "--who", "--format", "--quiet", "--help"}
-            assert [option for option in options - common if option not in row] == []
-        assert [option for option in common - {"--help"} if f"`{option}" not in section] == []

@@ -288,6 +288,27 @@ class TestRanking:
         # binom.logpmf counts orders, which are subtracted as those of a fair coin
         assert evidence <= profiles.log_evidence.sum() - best + 1e-6
 
+    @pytest.mark.parametrize("means", [(0.8, 0.2), (0.5, 0.5), (0.1, 0.6)])
+    def test_with_false_alarms_agents_may_report_differently_of_two_arms(self, means):
+        """Against a grid of pairs in the other order, at each of which agents report as often as suits what they reported."""
+        tried = {"calibration": [(150, 200), (170, 200)]}
+        team = Team(None, **tried, false_positive_calibration=[(10, 200), (0, 300)])
+        c = np.array([[400, 300], [200, 500]], np.int32)
+        y = np.rint(c * (0.05 + 0.7 * np.array(means))).astype(np.int32)
+        profiles = Profiles.of(team, c, y, DELTA)
+        (evidence,) = profiles.evidence(np.array([0]), np.array([1]))
+        sets = team.boxed(DELTA / 2)
+        mu = np.linspace(1e-6, 1.0, 2001)[:, None, None]
+        least, most = (
+            (phi + (s - phi) * mu[:, 0])[:, :, None]
+            for s, phi in ((sets.s_low, sets.phi_low), (sets.s_high, sets.phi_high))
+        )
+        chance = np.clip(y / c, least, most)  # means by agents by arms
+        first, second = (y * np.log(chance) + (c - y) * np.log1p(-chance)).sum(axis=1).T
+        best = (first + np.maximum.accumulate(second[::-1])[::-1]).max()
+        assert evidence == pytest.approx(profiles.log_evidence.sum() - best, abs=1e-3)
+        assert (evidence > math.log(1 / DELTA)) == (means[0] > means[1])
+
     def test_what_calibration_leaves_open_is_common_to_both_arms(self):
         """An agent known within a factor of two still tells two arms apart that it visited itself."""
         c, y = [[200, 200]], [[60, 120]]

@@ -127,6 +127,15 @@ class TestJson:
         with pytest.raises(InvalidInput, match="no trial can have"):
             Results.from_json(json.dumps(payload))
 
+    def test_products_that_no_two_policies_have_together(self, results):
+        """Of each alone they may be: of their difference the squares would sum to less than nothing."""
+        payload = json.loads(results.to_json())
+        alone = [[int(square) for square in payload["products"][p][p]] for p in (0, 1)]
+        together = [str(one + other) for one, other in zip(*alone, strict=True)]
+        payload["products"][0][1] = payload["products"][1][0] = together
+        with pytest.raises(InvalidInput, match="squares are less than the sums allow"):
+            Results.from_json(json.dumps(payload))
+
     @pytest.mark.parametrize("use", ["to_csv", "to_parquet", "save"])
     @pytest.mark.parametrize("path", [None, 5, "", "a\0b"])
     def test_what_is_no_path(self, results, use, path):

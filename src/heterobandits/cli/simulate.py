@@ -70,12 +70,14 @@ def simulate_command(
     memory: Annotated[
         int | None,
         typer.Option(
-            help="How many rounds a policy that forgets remembers: its window, or where a round counts for 1/e. [default: 300]",
+            help="How many rounds a policy that forgets remembers: its window, or where a round counts for 1/e; 300 by default.",
             metavar="ROUNDS",
             show_default=False,
         ),
     ] = None,
-    checkpoints: Annotated[int, typer.Option(help="At how many rounds to note the regret.")] = 30,
+    checkpoints: Annotated[
+        int, typer.Option(help="At how many evenly spaced rounds to note the regret.")
+    ] = 30,
     threads: ThreadsOption = None,
     format: Annotated[
         Literal["table", "json", "csv"], typer.Option(help="How to print the result.")

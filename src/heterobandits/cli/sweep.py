@@ -61,7 +61,10 @@ def sweep_command(
     ] = None,
     local_workers: Annotated[
         int | None,
-        typer.Option(help="Run on a Dask cluster of N processes on this machine.", metavar="N"),
+        typer.Option(
+            help="Run on a Dask cluster of N processes on this machine, which nobody else can reach.",
+            metavar="N",
+        ),
     ] = None,
     tls_ca_file: Annotated[
         Path | None,

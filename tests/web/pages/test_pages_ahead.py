@@ -248,16 +248,6 @@ class TestAhead:
             stream = visitor.get(f"/campaigns/{world.hostile}/ahead/run?rounds=3")
         assert "<b>x" not in json.loads(stream.text.splitlines()[-1])["html"]
 
-    @pytest.mark.parametrize("role", ["owner", "planner", "viewer", "reporter"])
-    def test_who_may_look(self, world, role):
-        _, token = service.issue_link(world.log, world.id, ME, role=role, name=f"the {role}")
-        with Visitor(world.app, token) as visitor:
-            for part in ("ahead?run=1&rounds=1", "ahead/run?rounds=1", "compare?policy=cucb"):
-                status = visitor.get(f"/campaigns/{world.id}/{part}").status_code
-                assert status == (403 if role == "reporter" else 200)
-        with Visitor(world.app) as stranger:
-            assert stranger.get(f"/campaigns/{world.id}/ahead/run").status_code == 401
-
 
 class TestWishes:
     """How much is played while somebody waits."""

@@ -756,54 +756,6 @@ class TestCards:
                 assert read(code).startswith("http://park.example.org/enter/hb_")
 
 
-class TestRoles:
-    WRITES = (
-        ("/agents", {"name": "Dora", "sensitivity": "0.9"}),
-        ("/agents/agent-1", {"do": "retire"}),
-        ("/arms", {"arms": "pond"}),
-        ("/arms/arm-1", {"do": "retire"}),
-        ("/settings", {"do": "name", "name": "Mine"}),
-        ("/links", {"role": "owner", "name": "Me"}),
-        ("/links/{link}", {"do": "revoke"}),
-        ("/cards", {}),
-        ("/cards", {"do": "revoke", "link": "{link}"}),
-    )
-
-    @pytest.mark.parametrize("role", ["planner", "reporter", "viewer"])
-    def test_only_an_owner_may(self, site, role):
-        done, token = service.issue_link(site.log, site.id, VERA, role=role, name="Pat")
-        link = done.events[0].body["link"]
-        site.ask.cookies.clear()
-        site.ask.cookies.set(f"hb_{site.id}", token)
-        before = site.state.number
-        site.get(status=403)
-        for part, fields in self.WRITES:
-            given = {name: value.format(link=link) for name, value in fields.items()}
-            assert site.post(part.format(link=link), **given).status_code == 403, part
-        assert site.state.number == before
-
-    def test_an_owner_of_the_campaign_may(self, site):
-        _, token = service.issue_link(site.log, site.id, VERA, role="owner", name="Olga")
-        link = next(iter(site.state.links))
-        site.ask.cookies.clear()
-        site.ask.cookies.set(f"hb_{site.id}", token)
-        for part, fields in self.WRITES:
-            if "{link}" not in part:
-                answer = site.post(part, **{n: v.format(link="") for n, v in fields.items()})
-                assert answer.status_code in (200, 303), part
-        assert site.post(f"/links/{link}", do="revoke").status_code == 303
-        site.get(status=401)
-
-    def test_not_from_another_site(self, site):
-        before = site.state.number
-        for part, fields in self.WRITES:
-            answer = site.ask.post(
-                site.home + part, content=urlencode(fields), headers=ORIGIN | {"Origin": "http://evil.example"}
-            )  # fmt: skip
-            assert answer.status_code == 403, part
-        assert site.state.number == before
-
-
 HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(2)>',
