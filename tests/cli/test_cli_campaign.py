@@ -17,7 +17,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from heterobandits.campaigns import responses_schema, service
-from heterobandits.campaigns.analysis.answers import ArmEstimate
+from heterobandits.campaigns.analysis.estimates import ArmEstimate
 from heterobandits.campaigns.events import GENESIS_HASH, Draft, render_event_line, seal_events
 from heterobandits.campaigns.files.csv_tables import read_team
 from heterobandits.campaigns.storage.repository import Author, Repository
@@ -116,7 +116,13 @@ class TestASeason:
     """Three rounds with an absence, a late result, a correction and a new ranger."""
 
     def test_from_a_template_to_its_verification(self, campaign, told, refused):
-        made = campaign("new", "--name", "North park", "--template", "rangers")
+        rangers = (
+            "--template",
+            "rangers",
+            "--stated",
+            "0 of 0",
+        )  # which says nothing: each mean is as likely
+        made = campaign("new", "--name", "North park", *rangers)
         assert "6 agents, 10 arms" in made
         first = told("plan", "--absent", "Ben")
         assert (first["round"], first["event"]) == (1, 2)
@@ -124,7 +130,7 @@ class TestASeason:
         assert len(set(places(first).values())) == 6
         (lost,) = first["prices"]["constraints"]
         assert (lost["kind"], lost["agent_id"]) == ("absent", "agent-2")
-        assert lost["lost"] == pytest.approx(0.75 / 2)  # nothing is known: means of 1/2
+        assert lost["lost"] == pytest.approx(0.75 / 2)  # all are believed to be 1/2
         campaign("report", "Ana=1", "Chi=0", "Dan=1", "Eva=-")
         second = told("plan")
         assert told("status")["waiting"] == [1, 2]
@@ -221,6 +227,7 @@ class TestASeason:
         assert f"heterobandits: {said}" in err.splitlines()
 
     def test_a_preview_is_the_plan_and_changes_nothing(self, park, told):
+        park("believe", "hill", "2 % to 10 %")
         seen = told("plan", "--preview", "--forbid", "Ana=river", "--force", "Ben=gate")
         assert told("list")[0]["rounds"] == 0
         assert places(seen)["Ben"] == "gate"
@@ -548,8 +555,8 @@ class TestMistakes:
             (("rename", "campaign", "Mine", "Ours"), "no campaign in park.db is called 'Mine'"),
             (("revise", "Ana", "--since", "now"), "nothing to revise: say what changes, such as --sensitivity 0.8"),
             (("revise", "Ana", "--since", "now", "--sensitivity", "0"), "reports.sensitivity is 0: a sensitivity"),
-            (("set",), "--season, or --policy, --delta and --memory: one change at a time"),
-            (("set", "--season", "5", "--memory", "5"), "--season, or --policy, --delta and --memory: one change at a time"),
+            (("set",), "--season, --prior, or --policy, --delta and --memory: one change at a time"),
+            (("set", "--season", "5", "--memory", "5"), "--season, --prior, or --policy, --delta and --memory: one change at a time"),
             (("set", "--season", "soon"), "season is 'soon': a number of rounds, or none"),
             (("explain", "--round", "3"), "round 3 is not planned"),
             (("history", "--last", "0"), "--last is 0: a whole number at least 1"),
@@ -737,7 +744,10 @@ class TestNames:
 def estimate(name, numbers, ranks=(1, 3)):
     """An arm with a lower end, an estimate and an upper end."""
     low, middle, high = numbers
-    return ArmEstimate(0, name, False, middle, low, high, *ranks, 9, 3, 9, {})
+    return ArmEstimate(
+        arm=0, name=name, retired=False, estimate=middle, low=low, high=high, best_chance=0.0, among_chance=0.0,
+        lower=low, upper=high, best_rank=ranks[0], worst_rank=ranks[1], pulls=9, successes=3, visits=9, by_agent={},
+    )  # fmt: skip
 
 
 class TestChart:

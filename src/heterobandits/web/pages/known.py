@@ -60,7 +60,7 @@ def render_known_page(request: Request, asked: RequestContext, template: str) ->
     """What is known, as a page."""
     state = asked.state
     lines, likely = forest_lines(state), probable(state)
-    scale = scale_of(lines)
+    scale = axis_end_of(lines)
     return render_page(
         request,
         template,
@@ -107,7 +107,7 @@ def forest_lines(state: State) -> list[ForestLine]:
     return made
 
 
-def scale_of(lines: list[ForestLine]) -> float:
+def axis_end_of(lines: list[ForestLine]) -> float:
     """The mean at which the axis ends: all ordinary intervals fit."""
     most = max((line.known.high for line in lines if not line.known.retired), default=1.0)
     return next((end for end in FOREST_SCALES if most <= end), 1.0)
