@@ -761,8 +761,8 @@ class TestChart:
     def test_lines_are_aligned_by_the_width_of_letters(self):
         found = [estimate("東京", (0.1, 0.2, 0.4)), estimate("abcd", (0.2, 0.3, 0.4), (2, 2))]
         _, first, second = render_chart(found, 60, ASCII_MARKS)
-        assert first.startswith("abcd     0.300  ")
-        assert second.startswith("東京     0.200  ")  # two letters that are four wide
+        assert first.startswith("abcd      30 %  ")
+        assert second.startswith("東京      20 %  ")  # two letters that are four wide
         # bars begin in column 16 and have 60 - 4 - 6 - 14 = 36 places from 0 to 0.4; a wide letter takes two columns
         assert first.index("|") == 16 + round(0.2 / 0.4 * 35)
         assert second.index("|") == 16 - 2 + round(0.1 / 0.4 * 35)
@@ -774,8 +774,8 @@ class TestChart:
         found = [estimate("n" * 70, (0.1, 0.2, 0.4)), estimate("hill", (0.1, 0.1, 0.2))]
         lines = render_chart(found, 60, ASCII_MARKS)
         assert lines[1] == "n" * 70
-        assert lines[2].startswith("         0.200  ")
-        assert lines[3].startswith("hill     0.100  ")
+        assert lines[2].startswith("          20 %  ")
+        assert lines[3].startswith("hill      10 %  ")
 
     def test_ascii_where_the_terminal_has_no_more(self, park):
         environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}

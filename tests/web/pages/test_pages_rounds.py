@@ -618,7 +618,43 @@ class TestKnown:
         before = summarize_season(state)
         state = service.retire(park.log, park.id, ME, "arm", "arm-1").state
         assert summarize_season(state).in_turn == before.in_turn
-        assert "also those that are retired" in park.get().text
+
+    def test_certain_ranks_have_a_column_as_soon_as_one_is_known(self, park):
+        assert park.planned(kind="forced", agent="agent-3", arm="arm-1") == 1
+        service.report(park.log, park.id, ME, 1, {"Chi": (0, 12)})
+        assert "Certain rank" not in park.get().text  # each is 1 to 4
+        for number in range(2, 8):
+            service.plan_round(park.log, park.id, ME, forced=[("Chi", f"arm-{1 + number % 2}")])
+            told = {"Chi": (100 * (number % 2), 100)}
+            service.report(park.log, park.id, ME, number, told)
+        service.retire(park.log, park.id, ME, "arm", "arm-4")
+        page = park.get().text
+        assert "Certain rank" in page
+        assert "also those that are retired" in page
+
+    def test_arms_that_nobody_visited_are_marked_and_come_last(self, park):
+        number = park.planned(closed="arm-2")
+        service.report(park.log, park.id, ME, number, {"Ana": 0, "Ben": 0, "Chi": (0, 12)})
+        names = re.findall(r'<th scope="row">(\w+)', park.get().text)[:4]
+        assert names[-1] == "hill"  # though it is better than the others by what is known
+        page = text_of(park.get())
+        assert page.count("never visited") == 1
+        assert page.count("hardly visited") == 3
+        service.revise_arm(park.log, park.id, ME, "hill", "60 % to 90 %")
+        assert re.findall(r'<th scope="row">(\w+)', park.get().text)[0] == "hill"
+
+    def test_false_alarms_are_not_called_finds(self, park):
+        """Where each mean is 0 all that is positive is a false alarm; where agents give none all of it is found."""
+        assert "positive" not in text_of(park.get()).lower()
+        agents = [{"name": "A", "sensitivity": 0.9, "false_positive_rate": 0.1, "tests": 100}]
+        arms = [{"name": name, "prior": [1, 1e6]} for name in "xy"]
+        state = service.create(park.log, ME, **NORTH | {"agents": agents, "arms": arms}).state
+        service.plan_round(park.log, state.campaign, ME)
+        state = service.report(park.log, state.campaign, ME, 1, {"A": (10, 100)}).state
+        assert summarize_season(state).true < 0.01
+        page = text_of(park.visitor.get(f"/campaigns/{state.campaign}"))
+        assert "10 positive so far in 100 tests, about 0.0 of them true" in page
+        assert "true ones expected of the next round" in page
 
     def test_of_a_season_that_is_over_and_before_anything_is_known_nothing_is_expected(self, park):
         state = service.create(park.log, ME, **NORTH | {"season": 1}).state

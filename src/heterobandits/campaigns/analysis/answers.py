@@ -326,7 +326,7 @@ def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
         sentences = [
             f"The best {other}arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
         ]
-    if (known.visits_needed or FORECAST_MAX_VISITS) > count_visits_left(state):
+    if (known.visits_needed or FORECAST_MAX_VISITS) > count_coming_visits(state):
         pass  # the season ends before
     elif known.visits_needed is not None:
         visits = render_count(known.visits_needed, "more visit")
@@ -347,7 +347,7 @@ def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
     return sentences
 
 
-def count_visits_left(state: State) -> float:
+def count_coming_visits(state: State) -> float:
     """The visits that the rounds left of the season have, if everybody goes."""
     going = sum(not agent.retired for agent in state.agents)
     return math.inf if state.rounds_left is None else state.rounds_left * going
