@@ -115,7 +115,13 @@ class TestASeason:
     """Three rounds with an absence, a late result, a correction and a new ranger."""
 
     def test_from_a_template_to_its_verification(self, campaign, told, refused):
-        made = campaign("new", "--name", "North park", "--template", "rangers")
+        rangers = (
+            "--template",
+            "rangers",
+            "--stated",
+            "0 of 0",
+        )  # which says nothing: each mean is as likely
+        made = campaign("new", "--name", "North park", *rangers)
         assert "6 agents, 10 arms" in made
         first = told("plan", "--absent", "Ben")
         assert (first["round"], first["event"]) == (1, 2)
@@ -123,7 +129,7 @@ class TestASeason:
         assert len(set(places(first).values())) == 6
         (lost,) = first["prices"]["constraints"]
         assert (lost["kind"], lost["agent_id"]) == ("absent", "agent-2")
-        assert lost["lost"] == pytest.approx(0.75 / 2)  # nothing is known: means of 1/2
+        assert lost["lost"] == pytest.approx(0.75 / 2)  # all are believed to be 1/2
         campaign("report", "Ana=1", "Chi=0", "Dan=1", "Eva=-")
         second = told("plan")
         assert told("status")["waiting"] == [1, 2]
@@ -220,6 +226,7 @@ class TestASeason:
         assert f"heterobandits: {said}" in err.splitlines()
 
     def test_a_preview_is_the_plan_and_changes_nothing(self, park, told):
+        park("believe", "hill", "2 % to 10 %")
         seen = told("plan", "--preview", "--forbid", "Ana=river", "--force", "Ben=gate")
         assert told("list")[0]["rounds"] == 0
         assert places(seen)["Ben"] == "gate"
@@ -561,8 +568,8 @@ class TestMistakes:
             (("rename", "campaign", "Mine", "Ours"), "no campaign in park.db is called 'Mine'"),
             (("revise", "Ana", "--since", "now"), "nothing to revise: say what changes, such as --sensitivity 0.8"),
             (("revise", "Ana", "--since", "now", "--sensitivity", "0"), "reports.sensitivity is 0: a sensitivity"),
-            (("set",), "--season, or --policy, --delta, --memory and --on-change: one change at a time"),
-            (("set", "--season", "5", "--memory", "5"), "--season, or --policy, --delta, --memory and --on-change: one change at a time"),
+            (("set",), "--season, --prior, or --policy, --delta, --memory and --on-change: one change at a time"),
+            (("set", "--season", "5", "--memory", "5"), "--season, --prior, or --policy, --delta, --memory and --on-change: one change at a time"),
             (("set", "--season", "soon"), "season is 'soon': a number of rounds, or none"),
             (("explain", "--round", "3"), "round 3 is not planned"),
             (("history", "--last", "0"), "--last is 0: a whole number at least 1"),
@@ -750,7 +757,10 @@ class TestNames:
 def estimate(name, numbers, ranks=(1, 3)):
     """An arm with a lower end, an estimate and an upper end."""
     low, middle, high = numbers
-    return ArmEstimate(0, name, False, middle, low, high, *ranks, 9, 3, 9, {})
+    return ArmEstimate(
+        arm=0, name=name, retired=False, estimate=middle, low=low, high=high, best_chance=0.0, among_chance=0.0,
+        lower=low, upper=high, best_rank=ranks[0], worst_rank=ranks[1], pulls=9, successes=3, visits=9, by_agent={},
+    )  # fmt: skip
 
 
 class TestChart:
@@ -764,8 +774,8 @@ class TestChart:
     def test_lines_are_aligned_by_the_width_of_letters(self):
         found = [estimate("東京", (0.1, 0.2, 0.4)), estimate("abcd", (0.2, 0.3, 0.4), (2, 2))]
         _, first, second = render_chart(found, 60, ASCII_MARKS)
-        assert first.startswith("abcd     0.300  ")
-        assert second.startswith("東京     0.200  ")  # two letters that are four wide
+        assert first.startswith("abcd      30 %  ")
+        assert second.startswith("東京      20 %  ")  # two letters that are four wide
         # bars begin in column 16 and have 60 - 4 - 6 - 14 = 36 places from 0 to 0.4; a wide letter takes two columns
         assert first.index("|") == 16 + round(0.2 / 0.4 * 35)
         assert second.index("|") == 16 - 2 + round(0.1 / 0.4 * 35)
@@ -777,8 +787,8 @@ class TestChart:
         found = [estimate("n" * 70, (0.1, 0.2, 0.4)), estimate("hill", (0.1, 0.1, 0.2))]
         lines = render_chart(found, 60, ASCII_MARKS)
         assert lines[1] == "n" * 70
-        assert lines[2].startswith("         0.200  ")
-        assert lines[3].startswith("hill     0.100  ")
+        assert lines[2].startswith("          20 %  ")
+        assert lines[3].startswith("hill      10 %  ")
 
     def test_ascii_where_the_terminal_has_no_more(self, park):
         environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}

@@ -181,10 +181,11 @@ class PriceJson(TypedDict):
 
 
 class PricesJson(TypedDict):
-    """Detections that the plan is expected to make, the most that these circumstances allow, and what each costs."""
+    """Detections that the plan is expected to make, the most that these circumstances allow, and what each costs; null before anything
+    is known."""
 
-    expected: float
-    best: float
+    expected: float | None
+    best: float | None
     constraints: list[PriceJson]
     warnings: list[str]
 

@@ -258,7 +258,9 @@ def revise_arm(
     log: Repository, campaign: str, request: Author, arm: Any, prior: Any
 ) -> WriteResult:
     """Change what is stated of an arm's mean, as `parse_stated_prior` takes it; None for nothing."""
-    shape = parse_stated_prior(prior)
+    errors = FieldErrors()
+    shape = errors.of("prior", parse_stated_prior, prior)
+    errors.end()
     body = {"prior": None if shape is None else list(shape)}
     return log.write(
         campaign,

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import pytest
 from pydantic import TypeAdapter
+from scipy.stats import beta
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -206,7 +207,7 @@ class TestCampaigns:
             ask.post(f"{north}/arms", json={"arms": [{"name": "ford"}]}),
             201,
         )
-        ford = {"id": "arm-5", "name": "ford", "retired": False, "forgotten": None}
+        ford = {"id": "arm-5", "name": "ford", "retired": False, "prior": None, "forgotten": None}
         assert arms["arms"] == [ford]
         assert ask.patch(f"{north}/arms/ford", json={"retired": True}).json()["retired"]
         assert not ask.patch(f"{north}/arms/arm-5", json={"retired": False}).json()["retired"]
@@ -232,6 +233,10 @@ class TestCampaigns:
             ("/agents/Ana", {"sensitivity": 0.7, "since": None}, "since"),
             ("/agents/Ana", {"since": "now"}, "since"),
             ("/arms/river", {"retired": None}, "retired"),
+            ("/arms/river", {"prior": [0.5, 2]}, "prior"),
+            ("/arms/river", {"prior": "much"}, "prior"),
+            ("/arms/river", {"prior": {"found": 5}}, "prior"),
+            ("", {"prior": "none-such"}, "prior"),
         ],
     )
     def test_a_change_that_is_none_or_wrong_is_refused_with_its_field(
@@ -242,6 +247,28 @@ class TestCampaigns:
         assert paths(answer) == [path]
         assert path in answer.json()["errors"][0]["message"].split(":")[0]
         assert log.store.heads() == before
+
+    @pytest.mark.parametrize(
+        ("given", "stands"),
+        [
+            ([2, 60], [2.0, 60.0]),
+            ("5 of 120, counts 50 %", [3.5, 58.5]),
+            ({"found": 5, "tests": 120, "counts": 0.5}, [3.5, 58.5]),
+            (None, None),
+        ],
+    )
+    def test_what_is_known_beforehand_is_stated_in_one_of_several_ways(
+        self, ask, north, given, stands
+    ):
+        ask.patch(f"{north}/arms/river", json={"prior": [1, 1]})
+        answer = ask.patch(f"{north}/arms/river", json={"prior": given})
+        assert conforms(responses_schema.ArmJson, answer)["prior"] == stands
+        assert ask.get(north).json()["arms"][0]["prior"] == stands
+
+    def test_what_plans_go_by_where_nothing_is_stated(self, ask, north):
+        assert ask.get(north).json()["prior"] == "learned"
+        changed = ask.patch(north, json={"prior": "stated"})
+        assert conforms(responses_schema.CampaignJson, changed)["prior"] == "stated"
 
     @pytest.mark.parametrize(
         ("change", "path"),
@@ -310,6 +337,10 @@ class TestRounds:
 
     def test_a_preview_records_nothing_and_is_what_is_planned(self, ask, north, log):
         given = {"closed": ["river"], "forced": [["Ana", "lake"]]}
+        unpriced = ask.post(f"{north}/rounds?preview=true", json=given).json()["prices"]
+        assert (unpriced["expected"], unpriced["best"], unpriced["constraints"]) == (None, None, [])
+        assert "Nothing was reported yet" in unpriced["warnings"][0]
+        ask.patch(f"{north}/arms/hill", json={"prior": [1, 1]})
         before = log.store.heads()
         shown = conforms(
             responses_schema.PreviewJson, ask.post(f"{north}/rounds?preview=true", json=given)
@@ -459,6 +490,27 @@ class TestKnowledge:
         ask.put(f"{north}/rounds/1/outcomes/Ana", json={"successes": 1, "tests": 1})
         ask.put(f"{north}/rounds/1/outcomes/Chi", json={"successes": 3, "tests": 12})
         return north
+
+    def test_what_is_probable_by_hand(self, ask):
+        """A perfect agent finds 3 in 8 on one of two arms whose means are all as likely: Beta(4, 6) there, Beta(1, 1) on the other."""
+        arms = [{"name": name, "prior": [1, 1]} for name in "xy"]
+        agents = [{"name": "Ana", "sensitivity": 1.0, "tests": 8}]
+        body = NORTH | {"name": "Two", "agents": agents, "arms": arms}
+        two = f"/api/campaigns/{ask.post('/api/campaigns', json=body).json()['id']}"
+        ask.post(f"{two}/rounds", json={"closed": ["y"]})
+        ask.put(f"{two}/rounds/1/outcomes/Ana", json={"successes": 3, "tests": 8})
+        x, y = ask.get(f"{two}/arms").json()["arms"]
+        for one, known in ((x, beta(4, 6)), (y, beta(1, 1))):
+            assert one["estimate"] == pytest.approx(known.mean(), abs=1e-5)
+            assert (one["low"], one["high"]) == pytest.approx(known.ppf([0.1, 0.9]), abs=1e-3)
+        # y is below x with the chance that a number drawn evenly is below x: its mean, 0.4, counted in 4,000 draws, so that
+        # five standard errors are 0.039
+        assert x["best_chance"] == pytest.approx(0.4, abs=0.039)
+        assert x["best_chance"] + y["best_chance"] == pytest.approx(1.0)
+        assert (x["among_chance"], y["among_chance"]) == (x["best_chance"], y["best_chance"])
+        said = conforms(responses_schema.AnswersJson, ask.get(f"{two}/answers"))["probable"]
+        percent = [round(100 * one["best_chance"]) for one in (x, y)]
+        assert said == [f"Most likely best: y ({percent[1]} %), x ({percent[0]} %)."]
 
     def test_arms_add_up_to_what_was_reported(self, ask, told):
         arms = conforms(responses_schema.EstimatesJson, ask.get(f"{told}/arms"))["arms"]

@@ -405,11 +405,11 @@ class TestLinks:
 
 KINDS = {
     "POST /api/campaigns/import": ["imported"],
-    f"PATCH {API_BASE}": ["renamed", "policy changed", "season changed"],
+    f"PATCH {API_BASE}": ["renamed", "policy changed", "season changed", "prior changed"],
     f"POST {API_BASE}/agents": ["agents added"],
     f"PATCH {API_BASE}/agents/{{agent}}": ["renamed", "retired", "returned", "agent revised"],
     f"POST {API_BASE}/arms": ["arms added"],
-    f"PATCH {API_BASE}/arms/{{arm}}": ["renamed", "retired", "returned"],
+    f"PATCH {API_BASE}/arms/{{arm}}": ["renamed", "retired", "returned", "arm revised"],
     f"POST {API_BASE}/rounds": ["round planned"],
     f"POST {API_BASE}/rounds/{{round}}/close": ["round closed"],
     f"PUT {API_BASE}/rounds/{{round}}/overrides/{{agent}}": ["overridden"],

@@ -123,10 +123,8 @@ class TestAhead:
         assert f"between {plain.low:.0f} and {plain.high:.0f}" in text
         better = round(100 * (plain.detections / plain.rotation - 1))
         assert f"{better} % more than going round the arms in turn" in text
-        assert (
-            f"would make {found.more:.2f} detections more (standard error {found.more_se:.2f})"
-            in text
-        )
+        more, error = (f"{x:.{1 if x >= 1.0 else 2}f}" for x in (found.more, found.more_se))
+        assert f"would make {more} detections more (standard error {error})" in text
         assert "in 200 worlds" in text
         assert "Nobody is absent" in text
         assert len(page.content) < 70_000

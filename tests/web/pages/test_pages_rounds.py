@@ -4,6 +4,7 @@ import html
 import re
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 from heterobandits.campaigns import service
@@ -57,6 +58,11 @@ class Park:
         assert answer.status_code == 303, answer.text
         return int(answer.headers["location"].rpartition("/")[2])
 
+    def believe(self, prior=(1, 1)):
+        """State this of the mean of every arm."""
+        for arm in self.state.arm_names:
+            service.revise_arm(self.log, self.id, ME, arm, prior)
+
     def visit(self, number, agent):
         """The address, and the arm, of a visit."""
         which = self.state.agent(agent)
@@ -84,7 +90,13 @@ def text_of(answer):
 class TestPlan:
     """A plan is looked at as often as one likes, and recorded as it was shown."""
 
+    def test_before_anything_is_known_it_says_why_there_is_no_price(self, park):
+        page = text_of(park.get("/plan?absent=agent-2"))
+        assert "so nothing can be forecast" in page
+        assert "detections" not in page
+
     def test_a_price_says_what_it_is_of(self, park):
+        park.believe()
         assert "more than this one" in text_of(park.get("/plan?absent=agent-2"))
         assert "more than this one" not in text_of(park.get("/plan"))
 
@@ -111,6 +123,7 @@ class TestPlan:
         assert "Ben stays home Away this round." in page
 
     def test_it_says_what_each_circumstance_costs(self, park):
+        park.believe()
         costs = service.preview(park.state, absent=["Ana"], closed=["hill"]).prices
         page = text_of(park.get("/plan?absent=agent-1&closed=arm-2"))
         assert len(costs.constraints) == 2
@@ -138,7 +151,7 @@ class TestPlan:
         monkeypatch.setattr(Posteriors, "of", counted_posteriors)
         assert park.get(part).status_code == 200
         assert len(plans) == 1
-        own = [one for one, _ in sets if one.shape == pulls.shape and (one == pulls).all()]
+        own = [one for one, *_ in sets if one.shape == pulls.shape and (one == pulls).all()]
         assert len(own) == 1
 
     def test_pairs_that_are_set(self, park):
@@ -534,17 +547,22 @@ class TestKnown:
         assert "for this round, not for all at once, as posterior-sorted-window forgets" in page
 
     def test_the_numbers_of_the_chart_are_those_of_the_answers(self, park):
-        from heterobandits.campaigns.analysis.answers import answers, estimates
+        from heterobandits.campaigns.analysis.answers import answers
+        from heterobandits.campaigns.analysis.estimates import estimates
+        from heterobandits.campaigns.analysis.probabilities import probable
 
         number = park.planned()
         service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
         page = park.get().text
+        scale = float(re.search(r"Scale from 0 to ([\d.]+) %", page)[1]) / 100.0
         for one in estimates(park.state):
-            places = (f'x1="{100 * one.lower:.1f}%"', f'x2="{100 * one.upper:.1f}%"', f'cx="{100 * one.estimate:.1f}%"')  # fmt: skip
-            line = next(part for part in page.split("<tr") if f">{one.name}</th>" in part)
+            at = [f"{100 * min(x / scale, 1.0):.1f}%" for x in (one.low, one.high, one.estimate)]
+            places = (f'x1="{at[0]}"', f'x2="{at[1]}"', f'cx="{at[2]}"')
+            line = next(part for part in page.split("<tr") if f'<th scope="row">{one.name}' in part)
             assert all(place in line for place in places)
             assert f"{one.successes} of {one.pulls}" in line
-        for sentence in answers(park.state).sentences:
+        assert probable(park.state).sentences
+        for sentence in (*probable(park.state).sentences, *answers(park.state).sentences):
             assert sentence in text_of(park.get())
             assert sentence in text_of(park.get("/wall"))
 
@@ -554,20 +572,26 @@ class TestKnown:
         assert "<table" not in page
 
     def test_how_it_stands_by_hand(self, park):
-        """Of one agent with s = 1/2 on two arms of which nothing is known but one find on the first."""
-        made = NORTH | {"agents": [{"name": "A", "sensitivity": 0.5}], "arms": ["x", "y"]}
+        """Of one agent with s = 1/2 on two arms whose means are all as likely, after one find on the first."""
+        arms = [{"name": name, "prior": [1, 1]} for name in "xy"]
+        made = NORTH | {"agents": [{"name": "A", "sensitivity": 0.5}], "arms": arms}
         state = service.create(park.log, ME, **made).state
         state = service.plan_round(park.log, state.campaign, ME).state
         state = service.report(park.log, state.campaign, ME, 1, {"A": 1}).state
         found = summarize_season(state)
-        # the posterior of the visited arm has density 2m, so its mean is 2/3; of the other, 1/2
-        assert (found.visits, found.tests, found.found) == (1, 1, 1)
-        assert found.in_turn == pytest.approx(0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-9)
-        # 29 rounds are left: the next plan goes to one of the two arms, a rotation to each as often
+        assert (found.visits, found.tests, found.found, found.true) == (1, 1, 1, None)
+        # The mean v of the visited arm has density 2v, that of the other, w, density 1. In turn the test would have found
+        # (v + w) / 4 on the average, which has the mean (2/3 + 1/2) / 4 and a standard deviation of 0.093: five standard errors of
+        # 4,000 draws are 0.0074.
+        assert found.in_turn.expected == pytest.approx((2 / 3 + 1 / 2) / 4, abs=0.0074)
+        # Below z is (v + w) / 4 with the integral over w of the square of 4z - w within 0 and 1; five standard errors are 0.024.
+        w = (np.arange(100_000) + 0.5) / 100_000
+        for end, chance in ((found.in_turn.low, 0.1), (found.in_turn.high, 0.9)):
+            below = float((np.clip(4.0 * end - w, 0.0, 1.0) ** 2).mean())
+            assert below == pytest.approx(chance, abs=0.024)
         arm = service.preview(state).plan.assignment[0]
         mean = 2 / 3 if arm == state.rounds[0].assignment[0] else 1 / 2
-        assert found.ahead == pytest.approx(29 * 0.5 * mean, abs=1e-6)
-        assert found.ahead_in_turn == pytest.approx(29 * 0.5 * (2 / 3 + 1 / 2) / 2, abs=1e-6)
+        assert found.next_round == pytest.approx(0.5 * mean, abs=1e-5)
 
     def test_what_goes_by_an_arm_that_has_changed_as_if_it_had_not_says_so(self, park):
         """45 finds of 50 for four rounds, then 2: the price of the arm and what is expected go by all eight."""
@@ -593,17 +617,56 @@ class TestKnown:
         state = service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0}).state
         before = summarize_season(state)
         state = service.retire(park.log, park.id, ME, "arm", "arm-1").state
-        after = summarize_season(state)
-        assert after.in_turn == before.in_turn
-        assert after.ahead_in_turn != before.ahead_in_turn
-        assert "also those that are retired" in park.get().text
+        assert summarize_season(state).in_turn == before.in_turn
 
-    def test_of_a_season_without_an_end_nothing_is_expected(self, park):
-        state = service.create(park.log, ME, **NORTH | {"season": None}).state
-        assert summarize_season(state).ahead is None
-        page = park.visitor.get(f"/campaigns/{state.campaign}").text
-        assert "if each is as good" not in page
-        assert "if each is as good" in park.get().text
+    def test_certain_ranks_have_a_column_as_soon_as_one_is_known(self, park):
+        assert park.planned(kind="forced", agent="agent-3", arm="arm-1") == 1
+        service.report(park.log, park.id, ME, 1, {"Chi": (0, 12)})
+        assert "Certain rank" not in park.get().text  # each is 1 to 4
+        for number in range(2, 8):
+            service.plan_round(park.log, park.id, ME, forced=[("Chi", f"arm-{1 + number % 2}")])
+            told = {"Chi": (100 * (number % 2), 100)}
+            service.report(park.log, park.id, ME, number, told)
+        service.retire(park.log, park.id, ME, "arm", "arm-4")
+        page = park.get().text
+        assert "Certain rank" in page
+        assert "also those that are retired" in page
+
+    def test_arms_that_nobody_visited_are_marked_and_come_last(self, park):
+        number = park.planned(closed="arm-2")
+        service.report(park.log, park.id, ME, number, {"Ana": 0, "Ben": 0, "Chi": (0, 12)})
+        names = re.findall(r'<th scope="row">(\w+)', park.get().text)[:4]
+        assert names[-1] == "hill"  # though it is better than the others by what is known
+        page = text_of(park.get())
+        assert page.count("never visited") == 1
+        assert page.count("hardly visited") == 3
+        service.revise_arm(park.log, park.id, ME, "hill", "60 % to 90 %")
+        assert re.findall(r'<th scope="row">(\w+)', park.get().text)[0] == "hill"
+
+    def test_false_alarms_are_not_called_finds(self, park):
+        """Where each mean is 0 all that is positive is a false alarm; where agents give none all of it is found."""
+        assert "positive" not in text_of(park.get()).lower()
+        agents = [{"name": "A", "sensitivity": 0.9, "false_positive_rate": 0.1, "tests": 100}]
+        arms = [{"name": name, "prior": [1, 1e6]} for name in "xy"]
+        state = service.create(park.log, ME, **NORTH | {"agents": agents, "arms": arms}).state
+        service.plan_round(park.log, state.campaign, ME)
+        state = service.report(park.log, state.campaign, ME, 1, {"A": (10, 100)}).state
+        assert summarize_season(state).true < 0.01
+        page = text_of(park.visitor.get(f"/campaigns/{state.campaign}"))
+        assert "10 positive so far in 100 tests, about 0.0 of them true" in page
+        assert "true ones expected of the next round" in page
+
+    def test_of_a_season_that_is_over_and_before_anything_is_known_nothing_is_expected(self, park):
+        state = service.create(park.log, ME, **NORTH | {"season": 1}).state
+        found = summarize_season(state)
+        assert (found.in_turn, found.next_round) == (None, None)
+        page = f"/campaigns/{state.campaign}"
+        assert "so nothing can be forecast" in park.visitor.get(page).text
+        service.plan_round(park.log, state.campaign, ME)
+        state = service.report(park.log, state.campaign, ME, 1, {"Ana": 1}).state
+        found = summarize_season(state)
+        assert (found.found, found.next_round, found.warnings) == (1, None, [])
+        assert "of the next round" not in park.visitor.get(page).text
 
     def test_the_wall_of_a_viewer_changes_nothing(self, park):
         park.planned()

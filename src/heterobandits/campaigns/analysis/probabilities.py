@@ -4,6 +4,7 @@ All of it goes by the prior: what is stated of an arm, or what all arms together
 true about as often as it says, on the average over such campaigns. What is certain stands in `answers`, and asks for less.
 """
 
+import math
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,18 @@ PROBABLE_TAIL_CHANCE = 0.1  # the chance to be below, or above, an ordinary inte
 SENTENCE_MIN_CHANCE = 0.05  # of an arm to be named as one of the likely best
 SENTENCE_CHANCES = 0.8  # the chance that the best is one of those that are named
 SENTENCE_MAX_BEST = 3  # arms that are named as likely the best
+RATE_AXIS_ENDS = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.3,
+    0.4,
+    0.6,
+    0.8,
+    1.0,
+)  # means at which an axis may end
 UNPROMISING_CHANCE = 0.05  # to be among the best, below which a visit is probably not worth it
 NOTHING_KNOWN = "Nothing was reported yet, and nothing is stated of any arm beforehand: so nothing can be forecast."
 
@@ -145,6 +158,25 @@ def render_rates(estimate: float, low: float, high: float) -> list[str]:
     width = high - low
     digits = 0 if width >= 0.1 else 1 if width >= 0.01 else 2
     return [f"{100.0 * rate:.{digits}f} %" for rate in (estimate, low, high)]
+
+
+def render_certain_ends(lower: float, upper: float) -> tuple[str, str]:
+    """The ends of an interval in whole percent, rounded so that all of it lies between them.
+
+    >>> render_certain_ends(0.0312, 0.571)
+    ('3 %', '58 %')
+    """
+    least, most = math.floor(100.0 * lower + 1e-9), math.ceil(100.0 * upper - 1e-9)
+    return f"{least} %", f"{most} %"
+
+
+def fit_rate_axis(most: float) -> float:
+    """The mean at which an axis ends that has room for this one.
+
+    >>> fit_rate_axis(0.057), fit_rate_axis(0.41), fit_rate_axis(0.0)
+    (0.1, 0.6, 0.01)
+    """
+    return next(end for end in RATE_AXIS_ENDS if most <= end or end == RATE_AXIS_ENDS[-1])
 
 
 def true_finds(state: State) -> float:

@@ -1,6 +1,5 @@
-"""The chart of intervals that a campaign prints on a terminal, aligned by display width in any script."""
+"""The chart of ordinary intervals that a campaign prints on a terminal, aligned by display width in any script."""
 
-import math
 import shutil
 import sys
 from collections.abc import Sequence
@@ -41,7 +40,9 @@ def terminal_marks() -> ChartMarks:
 
 
 def render_chart(found: Sequence["ArmEstimate"], width: int, drawn: ChartMarks) -> list[str]:
-    """One line per arm, the highest estimate first: name, estimate, interval as a bar, possible ranks."""
+    """One line per arm, the highest estimate first: name, estimate, ordinary interval as a bar, certain ranks."""
+    from heterobandits.campaigns.analysis.probabilities import fit_rate_axis, render_rates
+
     ordered = sorted(found, key=lambda arm: -arm.estimate)
     names = max(
         [cell_len(a.name) for a in ordered if cell_len(a.name) <= CHART_NAME_MAX_CELLS], default=0
@@ -49,28 +50,18 @@ def render_chart(found: Sequence["ArmEstimate"], width: int, drawn: ChartMarks) 
     ranks = [render_ranks(arm) for arm in ordered]
     last = max(len("rank"), *map(len, ranks))
     size = max(CHART_BAR_MIN_CELLS, width - names - last - len("  estimate    "))
-    top = chart_end(max(arm.upper for arm in ordered))
-    ends = "0" + f"{top:.1f}".rjust(size - 1)
+    top = fit_rate_axis(max(arm.high for arm in ordered))
+    ends = "0" + f"{100.0 * top:g} %".rjust(size - 1)
     lines = [f"{' ' * names}  estimate  {ends}  {'rank'.rjust(last)}"]
     for arm, rank in zip(ordered, ranks, strict=True):
         name = arm.name
         if cell_len(name) > names:  # shown whole, on a line of its own
             lines.append(name)
             name = ""
-        line = render_bar((arm.lower, arm.estimate, arm.upper), top, size, drawn)
-        lines.append(
-            f"{pad_text(name, names)}  {arm.estimate:8.3f}  {line}  {rank.rjust(last)}".rstrip()
-        )
+        line = render_bar((arm.low, arm.estimate, arm.high), top, size, drawn)
+        estimate, _, _ = render_rates(arm.estimate, arm.low, arm.high)
+        lines.append(f"{pad_text(name, names)}  {estimate:>8}  {line}  {rank.rjust(last)}".rstrip())
     return lines
-
-
-def chart_end(most: float) -> float:
-    """The right end of the chart: the next tenth.
-
-    >>> chart_end(0.31), chart_end(0.4), chart_end(0.0)
-    (0.4, 0.4, 0.1)
-    """
-    return max(0.1, math.ceil(most * 10 - 1e-9) / 10)
 
 
 def render_bar(

@@ -12,21 +12,25 @@ from heterobandits.campaigns.analysis.answers import (
     validity_text,
 )
 from heterobandits.campaigns.analysis.estimates import ArmEstimate, estimates
-from heterobandits.campaigns.analysis.probabilities import probable, render_percent, render_rates
+from heterobandits.campaigns.analysis.probabilities import (
+    fit_rate_axis,
+    probable,
+    render_certain_ends,
+    render_percent,
+    render_rates,
+)
 from heterobandits.campaigns.analysis.season_summary import summarize_season
 from heterobandits.campaigns.analysis.sensitivities import sensitivities
 from heterobandits.campaigns.responses_schema import SensitivitiesJson
 from heterobandits.campaigns.serialization import json_of_sensitivities
 from heterobandits.campaigns.state import State, member_id
-from heterobandits.planner.plans import render_ends
 from heterobandits.web.pages.base import PageRoute, render_page
 from heterobandits.web.pages.text import rank_text, waiting_text
 from heterobandits.web.requests import Context, RequestContext
 from heterobandits.web.turns import compute_alone, compute_for_state
 
 VISITS_TABLE_MAX_CELLS = 2000  # of the table of who was where: a larger one is for a spreadsheet
-FOREST_SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # means at which the axis may end
-HARDLY_VISITED = 3  # visits, below which an arm is marked
+HARDLY_VISITED = 3  # visits, with fewer of which an arm is marked
 CHANGEABLE_MAX_ARMS = (
     20  # that are offered to be forgotten though nothing says that they have changed
 )
@@ -89,7 +93,9 @@ def render_known_page(
         lines=lines,
         scale=scale,
         ticks=ticks_of(scale),
+        ranked=any(line.known.worst_rank - line.known.best_rank < len(lines) - 1 for line in lines),
         among=likely.among if likely.among < len(likely.arms) else 0,
+        alarms=bool(state.team.offset.any()),
         confidence=render_percent_floor(confidence_of(state)),
         when=validity_text(state),
         probable=likely.sentences,
@@ -123,18 +129,22 @@ def changeable_arms(state: State) -> list[ChangeableArm]:
 
 
 def forest_lines(state: State) -> list[ForestLine]:
-    """All arms, the highest estimate first, those that are retired last."""
+    """All arms, the highest estimate first; after those that were visited or of which something is stated the others, then the retired."""
     made, draws = [], probable(state).draws
-    for known in sorted(estimates(state), key=lambda one: (one.retired, -one.estimate)):
+
+    def place(known: ArmEstimate) -> tuple[bool, bool, float]:
+        unknown = not known.visits and state.arms[known.arm].prior is None
+        return known.retired, unknown, -known.estimate
+
+    for known in sorted(estimates(state), key=place):
         rank = rank_text(known.best_rank, known.worst_rank)
-        low, high = render_ends(known.lower, known.upper, 2)
+        low, high = render_certain_ends(known.lower, known.upper)
         estimate, *ends = render_rates(known.estimate, known.low, known.high)
         among = "" if known.retired else render_percent(known.among_chance, draws)
         text = (
             f"{known.name}: estimated at {estimate}, 8 times of 10 between {ends[0]} and {ends[1]}, certainly between {low} and {high}, "
             f"rank {rank}, {known.successes} of {known.pulls} tests"
         )
-        mark = "never visited" if not known.visits else "hardly visited"
         made.append(
             ForestLine(
                 known=known,
@@ -143,17 +153,24 @@ def forest_lines(state: State) -> list[ForestLine]:
                 among=among,
                 rank=rank,
                 is_certain=known.best_rank == known.worst_rank,
-                mark="" if known.visits >= HARDLY_VISITED or known.retired else mark,
+                mark=mark_of_visits(known),
                 text=text,
             )
         )
     return made
 
 
+def mark_of_visits(known: ArmEstimate) -> str:
+    """What is said of an arm of which little is known because hardly anybody was there."""
+    if known.retired or known.visits >= HARDLY_VISITED:
+        return ""
+    return "hardly visited" if known.visits else "never visited"
+
+
 def axis_end_of(lines: list[ForestLine]) -> float:
-    """The mean at which the axis ends: all ordinary intervals fit."""
-    most = max((line.known.high for line in lines if not line.known.retired), default=1.0)
-    return next((end for end in FOREST_SCALES if most <= end), 1.0)
+    """The mean at which the axis ends: all ordinary intervals of arms that were visited fit."""
+    here = [line.known for line in lines if not line.known.retired]
+    return fit_rate_axis(max((one.high for one in here if one.visits), default=1.0))
 
 
 def ticks_of(scale: float) -> list[tuple[float, str]]:
