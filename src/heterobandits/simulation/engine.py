@@ -193,7 +193,7 @@ class PolicyWorld:
     def fill(self) -> Any:
         """The kernel that fills the index rows."""
         assert self.policy.rule is not None
-        return self.policy.rule.fill if self.prior is None else self.policy.rule.believed
+        return self.policy.rule.kernel(prior=self.prior is not None)
 
     @property
     def counts(self) -> int:
