@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from heterobandits.arrays import Integers
+from heterobandits.arrays import Integers, LearningTable
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.validation import MEMBER_ID_PATTERN, Reports
 from heterobandits.errors import (
@@ -27,7 +27,7 @@ from heterobandits.errors import (
     unknown_name,
 )
 from heterobandits.model.team import Team
-from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables
+from heterobandits.planner.knowledge import Knowledge, Visit, recall_tables, visits_under_way
 from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.policies.policy import Policy
 from heterobandits.properties import cached_property
@@ -217,6 +217,23 @@ class State:
 
     @cached_property
     def knowledge(self) -> Knowledge:
+        """What has been learned, as the policy recalls it, and whose outcomes are awaited."""
+        known = self.learned
+        return replace(known, under_way=self._under_way()) if self.waiting else known
+
+    def _under_way(self) -> LearningTable:
+        """The tests that agents are on the way to make: in rounds that wait, those of whom nothing is known."""
+        pairs = (
+            [(self.row_in(a, number), n) for a, n in self.round(number).missing]
+            if number in self.waiting
+            else []
+            for number in range(min(self.waiting), len(self.rounds) + 1)
+        )
+        window, fade = self.policy.window, self.policy.fade
+        return visits_under_way(self.team, len(self.arms), list(pairs), window=window, fade=fade)
+
+    @cached_property
+    def learned(self) -> Knowledge:
         """What has been learned, as the policy recalls it."""
         known = self.knows()
         if not self.policy.forgets:

@@ -93,6 +93,12 @@ class Round:
         return tuple(agent for agent in self.sent if outcomes[agent] is None)
 
     @property
+    def awaited(self) -> list[tuple[int, int]]:
+        """Whose outcome is missing, and of which arm, by number."""
+        pairs = enumerate(zip(self.assignment, self.outcomes, strict=True))
+        return [(a, n) for a, (n, outcome) in pairs if n is not None and outcome is None]
+
+    @property
     def visits(self) -> tuple[Visit, ...]:
         """What is known of the round."""
         return tuple(
