@@ -25,8 +25,9 @@ def expected_tables(
     Of a test of agent a on arm n offset_a + slope_a m_n successes are expected, m_n being the posterior mean by what is known.
 
     >>> one = np.ones((1, 2, 1))
-    >>> [table.ravel().tolist() for table in expected_tables(Team([0.8]), 0 * one, 0 * one, 3 * one)]
-    [[3.0, 3.0], [1.2, 1.2]]
+    >>> pulls, successes = expected_tables(Team([0.8]), 0 * one, 0 * one, 3 * one)
+    >>> pulls.ravel().tolist(), successes.round(6).ravel().tolist()
+    ([3.0, 3.0], [1.2, 1.2])
     """
     mean = posterior_means(team, pulls, successes, prior)
     chance = team.offset[:, None, None] + team.slope[:, None, None] * mean
