@@ -698,13 +698,16 @@ def play(
     rates=None,
     tests=None,
     memory=MEMORY,
+    delay=0,
+    counted=True,
 ):
     """One trial on the luck of its addresses: yields (assignment, c, y) after every round.
 
     Everything is in the order in which the agents are listed, as in the paper; only the
     addresses of tie-breaks and turns go by the order in which they pick. The most tests that an
     arm can have in fixed_t rounds stand for the rounds elapsed until these are more. `phi` are the rates of false alarms, `rates` those believed;
-    `tests` is how many each agent makes in a visit. Where means change, `mu` is a function of the round.
+    `tests` is how many each agent makes in a visit. Where means change, `mu` is a function of the round. Outcomes come `delay`
+    rounds late; until then a visit counts with what is expected of it, if it is counted.
     """
     means_in = mu if callable(mu) else lambda _: mu
     tests = tests or [1] * len(s)
@@ -727,17 +730,26 @@ def play(
         words = [
             word(seed, trial, round_, i) for i in range(N + max(A * N, len(supers), N) + 2 * N)
         ]
-        t = max((fixed_t or 0) * max(tests), round_ - 1, *(sum(column(c, n)) for n in range(N)))
+        known = [[0] * N for _ in range(A)]
+        for r, a, n, _ in visits:
+            known[a][n] += tests[a] if r < round_ - delay else 0
+        t = max((fixed_t or 0) * max(tests), round_ - 1, *(sum(column(known, n)) for n in range(N)))
         seen_c, seen_y = c, y
         if policy == "season":
             t = T - (round_ - 1)
         if how:
             t = recalled(how, memory, max(1, t), max(tests))
-            seen_c, seen_y = ([[0] * N for _ in range(A)] for _ in range(2))
+        if how or delay:
+            seen_c, seen_y, awaited = ([[0] * N for _ in range(A)] for _ in range(3))
             for r, a, n, success in visits:
-                counts_for = weight(how, memory, round_ - 1 - r)
-                seen_c[a][n] += counts_for * tests[a]
-                seen_y[a][n] += counts_for * success
+                counts_for = weight(how, memory, round_ - 1 - r) if how else 1
+                if r < round_ - delay:
+                    seen_c[a][n] += counts_for * tests[a]
+                    seen_y[a][n] += counts_for * success
+                else:
+                    awaited[a][n] += counts_for * tests[a]
+            if counted:
+                count_expected(believed, rates, seen_c, seen_y, awaited)
         if policy == "ucb":
             index = [ucb_plain(C[i], Y[i], len(supers), t or 1, delta) for i in range(len(supers))]
             chosen = max(range(len(supers)), key=lambda i: (index[i], words[N + i]))
@@ -777,6 +789,22 @@ def play(
         if policy == "ucb":
             C[chosen] += 1
         yield tuple(f), [row[:] for row in c], [row[:] for row in y]
+
+
+def count_expected(s, rates, c, y, awaited):
+    """Count tests that are under way as pulls, and as successes what is expected of them by the posterior mean."""
+    agents, arms = range(len(c)), range(len(c[0]))
+    for n in arms:
+        if not any(awaited[a][n] for a in agents):
+            continue
+        reports = [(s[a] - rates[a], rates[a], c[a][n], y[a][n]) for a in agents]
+        silent = not any(rates)
+        mean = (
+            posterior_of(s, column(c, n), column(y, n)).mean if silent else Reported(reports).mean
+        )
+        for a in agents:
+            c[a][n] += awaited[a][n]
+            y[a][n] += awaited[a][n] * (rates[a] + (s[a] - rates[a]) * mean)
 
 
 def assignment_chances(policy, s, believed, c, y, supers, t, delta, mu):

@@ -88,6 +88,25 @@ def test_csv_and_table(called) -> None:
     assert "5 trials" in out
 
 
+def test_outcomes_come_late(called) -> None:
+    common = ("simulate", *COVID, "--policy", "min-width", "--horizon", "40", "--trials", "9")
+    found = {}
+    for how in ((), ("--delay", "0"), ("--delay", "5"), ("--delay", "5", "--under-way", "ignored")):
+        code, out, _ = called(*common, *how, "--format", "json")
+        assert code == 0
+        told = json.loads(out)
+        found[how] = told["results"][0]["mean"]
+        assert ("delay" in told) == (how[1:2] == ("5",))
+    plain, none, counted, ignored = found.values()
+    assert plain == none
+    assert counted not in (plain, ignored)
+    code, out, _ = called(*common, "--delay", "5", "--under-way", "ignored")
+    assert "9 trials, outcomes 5 rounds late, visits under way ignored; SE" in out
+    code, _, err = called("simulate", *COVID, "--delay", "5", "--trials", "9", "--horizon", "40")
+    assert code == 2
+    assert err.startswith("heterobandits: ucb ranks whole assignments")
+
+
 def test_output_folder(tmp_path: Path, called) -> None:
     folder = tmp_path / "new" / "folder"
     code, _, err = called("simulate", *COVID, "--policy", "min-width", "--horizon", "20", "--trials", "9", "--output", str(folder)

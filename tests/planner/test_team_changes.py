@@ -120,7 +120,7 @@ class TestJoining:
         assert planner.sensitivities == (0.9, 0.5, 0.3, 0.7)
         assert planner.pulls[3].tolist() == [0, 0, 0]
         same_plans(planner, directly(planner))
-        planner.tell(planner.ask(), {"w": 1, "z": (0, 2)})
+        planner.tell(planner.ask(), {"w": 1, "z": (0, 2), "y": (0, 0)})
         assert planner.pulls[3].sum() == 1
         same_plans(planner, directly(planner))
 
@@ -128,7 +128,7 @@ class TestJoining:
     def test_more_may_have_come_and_gone_than_there_are_arms(self, entry):
         planner = Planner([0.9, 0.5], 2, entry, seed=1)
         for k in range(3, 9):
-            planner.tell(planner.ask(), {k - 3: (1, 2)})
+            planner.tell(planner.ask(), {k - 3: (1, 2), k - 2: (0, 0)})
             planner.leave(k - 3)
             planner.join(f"agent {k}", k / 10)
         plan = planner.ask()

@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 
 from heterobandits.campaigns.analysis.answers import arms_to_forget, certainty
-from heterobandits.campaigns.reasons import assigned_body, assignments_of
+from heterobandits.campaigns.reasons import (
+    UNDER_WAY_COUNTED,
+    assigned_body,
+    assignments_of,
+    has_counted,
+)
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.core.compiled import SOURCE_DIGEST
@@ -23,35 +28,60 @@ from heterobandits.provenance import version_of
 PlanArguments = tuple[Team, tuple[str, ...], Policy, Knowledge, planning.Address]
 
 
-def plan_arguments(state: State, policy: Policy | None = None) -> PlanArguments:
-    """What the next round's plan follows from, apart from the circumstances, as `planning.plan` takes it."""
+def plan_arguments(
+    state: State, policy: Policy | None = None, *, counted: bool = True
+) -> PlanArguments:
+    """What the next round's plan follows from, apart from the circumstances, as `planning.plan` takes it.
+
+    Visits under way are `counted`, but by plans of logs from before this was so.
+    """
     known = state if policy is None else replace(state, policy=policy)
     address = planning.Address(state.seed, 0, state.next_round)
-    return state.team, state.arm_names, known.policy, known.knowledge, address
+    knowledge = known.knowledge if counted else known.learned
+    return state.team, state.arm_names, known.policy, knowledge, address
 
 
-def plan_of(state: State, given: RoundGiven, policy: Policy | None = None) -> Plan:
+def plan_of(
+    state: State, given: RoundGiven, policy: Policy | None = None, *, counted: bool = True
+) -> Plan:
     """The plan of the next round, by rows of the team; by another policy, if one is given."""
-    return planning.plan(*plan_arguments(state, policy), state.circumstances(given))
+    arguments = plan_arguments(state, policy, counted=counted)
+    return planning.plan(*arguments, state.circumstances(given))
 
 
 def plan_may_tie(
-    state: State, given: RoundGiven, sent: dict[int, int], policy: Policy | None = None
+    state: State,
+    given: RoundGiven,
+    sent: dict[int, int],
+    policy: Policy | None = None,
+    *,
+    counted: bool = True,
 ) -> bool:
     """Whether another way to break ties could have made the next round's plan send the agents like this."""
-    return planning.might_tie(*plan_arguments(state, policy), state.circumstances(given), sent)
+    arguments = plan_arguments(state, policy, counted=counted)
+    return planning.might_tie(*arguments, state.circumstances(given), sent)
 
 
-def explanations_of_plan(state: State, plan: Plan) -> dict[int, Explanation]:
+def explanations_of_plan(
+    state: State, plan: Plan, *, counted: bool = True
+) -> dict[int, Explanation]:
     """Why this plan of the next round sends each agent where it goes, by number of the agent."""
     known = certainty(state)
-    found = iter(explain_plan(*plan_arguments(state), plan, known.left_out, known))
+    arguments = plan_arguments(state, counted=counted)
+    found = iter(explain_plan(*arguments, plan, known.left_out, known))
     by_row = {row: next(found) for row, arm in enumerate(plan.assignment) if arm is not None}
-    return {state.rows[row].agent: why for row, why in by_row.items()}
+    return {state.rows[row].agent: with_agent_names(state, why) for row, why in by_row.items()}
+
+
+def with_agent_names(state: State, why: Explanation) -> Explanation:
+    """The same with agents for rows where it says who is on the way: an agent may be of several rows."""
+    rows = dict(zip(state.team.names, state.rows, strict=True))
+    names = dict.fromkeys(state.agents[rows[name].agent].name for name in why.under_way)
+    return replace(why, under_way=tuple(names)) if names else why
 
 
 def body_of_plan(state: State, given: RoundGiven, plan: Plan) -> dict[str, Any]:
-    """A plan as the body of an event."""
+    """A plan as the body of an event, for which visits under way were counted."""
     return {
         "round": plan.round,
         **body_of_circumstances(given),
@@ -59,6 +89,7 @@ def body_of_plan(state: State, given: RoundGiven, plan: Plan) -> dict[str, Any]:
         "policy": state.policy.parameters,
         "seed": state.seed,
         "index": digest_of_index(plan),
+        "under_way": UNDER_WAY_COUNTED,
         "made_with": makers_of_plan(),
     }
 
@@ -99,7 +130,7 @@ def check_recorded_forgetting(state: State, body: dict[str, Any]) -> None:
 
 def check_recorded_plan(state: State, body: dict[str, Any], given: RoundGiven) -> None:
     """Refuse a recorded plan that does not follow, bit for bit, from the state before it."""
-    again = body_of_plan(state, given, plan_of(state, given))
+    again = body_of_plan(state, given, plan_of(state, given, counted=has_counted(body)))
     for name in ("policy", "seed", "assignments", "index"):
         if body[name] != again[name]:
             other = body["made_with"] != again["made_with"]

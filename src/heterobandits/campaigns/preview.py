@@ -14,16 +14,20 @@ from heterobandits.properties import cached_property
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """A plan of the next round under these circumstances, which nobody has recorded; what is said of it is worked out once."""
+    """A plan of the next round under these circumstances, which nobody has recorded; what is said of it is worked out once.
+
+    Visits under way are `counted`, unless it is a plan again that was recorded before this was so.
+    """
 
     state: State
     given: RoundGiven
     plan: Plan
+    counted: bool = True
 
     @classmethod
-    def of(cls, state: State, given: RoundGiven) -> "Preview":
+    def of(cls, state: State, given: RoundGiven, *, counted: bool = True) -> "Preview":
         """The plan that follows from this state."""
-        return cls(state, given, plan_of(state, given))
+        return cls(state, given, plan_of(state, given, counted=counted), counted)
 
     @property
     def assignments(self) -> list[Assigned]:
@@ -33,7 +37,7 @@ class Preview:
     @cached_property
     def explanations(self) -> dict[int, Explanation]:
         """All there is to say of why, by number of the agent, of those who are sent."""
-        return explanations_of_plan(self.state, self.plan)
+        return explanations_of_plan(self.state, self.plan, counted=self.counted)
 
     @cached_property
     def prices(self) -> Prices:

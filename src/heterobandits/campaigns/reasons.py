@@ -8,6 +8,7 @@ from heterobandits.campaigns.state import State, member_id
 from heterobandits.errors import InvalidInput, repr_of
 from heterobandits.planner.plans import REASON_SENTENCES, Plan, Reason
 
+UNDER_WAY_COUNTED = "counted"  # in the body of a plan that counts visits under way
 INFINITE_TEXT = "infinite"  # in place of a number that JSON does not have
 
 
@@ -28,6 +29,7 @@ def assignments_of(state: State, plan: Plan) -> list[Assigned]:
 def assigned_body(one: Assigned) -> dict[str, Any]:
     """The same of one agent, as it stands in events."""
     agent, arm, reason = one
+    awaited = {"awaited": True} if reason.awaited else {}
     return {
         "agent": member_id("agent", agent),
         "arm": None if arm is None else member_id("arm", arm),
@@ -35,6 +37,7 @@ def assigned_body(one: Assigned) -> dict[str, Any]:
         "index": number_to_json(reason.index),
         "estimate": number_to_json(reason.estimate),
         "visited": reason.visited,
+        **awaited,
     }
 
 
@@ -45,7 +48,21 @@ def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
         raise InvalidInput(f"code is {repr_of(code)} of {repr_of(visited)}: a reason of a plan")
     index, estimate = (number_from_json(body[name]) for name in ("index", "estimate"))
     arm = None if body["arm"] is None else state.arm(body["arm"])
-    return Assigned(state.agent(body["agent"]), arm, Reason(code, index, estimate, visited))
+    awaited = body.get("awaited", False)
+    if not isinstance(awaited, bool):
+        raise InvalidInput(f"awaited is {repr_of(awaited)}: whether somebody is on the way there")
+    reason = Reason(code, index, estimate, visited, awaited)
+    return Assigned(state.agent(body["agent"]), arm, reason)
+
+
+def has_counted(body: Mapping[str, Any]) -> bool:
+    """Whether the plan in this body counts visits under way; older ones, without a word on them, ignore them."""
+    said = body.get("under_way")
+    if said not in (None, UNDER_WAY_COUNTED):
+        raise InvalidInput(
+            f"under_way of a plan is {repr_of(said)}: {UNDER_WAY_COUNTED!r}, or not there where visits under way are ignored"
+        )
+    return said is not None
 
 
 def number_to_json(number: float | None) -> float | str | None:

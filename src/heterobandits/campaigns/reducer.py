@@ -22,7 +22,7 @@ from heterobandits.campaigns.events import (
     seal_events,
     utc_now,
 )
-from heterobandits.campaigns.reasons import assigned_from
+from heterobandits.campaigns.reasons import assigned_from, has_counted
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.state import (
     LINK_ROLES,
@@ -407,6 +407,7 @@ def apply_plan(state: State, event: Event) -> None:
     for name, kind in REPLANNING_FIELD_TYPES.items():
         if not isinstance(body[name], kind):
             raise InvalidInput(f"{name} of a plan is {repr_of(body[name])}: a {kind.__name__}")
+    has_counted(body)
     for one in body["assignments"]:
         agent, arm, _ = assigned_from(state, one)
         assignment[agent] = arm

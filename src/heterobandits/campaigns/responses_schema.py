@@ -235,6 +235,7 @@ class WhyJson(PairJson):
     runner_up_index: JsonNumber
     flip_index: JsonNumber
     changed: bool
+    under_way: list[str]
 
 
 class ExplanationsJson(TypedDict):

@@ -29,7 +29,7 @@ from heterobandits.campaigns.events import (
     utc_now,
 )
 from heterobandits.campaigns.preview import Preview
-from heterobandits.campaigns.reasons import Assigned, assigned_from
+from heterobandits.campaigns.reasons import Assigned, assigned_from, has_counted
 from heterobandits.campaigns.reducer import (
     LinkEnded,
     check_pairs,
@@ -654,7 +654,9 @@ def explain(log: Repository, campaign: str, round: int | None = None) -> dict[in
     """Why a round sent each agent where it did, from what was known then; by default the last round."""
     state = log.state(campaign)
     at = state.round(len(state.rounds) if round is None else round)
-    return Preview.of(log.at(campaign, at.event - 1), at.given).explanations
+    (event,) = log.store.read(campaign, at.event - 1, at.event)
+    before = log.at(campaign, at.event - 1)
+    return Preview.of(before, at.given, counted=has_counted(event.body)).explanations
 
 
 def export(log: Repository, campaign: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from heterobandits.arrays import Integers
+from heterobandits.arrays import Integers, LearningTable
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.validation import MEMBER_ID_PATTERN
 from heterobandits.errors import (
@@ -35,6 +35,7 @@ from heterobandits.planner.knowledge import (
     counted_visits,
     fold_rounds,
     forgotten_arms,
+    visits_under_way,
 )
 from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.planner.roster import AgentRow, Reports, find_row, team_of_rows
@@ -230,6 +231,28 @@ class State:
 
     @cached_property
     def knowledge(self) -> Knowledge:
+        """What has been learned, as the policy recalls it, and whose outcomes are awaited."""
+        known = self.learned
+        return replace(known, under_way=self._under_way()) if self.waiting else known
+
+    def _under_way(self) -> LearningTable:
+        """The tests that agents are on the way to make: in rounds that wait, those of whom nothing is known and that will count."""
+        gone = self.gone
+        pairs = (
+            [
+                (self.row_in(a, number), n)
+                for a, n in self.round(number).missing
+                if number > gone.get(n, 0)
+            ]
+            if number in self.waiting
+            else []
+            for number in range(min(self.waiting), len(self.rounds) + 1)
+        )
+        window, fade = self.policy.window, self.policy.fade
+        return visits_under_way(self.team, len(self.arms), list(pairs), window=window, fade=fade)
+
+    @cached_property
+    def learned(self) -> Knowledge:
         """What has been learned and counts, as the policy recalls it, and the prior that plans go by."""
         prior = replace(self.prior, learned=self.plans_by == LEARNED)
         if not self.policy.forgets and not self.gone:

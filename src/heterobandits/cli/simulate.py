@@ -75,6 +75,16 @@ def simulate_command(
             show_default=False,
         ),
     ] = None,
+    delay: Annotated[
+        int,
+        typer.Option(help="By how many rounds outcomes come late.", metavar="ROUNDS"),
+    ] = 0,
+    under_way: Annotated[
+        Literal["counted", "ignored"],
+        typer.Option(
+            help="What policies make of visits whose outcomes are not known yet: counted as made, with what is expected of them, or ignored."
+        ),
+    ] = "counted",
     checkpoints: Annotated[
         int, typer.Option(help="At how many evenly spaced rounds to note the regret.")
     ] = 30,
@@ -138,6 +148,8 @@ def simulate_command(
             trials,
             seed,
             checkpoints=checkpoints,
+            delay=delay,
+            under_way=under_way,
             threads=threads,
             progress=progress,
         )
@@ -184,6 +196,7 @@ def json_of_results(results: "Results") -> dict[str, object]:
         "horizon": results.horizon,
         "trials": results.trials,
         "seed": results.seed,
+        **({"delay": results.delay, "under_way": results.under_way} if results.delay else {}),
         "partial": results.partial,
         "results": [
             {
@@ -219,8 +232,8 @@ def print_regrets(results: "Results", title: str) -> None:
         print(title)
     print_numbers(("policy", "regret", "± SE", "more than the best", "M rounds/s"), rows)
     print(
-        f"after {results.horizon:,} rounds, 1 trial, on the same luck"
+        f"after {results.horizon:,} rounds, 1 trial{results.delay_text}, on the same luck"
         if one
-        else f"after {results.horizon:,} rounds, {results.trials:,} trials; SE: standard error; "
+        else f"after {results.horizon:,} rounds, {results.trials:,} trials{results.delay_text}; SE: standard error; "
         "differences by pairs on the same luck, with 95 % intervals"
     )

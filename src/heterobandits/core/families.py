@@ -1,6 +1,6 @@
-"""The families: each makes a kernel out of an equation for one arm in one lane.
+"""The families: each makes the kernels of a rule out of an equation for one arm in one lane.
 
-The kernel maps the equation over the arms and lanes of a block, in one long loop where it can. The notation is that of `indices`,
+A kernel maps the equation over the arms and lanes of a block, in one long loop where it can. The notation is that of `indices`,
 where the equations stand.
 """
 
@@ -16,7 +16,7 @@ from heterobandits.core.likelihood import (
     Outcomes,
     fill_likeliest,
 )
-from heterobandits.core.seen import BAND, FILL, index_kernel, see
+from heterobandits.core.seen import BAND, index_kernels, see
 from heterobandits.core.work import STRIP, beyond, narrowed
 
 
@@ -85,7 +85,7 @@ def pool(seen, start, desk, V, W):
         weigh(k == 0, agents.d_k[k], agents.phi_k[k], count, hits, V, W)
 
 
-def pooled(equation, faded=False):
+def pooled(equation):
     """Rules for what all agents saw of an arm, weighted by sensitivity: equation(W, V, L)."""
 
     def fill(seen, desk, out):
@@ -99,7 +99,7 @@ def pooled(equation, faded=False):
             for i in range(len(row)):
                 row[i] = equation(W[i], V[i], L[i]) if V[i] > 0.0 else math.inf
 
-    return index_kernel(fill, faded)
+    return index_kernels(fill)
 
 
 def own(equation):
@@ -117,7 +117,7 @@ def own(equation):
                 for i in range(B):
                     row[i] = equation(d, phi, c[i], y[i], seen.L[i]) if c[i] > 0 else math.inf
 
-    return kernel(fill, FILL)
+    return index_kernels(fill)
 
 
 def least_own(equation):
@@ -137,7 +137,7 @@ def least_own(equation):
                     index = equation(d, phi, c[i], y[i], seen.L[i]) if c[i] > 0 else math.inf
                     row[i] = index if index < row[i] else row[i]
 
-    return kernel(fill, FILL)
+    return index_kernels(fill)
 
 
 def counted(equation):
@@ -172,7 +172,7 @@ def counted(equation):
             for i in range(len(row)):
                 row[i] = equation(count[i], hits[i], L[i]) if count[i] > 0 else math.inf
 
-    return kernel(fill, FILL)
+    return index_kernels(fill)
 
 
 def given(equation):
@@ -185,7 +185,7 @@ def given(equation):
             for lane in range(B):
                 row[lane] = equation(seen.mu[n])
 
-    return kernel(fill, FILL)
+    return index_kernels(fill)
 
 
 @compiled
@@ -231,7 +231,7 @@ def outcomes(agents, pulls, successes):
     return counted
 
 
-def likelihood(choose, faded=False):
+def likelihood(choose):
     """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, seen, places, work, index, estimate).
 
     It fills index[i] and, for a rule that sorts by it, estimate[i] at the places that are not remembered: whichever arms these
@@ -274,7 +274,7 @@ def likelihood(choose, faded=False):
                 for i in range(todo):
                     second[places[i]] = estimate[i]
 
-    return index_kernel(fill, faded)
+    return index_kernels(fill)
 
 
 @compiled
@@ -292,7 +292,7 @@ def count_lane(seen, lane, room):
             room.f[k, n] += seen.c[a, n, lane] - seen.y[a, n, lane]
 
 
-def believed(index_of, estimate_of, faded=False):
+def believed(index_of, estimate_of):
     """Rules for the posterior under a prior: index_of(seen, n, lane) and estimate_of(seen, n), once the room has what is believed.
 
     One lane at a time, and every arm anew: where the prior is learned, what is seen of one arm moves all.
@@ -309,7 +309,7 @@ def believed(index_of, estimate_of, faded=False):
                 for n in range(N):
                     out[1, n, lane] = estimate_of(seen, n)
 
-    return index_kernel(fill, faded)
+    return index_kernels(fill)
 
 
 def pooled_band(estimate_of, half_width):

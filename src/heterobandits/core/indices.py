@@ -17,8 +17,8 @@ Notation (Gordon, Rolf, Tambe 2024; the labels in brackets are those of the pape
     W          sum_a d_a (y_an - phi_a c_an), the successes weighted by sensitivity
     L          the log term of the round: ln(2 N G / delta) and its kin
 
-The rules stand in the order of the paper: equation, log term, and the record that holds them. A family (`families`) makes a kernel
-out of an equation. An arm (or agent-arm pair, or assignment) never pulled has an infinite
+The rules stand in the order of the paper: equation, log term, and the record that holds them. A family (`families`) makes the kernels
+of a rule out of an equation. An arm (or agent-arm pair, or assignment) never pulled has an infinite
 index, unless a prior speaks for it (thompson, bayes-ucb). Agents stand as the user listed them.
 """
 
@@ -70,6 +70,7 @@ from heterobandits.core.likelihood import (
     pulled,
 )
 from heterobandits.core.posterior import fill_draws, fill_posterior, fill_quantiles
+from heterobandits.core.seen import IndexKernels
 from heterobandits.core.work import KEYS, beyond
 
 SEASON_POWER = 1.25  # of the logarithm of the rounds left; docs/beyond.md has what others bring
@@ -89,15 +90,15 @@ class Rule(NamedTuple):
 
     Attributes
     ----------
-    fill
-        The kernel: fill(seen, desk, out) puts the index of arm n into out[row, n, lane].
+    kernels
+        For tables of whole and of real numbers: kernel(seen, desk, out) puts the index of arm n into out[row, n, lane].
     log_terms
         log_terms(t, size, delta): L after each of the rounds elapsed in the array t, all at least 1.
     index_per
         Whether a row of indices belongs to all agents ("arm") or each has its own ("agent"); for
-        "assignment" the arms of `fill` are all assignments, and its one agent is the team.
+        "assignment" the arms of a kernel are all assignments, and its one agent is the team.
     sorted_by
-        Whether the agents are sorted on the chosen arms by the "index", or by a second row that `fill` fills:
+        Whether the agents are sorted on the chosen arms by the "index", or by a second row that the kernel fills:
         the "estimate".
     words
         The random words that an arm's index takes.
@@ -109,7 +110,7 @@ class Rule(NamedTuple):
         Whether it looks at the sets that hold what was calibrated: half of delta is theirs.
     forgets
         "" if it looks at the two tables of learning. Else at tables of its own, of numbers that need not be whole: of the rounds
-        in a "window" alone, or with a "discount" on every round since. Its kernel is `faded`.
+        in a "window" alone, or with a "discount" on every round since.
     season
         Whether its log term is of the rounds that are left, this one included, instead of those elapsed.
     refresh
@@ -117,10 +118,10 @@ class Rule(NamedTuple):
     quantile
         Whether the index is a quantile of the posterior, which ends at 1; others end at 1/s_1.
     believed
-        The kernel in place of `fill` where a prior is not uniform; None if the rule goes by no prior.
+        The kernels in place of these where a prior is not uniform; None if the rule goes by no prior.
     """
 
-    fill: Callable
+    kernels: IndexKernels
     log_terms: Callable
     index_per: str = "arm"
     sorted_by: str = "index"
@@ -132,7 +133,20 @@ class Rule(NamedTuple):
     season: bool = False
     refresh: Callable | None = None
     quantile: bool = False
-    believed: Callable | None = None
+    believed: IndexKernels | None = None
+
+    @property
+    def fill(self):
+        """The kernel for the tables that it looks at in a run, under a uniform prior."""
+        return self.kernel()
+
+    def kernel(self, real=False, prior=False):
+        """The kernel for tables of whole or of real numbers, for a prior that is uniform or not.
+
+        The tables of a rule that forgets are always real.
+        """
+        kernels = self.believed if prior else self.kernels
+        return kernels.real if real or self.forgets else kernels.whole
 
 
 @compiled
@@ -189,7 +203,7 @@ def min_width_terms(t, size, delta):
 MIN_WIDTH = Rule(
     pooled(min_width_index), min_width_terms, band=pooled_band(shared_estimate, shared_width)
 )
-MIN_WIDTH_WINDOW = Rule(pooled(min_width_index, faded=True), min_width_terms, forgets="window")
+MIN_WIDTH_WINDOW = Rule(MIN_WIDTH.kernels, min_width_terms, forgets="window")
 MIN_WIDTH_DISCOUNTED = MIN_WIDTH_WINDOW._replace(forgets="discount")
 
 
@@ -239,7 +253,7 @@ def ucb_terms(t, size, delta):
 
 
 CUCB = Rule(counted(plain_index), cucb_terms)
-UCB = Rule(CUCB.fill, ucb_terms, index_per="assignment")
+UCB = Rule(CUCB.kernels, ucb_terms, index_per="assignment")
 
 
 def grouped_terms(t, size, delta):
@@ -247,7 +261,7 @@ def grouped_terms(t, size, delta):
     return math.log(2 * size.N / delta) + ln_G(t, size.K)
 
 
-MIN_WIDTH_GROUPED = Rule(MIN_WIDTH.fill, grouped_terms, band=MIN_WIDTH.band)
+MIN_WIDTH_GROUPED = Rule(MIN_WIDTH.kernels, grouped_terms, band=MIN_WIDTH.band)
 
 
 @inlined
@@ -343,13 +357,13 @@ POSTERIOR_RATIO = Rule(
     believed=believed(end_believed, estimate_believed),
 )
 POSTERIOR_RATIO_DECAY = Rule(
-    POSTERIOR_RATIO.fill,
+    POSTERIOR_RATIO.kernels,
     decaying_terms,
     refresh=POSTERIOR_RATIO.refresh,
     believed=POSTERIOR_RATIO.believed,
 )
 POSTERIOR_SORTED = Rule(
-    POSTERIOR_RATIO.fill,
+    POSTERIOR_RATIO.kernels,
     evidence_terms,
     sorted_by="estimate",
     remembers=True,
@@ -357,11 +371,11 @@ POSTERIOR_SORTED = Rule(
     believed=POSTERIOR_RATIO.believed,
 )
 POSTERIOR_SORTED_WINDOW = Rule(
-    likelihood(choose_not_ruled_out, faded=True),
+    POSTERIOR_RATIO.kernels,
     evidence_terms,
     sorted_by="estimate",
     forgets="window",
-    believed=believed(end_believed, estimate_believed, faded=True),
+    believed=POSTERIOR_RATIO.believed,
 )
 POSTERIOR_SORTED_DISCOUNTED = POSTERIOR_SORTED_WINDOW._replace(forgets="discount")
 
@@ -483,7 +497,7 @@ def season_terms(r, size, delta):
 
 
 SEASON = Rule(
-    BAYES_UCB.fill,
+    BAYES_UCB.kernels,
     season_terms,
     sorted_by="estimate",
     season=True,

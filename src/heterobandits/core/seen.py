@@ -1,5 +1,7 @@
 """What a rule may look at: the agents, the two tables of learning and the log term, in a block of trials."""
 
+from collections.abc import Callable
+from types import FunctionType
 from typing import NamedTuple
 
 import numpy as np
@@ -122,9 +124,22 @@ SEEN = _seen(int32)
 DESK = typeof(desk(1, 1))
 FILL = void(SEEN, DESK, float64[:, :, ::1])
 BAND = void(SEEN, DESK, float64[:, :, ::1], float64[:, :, ::1])
-FADED = void(_seen(float64), typeof(desk(1, 1, np.float64)), float64[:, :, ::1])
+FILL_REAL = void(_seen(float64), typeof(desk(1, 1, np.float64)), float64[:, :, ::1])
 
 
-def index_kernel(fill, faded):
-    """The kernel of a rule, for tables of whole numbers or for those of a rule that forgets."""
-    return kernel(fill, FADED, " faded") if faded else kernel(fill, FILL)
+class IndexKernels(NamedTuple):
+    """The kernels of a rule: for tables of whole numbers, and for tables of real numbers.
+
+    Real are the tables of a rule that forgets, and those in which visits under way count with what is expected of them.
+    """
+
+    whole: Callable
+    real: Callable
+
+
+def index_kernels(fill):
+    """Both kernels of a rule, from one function; each is compiled when it is first used."""
+    code = fill.__code__, fill.__globals__, fill.__name__, fill.__defaults__, fill.__closure__
+    twin = FunctionType(*code)
+    twin.__qualname__ = fill.__qualname__
+    return IndexKernels(kernel(fill, FILL), kernel(twin, FILL_REAL, " real"))

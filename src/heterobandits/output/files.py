@@ -92,6 +92,8 @@ def parse_results(text: str, make: Callable[..., Restored]) -> Restored:
             versions=dict(payload["versions"]),
             kept_rounds=tuple(payload["kept_rounds"]),
             kept=None if payload["kept"] is None else np.array(payload["kept"], np.float64),
+            delay=payload.get("delay", 0),
+            under_way=payload.get("under_way", "counted"),
         )
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise InvalidInput(f"results that are damaged: {error}") from None

@@ -101,6 +101,7 @@ def explain_plan(
                 runner_up_index=None if other is None else plan.index[agent][other],
                 flip_index=flip,
                 changed=arm in changed,
+                under_way=tuple(team.names[a] for a in knowledge.agents_under_way(arm)),
             )
         )
     return tuple(explanations)

@@ -117,6 +117,11 @@ class Round:
         return tuple(dict.fromkeys(self.agent_names[agent] for agent, _ in self.held.missing))
 
     @property
+    def awaited(self) -> list[tuple[int, int]]:
+        """Whose outcome is missing, and of which arm, by number."""
+        return self.held.missing
+
+    @property
     def visits(self) -> tuple[Visit, ...]:
         """What is known of the round, by agent."""
         return tuple(sorted(self.held.visits()))

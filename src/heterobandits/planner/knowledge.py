@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from heterobandits.arrays import Counts, LearningTable
 from heterobandits.errors import InvalidInput, parse_integer, parse_tables
+from heterobandits.inference.expectations import expected_tables
 from heterobandits.limits import COUNT_MAX
 from heterobandits.model.prior import Prior
+from heterobandits.model.team import Team
 from heterobandits.policies.policy import Policy
 
 OnChange = Literal["nothing", "forget"]
@@ -33,7 +35,8 @@ class Visit(NamedTuple):
 class Knowledge:
     """The two tables, agents by arms, the rounds behind them, and what was believed beforehand. Nobody can write into them.
 
-    `recall_tables` is what a policy that forgets looks at instead: tables of its own.
+    `recall_tables` is what a policy that forgets looks at instead: tables of its own. `under_way` is the table of the tests that
+    agents are on the way to make: nothing certain goes by them, plans count them with what is expected of them.
 
     Examples
     --------
@@ -47,6 +50,7 @@ class Knowledge:
     rounds: int
     recalled: RecalledTables | None = None
     prior: Prior | None = None
+    under_way: LearningTable | None = None
 
     def __post_init__(self) -> None:
         for field in ("pulls", "successes"):
@@ -56,8 +60,27 @@ class Knowledge:
 
     @property
     def tables(self) -> tuple[LearningTable, LearningTable]:
-        """The two tables that a policy looks at: of everything, or of what it recalls if it forgets."""
+        """The two tables that a policy learns from: of everything, or of what it recalls if it forgets."""
         return (self.pulls, self.successes) if self.recalled is None else self.recalled
+
+    def tables_of_plan(
+        self, team: Team, prior: Prior | None
+    ) -> tuple[LearningTable, LearningTable]:
+        """The two tables that a policy plans by: real numbers as soon as visits are under way, which count as made.
+
+        Whatever looks at index rows goes by these. The prior is that which the policy goes by.
+        """
+        if self.under_way is None or not self.under_way.any():
+            return self.tables
+        c, y = (table[:, :, None] for table in self.tables)
+        pulls, successes = expected_tables(team, c, y, self.under_way[:, :, None], prior)
+        return pulls[:, :, 0], successes[:, :, 0]
+
+    def agents_under_way(self, arm: int) -> tuple[int, ...]:
+        """The agents who are on the way to an arm."""
+        if self.under_way is None:
+            return ()
+        return tuple(np.flatnonzero(self.under_way[:, arm]).tolist())
 
     @classmethod
     def of(
@@ -192,3 +215,20 @@ def recall_tables(
             pulls[visit.agent, visit.arm] += visit.tests
             successes[visit.agent, visit.arm] += visit.successes
     return pulls, successes
+
+
+def visits_under_way(
+    team: Team,
+    arms: int,
+    rounds: Sequence[Iterable[tuple[int, int]]],
+    *,
+    window: int = 0,
+    fade: float = 1.0,
+) -> LearningTable:
+    """The table of the tests that agents are on the way to make, from the pairs (agent, arm) of each round so far.
+
+    A policy that forgets counts them as it will count their outcomes.
+    """
+    tests = [[Visit(0, a, n, 0, team.tests[a]) for a, n in pairs] for pairs in rounds]
+    nothing = Knowledge.of(len(team), arms)
+    return recall_tables(nothing, tests, window=window, fade=fade)[0]

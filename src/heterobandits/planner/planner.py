@@ -51,6 +51,7 @@ from heterobandits.planner.knowledge import (
     fold_rounds,
     forgotten_arms,
     take_back,
+    visits_under_way,
 )
 from heterobandits.planner.matching import Circumstances
 from heterobandits.planner.plans import (
@@ -144,6 +145,7 @@ class Planner:
 
     __slots__ = (
         "_arms",
+        "_awaited",
         "_forgotten",
         "_history",
         "_knowledge",
@@ -212,6 +214,7 @@ class Planner:
         self._start = replace(self._start, prior=parse_prior(prior, len(self._arms)))
         self._knowledge = self._start
         self._history: list[Round] = []
+        self._awaited: set[int] = set()  # the numbers of the rounds that wait
         self._forgotten: list[Forgetting] = []
 
     def __repr__(self) -> str:
@@ -510,7 +513,8 @@ class Planner:
             A list with one outcome for each agent, or a mapping from agents, or from pairs
             (agent, arm), to outcomes; or a column of a data frame, whose index has the agents' names. An
             outcome is 0 or 1, a pair (successes, tests), or None or NaN if it is still missing;
-            who is not in the mapping is missing too. At most 1,000,000 tests of a visit, so that none fills what can be counted.
+            who is not in the mapping is missing too, and counts in plans as on the way. (0, 0) says that a visit was not made,
+            or that nothing will ever be known of it. At most 1,000,000 tests of a visit, so that none fills what can be counted.
         """
         before = self._round_of(plan)
         record = before.told(outcomes)
@@ -743,9 +747,27 @@ class Planner:
         return self._known(self.rounds + 1).tables
 
     def _known(self, number: int) -> Knowledge:
-        """What was known before this round."""
+        """What was known before this round, and whose outcomes of earlier rounds are missing."""
         kept = number > self.rounds and not self.policy.forgets
-        return self._knowledge if kept else self._folded(number)
+        known = self._knowledge if kept else self._folded(number)
+        first = min(self._awaited, default=number)
+        return (
+            known if first >= number else replace(known, under_way=self._under_way(first, number))
+        )
+
+    def _under_way(self, first: int, before: int) -> LearningTable:
+        """The tests that agents are on the way to make since the first round that waits, and before another."""
+        gone = forgotten_arms(self._forgotten, before)
+        begun = 1 + self._start.rounds
+        pairs = [
+            [(a, n) for a, n in record.awaited if record.number > gone.get(n, 0)]
+            if record.number in self._awaited
+            else []
+            for record in self._history[first - begun : before - begun]
+        ]
+        size = (self._team, len(self._arms))
+        window, fade = self.policy.window, self.policy.fade
+        return visits_under_way(*size, pairs, window=window, fade=fade)
 
     def _folded(self, number: int) -> Knowledge:
         """The same, from the first round on."""
@@ -845,6 +867,7 @@ class Planner:
         now, old = (counted_visits(some, gone) for some in (record.visits, replaced))
         self._knowledge = self._knowledge.after(now, instead_of=old, rounds=new)
         self._history[place : place + 1] = [record]
+        (self._awaited.add if record.missing else self._awaited.discard)(record.number)
 
     def _row_of(self, agent: int) -> int:
         """The row by which an agent reports now."""

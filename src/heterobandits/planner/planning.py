@@ -143,7 +143,8 @@ def luck_of(team: Team, arms: int, policy: Policy, address: Address) -> Luck:
 
 def index_rows(team: Team, policy: Policy, knowledge: Knowledge, address: Address) -> Floats:
     """The policy's index rows: (1 or agents, arms), or (2, arms) if it sorts by a second row."""
-    pulls, successes = (t[:, :, None].copy() for t in knowledge.tables)
+    tables = knowledge.tables_of_plan(team, policy.prior_of(knowledge.prior))
+    pulls, successes = (t[:, :, None].copy() for t in tables)
     words = partial(round_words, *address)
     elapsed = knowledge.rounds if policy.in_season else knowledge.elapsed
     rows = policy.index_rows(team, pulls, successes, elapsed, words, knowledge.prior)
@@ -181,10 +182,13 @@ def reason_of_agent(
     by_estimate = policy.sorted_by == "estimate"
     visited = sum(n is not None for n in assignment)
     own = policy.index_per == "agent"
+    there = knowledge.agents_under_way(arm)
+    pulled = knowledge.pulls[agent if own else slice(None), arm].any()
+    unseen = not pulled and not (agent in there if own else there)
     code: ReasonCode
     if (agent, arm) in circumstances.forced:
         code = "forced"
-    elif math.isinf(here) and not knowledge.pulls[agent if own else slice(None), arm].any():
+    elif math.isinf(here) and unseen:
         code = "unseen by it" if own else "unseen"
     elif math.isinf(here) and policy.forgets:
         code = "forgotten"
@@ -197,4 +201,5 @@ def reason_of_agent(
         code = "best to be had" if not high else "highest" if visited == 1 else "among the highest"
     else:
         code = "best allowed" if circumstances.paired else "highest left"
-    return Reason(code, here, float(rows[1, arm]) if by_estimate else None, visited)
+    estimate = float(rows[1, arm]) if by_estimate else None
+    return Reason(code, here, estimate, visited, bool(there))

@@ -66,16 +66,24 @@ class Reason:
         The posterior mean of the arm, where the agents are sorted by it.
     visited
         How many arms are visited in the round.
+    awaited
+        Whether somebody was on the way to the arm when the plan was made, and counted with what was expected of the visit.
     """
 
     code: ReasonCode
     index: float | None = None
     estimate: float | None = None
     visited: int | None = None
+    awaited: bool = False
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """What decided, in words."""
         numbers = {"index": render_number(self.index), "estimate": render_number(self.estimate)}
         return REASON_SENTENCES[self.code].format(**numbers, visited=self.visited)
+
+    def __str__(self) -> str:
+        return f"{self.sentence}; somebody is on the way there" if self.awaited else self.sentence
 
 
 def render_number(number: float | None) -> str:
@@ -153,6 +161,9 @@ class Explanation:
     changed
         Whether the arm has changed, and the policy recalls what was seen before. The estimate and the index go by all of it, as
         the plan does; the interval is 0 to 1 and the rank is open.
+    under_way
+        The agents who are on the way to the arm since an earlier round. The index counts what is expected of their visits; all else is by
+        what is known.
     """
 
     agent: str
@@ -171,6 +182,7 @@ class Explanation:
     runner_up_index: float | None
     flip_index: float | None
     changed: bool = False
+    under_way: tuple[str, ...] = ()
 
     def _rank(self) -> str:
         if self.best_rank == self.worst_rank:
@@ -184,11 +196,15 @@ class Explanation:
         seen = (
             f"estimated {self.estimate:.3f}{within} from {times}, {self.own_pulls} its own, {known}"
             if self.pulls
+            else "no outcome yet"
+            if self.under_way
             else f"no pulls {'left' if self.reason.code == 'forgotten' else 'yet'}"
         )
+        if self.under_way:
+            seen += f", {render_under_way(self.under_way)}"
         if self.reason.code == "forced":
-            return f"{self.agent} -> {self.arm}: {seen}; {self.reason}"
-        text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; {self.reason}"
+            return f"{self.agent} -> {self.arm}: {seen}; {self.reason.sentence}"
+        text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; {self.reason.sentence}"
         if self.runner_up is None or self.runner_up_index is None:
             return f"{text}; it could go nowhere else"
         if self.flip_index is None:
@@ -408,6 +424,17 @@ def render_change(arm: str, one: ArmAlarm, sure: str = "") -> str:
     """That an arm has changed, in words without a full stop; `sure` says how sure that is, and of nothing else."""
     when, since = (" and again since", "") if one.again else ("", f", {one.since:.3f} since")
     return f"{arm} has changed{sure}, most likely after round {one.after}{when}: on the average {one.before:.3f} before{since}"
+
+
+def render_under_way(agents: Sequence[str]) -> str:
+    """Who is on the way to an arm.
+
+    >>> render_under_way(["Zoë"]), render_under_way(["Zoë", "Max", "Ana"])
+    ('Zoë is on the way there', 'Zoë, Max and Ana are on the way there')
+    """
+    if len(agents) == 1:
+        return f"{agents[0]} is on the way there"
+    return f"{', '.join(agents[:-1])} and {agents[-1]} are on the way there"
 
 
 def render_ends(low: float, high: float, digits: int = 3) -> tuple[str, str]:

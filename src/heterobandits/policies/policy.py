@@ -76,7 +76,8 @@ class Known:
     Attributes
     ----------
     pulls, successes
-        The two tables, shape (agents, arms, trials); they cannot be written to.
+        The two tables, shape (agents, arms, trials); they cannot be written to. They are of whole numbers or, while visits are
+        under way that count with what is expected of them, of real ones.
     team
         The agents as listed: `sensitivities`, `slope`, `names`, the `order` in which they pick.
     rounds
@@ -399,13 +400,14 @@ class Policy:
         team: Team,
         pulls: LearningTable,
         successes: LearningTable,
-        elapsed: int,
+        elapsed: int | npt.NDArray[np.int64],
         words: WordsFunction,
         prior: Prior | None = None,
     ) -> Floats:
         """The index rows after `elapsed` rounds, shape (rows, arms, trials), agents as listed.
 
-        `words(first, count)` gives random words of the round, shape (count, trials), by their slots.
+        Tables of real numbers, in which visits under way count, go to the kernel for these. `words(first, count)` gives random
+        words of the round, shape (count, trials), by their slots.
         """
         if self.rule is None:
             return self.own_rows(team, pulls, successes, elapsed, words)
@@ -414,13 +416,13 @@ class Policy:
         L = self.log_terms_at(np.full(trials, elapsed), team, arms, most)
         keys = words(slots(agents, arms).draws, self.rule.words * arms)
         out = np.empty((self.rows(agents), arms, trials))
-        cell = np.float64 if self.forgets else np.int32
+        real = self.forgets != "" or pulls.dtype.kind == "f"
+        cell = np.float64 if real else np.int32
         tables = (np.ascontiguousarray(table, cell) for table in (pulls, successes))
         prior = self.prior_of(prior)
         cells = belief_cells(team, prior, float(pulls.sum(axis=0).max()))
         seen = see(self.agents(team), *tables, log_term=L, keys=keys, cells=cells)
-        fill = self.rule.fill if prior is None else self.rule.believed
-        assert fill is not None
+        fill = self.rule.kernel(real, prior is not None)
         fill(seen, desk(agents, trials, cell), out)
         return out
 

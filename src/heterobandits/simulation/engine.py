@@ -29,13 +29,15 @@ from heterobandits.core.randomness import (
 )
 from heterobandits.core.seen import log_row, see
 from heterobandits.core.work import desk
+from heterobandits.errors import InvalidInput
 from heterobandits.interrupts import remember_interrupts
 from heterobandits.model.belief_cells import belief_cells
 from heterobandits.model.prior import Prior
 from heterobandits.model.problem import Problem
 from heterobandits.model.team import Team
-from heterobandits.policies.policy import Policy, all_assignments
+from heterobandits.policies.policy import Policy, WordsFunction, all_assignments
 from heterobandits.properties import cached_property
+from heterobandits.simulation.delays import LateOutcomes
 from heterobandits.simulation.results import binary_places
 
 Control = npt.NDArray[np.int64]
@@ -103,14 +105,28 @@ def truth_of(problem: Problem, rounds: int) -> Truth:
 
 @dataclass(frozen=True)
 class PolicyWorld:
-    """A problem as one policy meets it, up to some round."""
+    """A problem as one policy meets it, up to some round.
+
+    Outcomes become known `delay` rounds late; whether what is expected of visits under way is `counted` until then.
+    """
 
     problem: Problem
     policy: Policy
     rounds: int = 1
+    delay: int = 0
+    counted: bool = True
 
     def __post_init__(self) -> None:
         self.policy.check_size(self.problem.agents, self.problem.arms)
+        if self.waits and self.policy.index_per == "assignment":
+            raise InvalidInput(
+                f"{self.policy.name} {self.policy.simulated_only}: it can be simulated without a delay alone"
+            )
+
+    @property
+    def waits(self) -> bool:
+        """Whether the policy waits for outcomes; one that learns nothing does not."""
+        return self.delay > 0 and self.policy.learns
 
     @cached_property
     def team(self) -> Team:
@@ -165,6 +181,11 @@ class PolicyWorld:
         assert self.arrays is not None
 
     @property
+    def is_compiled(self) -> bool:
+        """Whether compiled code plays it, many rounds and blocks in one call."""
+        return self.policy.rule is not None and not self.waits
+
+    @property
     def filtered(self) -> bool:
         """Whether decisions are made by cheap numbers, and by exact ones only in doubt."""
         rule = self.policy.rule
@@ -193,7 +214,7 @@ class PolicyWorld:
     def fill(self) -> Any:
         """The kernel that fills the index rows."""
         assert self.policy.rule is not None
-        return self.policy.rule.fill if self.prior is None else self.policy.rule.believed
+        return self.policy.rule.kernel(prior=self.prior is not None)
 
     @property
     def counts(self) -> int:
@@ -274,10 +295,15 @@ def success_thresholds(chances: Floats, tests: Sequence[int]) -> npt.NDArray[np.
 
 
 def worlds_of(
-    problem: Problem, policies: Iterable[Policy], rounds: int = 1
+    problem: Problem,
+    policies: Iterable[Policy],
+    rounds: int = 1,
+    delay: int = 0,
+    *,
+    counted: bool = True,
 ) -> tuple[PolicyWorld, ...]:
     """A problem as each of these policies meets it, in the rounds up to one."""
-    return tuple(PolicyWorld(problem, policy, rounds) for policy in policies)
+    return tuple(PolicyWorld(problem, policy, rounds, delay, counted) for policy in policies)
 
 
 class Learning:
@@ -289,6 +315,11 @@ class Learning:
         self.trial = trial
         self.elapsed = 0
         self.block = world.block(lanes)
+        self.late: LateOutcomes | None = None
+        if world.waits:
+            shape = (world.problem.agents, world.problem.arms, lanes)
+            how = (world.policy, world.team, shape, world.delay)
+            self.late = LateOutcomes(*how, counted=world.counted)
 
     @property
     def pulls(self) -> Counts:
@@ -320,7 +351,7 @@ class Learning:
         False if it was stopped before. Up to MOST_ROUNDS_A_CALL rounds, `out` may have more trials than the
         block has lanes: they are played one block after the other.
         """
-        play = self._play_own if self.world.policy.rule is None else self._play_rule
+        play = self._play_rule if self.world.is_compiled else self._play_by_rows
         marks = np.array(checkpoints, np.int64)
         assert self.world.problem.drift is None or horizon <= self.world.rounds
         while self.elapsed < horizon:
@@ -343,8 +374,8 @@ class Learning:
             kernels.play_trials(*how, *where, rounds, L, checkpoints, control, self.block, out)
         )
 
-    def _play_own(self, rounds: int, checkpoints: Marks, control: Control, out: Floats) -> bool:
-        """Round by round: a policy of the user's own is Python."""
+    def _play_by_rows(self, rounds: int, checkpoints: Marks, control: Control, out: Floats) -> bool:
+        """Round by round: a policy of the user's own is Python, and so is what is known of visits that are under way."""
         world, block = self.world, self.block
         places = {int(mark): k for k, mark in enumerate(checkpoints)}
         for elapsed in range(self.elapsed, self.elapsed + rounds):
@@ -352,13 +383,29 @@ class Learning:
                 return False
             where = (np.uint64(self.seed), np.uint64(self.trial), elapsed + 1)
             words = partial(round_words, *where, lanes=self.lanes)
-            t = np.maximum(elapsed, block.most) if world.problem.several_tests else elapsed
-            block.index[:] = world.policy.own_rows(world.team, block.c, block.y, t, words)
+            block.index[:] = self._index_rows(elapsed, words)
+            before = None if self.late is None else self.successes.copy()
             kernels.play_round(world.arrays, *where, block)
+            if self.late is not None and before is not None:
+                arms = np.array(block.sent)
+                found = (self.successes - before).sum(axis=1)
+                self.late.remember(arms, found)
             control[kernels.DONE] += self.lanes
             if elapsed + 1 in places:
                 out[places[elapsed + 1]] = self.regrets()
         return True
+
+    def _index_rows(self, elapsed: int, words: WordsFunction) -> Floats:
+        """The index rows of the next round, by what is known."""
+        world, late = self.world, self.late
+        policy, prior = world.policy, world.problem.prior
+        pulls, successes = (
+            (self.block.c, self.block.y) if late is None else late.tables(world.prior)
+        )
+        most = self.block.most if late is None else late.most_pulls
+        by_tests = world.problem.several_tests and not policy.in_season
+        t = np.maximum(elapsed, most) if by_tests else elapsed
+        return policy.index_rows(world.team, pulls, successes, t, words, prior)
 
 
 @lru_cache(maxsize=64)
@@ -454,8 +501,8 @@ def _fill_regrets(world: PolicyWorld, shard: Shard, control: Control, out: Float
     trials, horizon = shard.trials, shard.rounds[-1]
     blocks = -(-len(trials) // min(world.lanes, shard.lanes))
     lanes = -(-len(trials) // blocks)
-    compiled = world.policy.rule is not None and horizon <= KERNEL_CALL_MAX_ROUNDS
-    together = len(trials) if compiled else lanes
+    in_one_call = world.is_compiled and horizon <= KERNEL_CALL_MAX_ROUNDS
+    together = len(trials) if in_one_call else lanes
     for start in range(0, len(trials), together):
         width = min(together, len(trials) - start)
         learning = Learning(world, shard.seed, trials[start], min(lanes, width))
@@ -490,14 +537,18 @@ def _join_limbs(limbs: npt.NDArray[np.int64]) -> BigIntegers:
     return np.asarray(whole[..., 0] * 2**kernels.LIMB_BITS + whole[..., 1])
 
 
-def compile_kernels(policies: Iterable[Policy]) -> float:
-    """Compile what these policies need, or load it from this machine's cache; the seconds it took."""
+def compile_kernels(policies: Iterable[Policy], delay: int = 0) -> float:
+    """Compile what these policies need, or load it from this machine's cache; the seconds it took.
+
+    With a delay that is more: what looks at visits under way from the second round on.
+    """
     start = time.perf_counter()
     problem = Problem([0.5, 0.25], [0.5])
     stand_in = Policy("own", index=lambda known: np.zeros(known.pulls.shape[1:]))
     for policy in policies:  # one of the user's own may be made for another problem
         entry = stand_in if policy.rule is None else policy
-        play_shard(Shard(worlds_of(problem, [entry]), (1,), 0, range(1)))
+        rounds = 2 if delay else 1
+        play_shard(Shard(worlds_of(problem, [entry], rounds, delay), (rounds,), 0, range(1)))
     return time.perf_counter() - start
 
 

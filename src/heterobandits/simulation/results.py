@@ -19,6 +19,7 @@ import numpy.typing as npt
 from heterobandits.arrays import BigIntegers, Floats
 from heterobandits.errors import (
     InvalidInput,
+    parse_choice,
     parse_fraction,
     parse_integer,
     parse_list,
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 FAILED_MEDIAN_MULTIPLE = 10  # the median's regret: a trial with more has failed,
 FAILED_REGRET_SHARE = 0.01  # if that is also more than this share of the most that it could lose,
 FAILED_REGRET_MIN = 1e-6  # and no rounding
+UNDER_WAY_CHOICES = ("counted", "ignored")
+MERGED_FIELDS = (  # in which results that are merged must agree
+    *("problem", "policies", "parameters", "horizon", "seed", "rounds", "versions"),
+    *("delay", "under_way"),
+)
 REGRET_BITS = 52  # what a regret fills at most: the two halves that the engine sums by
 
 
@@ -125,6 +131,8 @@ class Results:
     seconds
         For each policy the time the threads spent on it, divided by their number; compiling
         is not counted.
+    delay, under_way
+        By how many rounds outcomes came late, and what policies made of visits until then; without a delay, "counted".
     """
 
     problem: Problem
@@ -141,6 +149,8 @@ class Results:
     versions: dict[str, str]
     kept_rounds: tuple[int, ...] = ()
     kept: Floats | None = None  # [policy, kept round, trial], trials in ascending order
+    delay: int = 0
+    under_way: str = "counted"
 
     @property
     def trials(self) -> int:
@@ -161,9 +171,15 @@ class Results:
         count = f"{self.trials:,} trial{'s' * (self.trials > 1)}"
         return (
             f"<Results: {self.problem.agents} agents, {self.problem.arms} arms, "
-            f"{self.horizon:,} rounds, {count}{', interrupted' * self.partial}; "
+            f"{self.horizon:,} rounds, {count}{self.delay_text}{', interrupted' * self.partial}; "
             f"regret ± SE: {regrets}>"
         )
+
+    @property
+    def delay_text(self) -> str:
+        """How late outcomes came, after a comma; nothing if they came at once."""
+        late = f", outcomes {self.delay:,} round{'s' * (self.delay > 1)} late" if self.delay else ""
+        return late + ", visits under way ignored" * (self.under_way == "ignored")
 
     def position(self, policy: str) -> int:
         """Where a policy stands in `policies`."""
@@ -241,7 +257,7 @@ class Results:
         """Both results as if they had been one run; they must differ in nothing but their trials."""
         if not isinstance(other, Results):
             raise InvalidInput(f"other is {repr_of(other)}: Results, as simulate gives")
-        for field in ("problem", "policies", "parameters", "horizon", "seed", "rounds", "versions"):
+        for field in MERGED_FIELDS:
             mine, theirs = getattr(self, field), getattr(other, field)
             if mine != theirs:
                 raise InvalidInput(
@@ -289,6 +305,7 @@ class Results:
             "trial_spans": [list(span) for span in self.spans],
             "partial": self.partial,
             "versions": self.versions,
+            **({"delay": self.delay, "under_way": self.under_way} if self.delay else {}),
         }
 
     def to_frame(self) -> "pd.DataFrame":
@@ -333,6 +350,8 @@ class Results:
         labels = parse_names(self.policies, "labels", len(self.parameters), "policy")
         if labels != self.policies or not all(isinstance(p["name"], str) for p in self.parameters):
             raise InvalidInput(f"labels are {repr_of(self.policies)}: the names of the policies")
+        parse_integer(self.delay, "delay", 0, self.horizon)
+        parse_choice(self.under_way, "under_way", UNDER_WAY_CHOICES)
         if not isinstance(self.partial, bool):
             raise InvalidInput(f"partial is {repr_of(self.partial)}: true or false")
         for before, round_ in pairwise((0, *self.rounds)):

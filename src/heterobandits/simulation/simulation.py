@@ -32,7 +32,7 @@ from heterobandits.simulation.pool.pieces import (
 )
 from heterobandits.simulation.pool.runner import FixedJob, Progress, Runner
 from heterobandits.simulation.pool.threads import Threads
-from heterobandits.simulation.results import Results
+from heterobandits.simulation.results import UNDER_WAY_CHOICES, Results
 
 
 def simulate(
@@ -44,6 +44,8 @@ def simulate(
     *,
     checkpoints: int | Iterable[int] = 30,
     keep: Literal["moments", "final", "all"] = "moments",
+    delay: int = 0,
+    under_way: Literal["counted", "ignored"] = "counted",
     threads: int | None = None,
     block: int | None = None,
     executor: Executor | None = None,
@@ -69,6 +71,12 @@ def simulate(
     keep
         Beside the moments: nothing, each trial's regret at the horizon, or at all checkpoints
         (8 bytes for each trial, policy and checkpoint; needed for quantiles).
+    delay
+        By how many rounds the outcome of a visit comes late: with 0 it is known before the next round, with 1 a round after
+        that. Regret counts visits when they are made.
+    under_way
+        What policies make of visits whose outcomes are not known yet: "counted" is what the planner does, which takes them
+        for made, with what is expected of them; "ignored" is as if nobody had gone.
     threads
         How many threads; all cores this process may use by default. With an executor of your own, how
         many shards it plays at a time.
@@ -101,6 +109,8 @@ def simulate(
     seed = parse_integer(seed, "seed", 0, ADDRESS_MAX)
     count = estimate_checkpoint_count(checkpoints, horizon)
     parse_choice(keep, "keep", ("moments", "final", "all"))
+    delay = parse_integer(delay, "delay", 0, horizon)
+    parse_choice(under_way, "under_way", UNDER_WAY_CHOICES)
     if progress is not None and not callable(progress):
         raise InvalidInput(
             f"progress is {repr_of(progress)}: a function of trial-rounds done and in all"
@@ -108,7 +118,13 @@ def simulate(
     if executor is not None and not isinstance(executor, Executor):
         raise InvalidInput(f"executor is {repr_of(executor)}: a concurrent.futures.Executor")
     threads = count_cores() if threads is None else parse_integer(threads, "threads", 1, 1024)
-    worlds = engine.worlds_of(problem, [entry.until(horizon) for entry in entries], horizon)
+    worlds = engine.worlds_of(
+        problem,
+        [entry.until(horizon) for entry in entries],
+        horizon,
+        delay,
+        counted=under_way == "counted",
+    )
     widest = max(world.lanes for world in worlds)
     lanes = widest if block is None else parse_integer(block, "block", 1, BLOCK_MAX_LANES)
     most = shard_max_trials(len(worlds), max(1, count), horizon, lanes)
@@ -116,13 +132,15 @@ def simulate(
     playing = min(threads * most, len(numbers))
     check_memory(len(worlds), count, kept_count, len(numbers), playing)
     rounds = parse_checkpoints(checkpoints, horizon)
-    engine.compile_kernels(entries)
+    engine.compile_kernels(entries, delay)
     for world in worlds:
         world.make_arrays()  # here, where an interrupt strikes at once
 
     kept = {"moments": 0, "final": 1, "all": len(rounds)}[keep]
     whole = Shard(worlds, rounds, seed, numbers, kept, lanes)
-    totals = RunTotals(Point(problem, entries, horizon, rounds, seed, kept), numbers)
+    how = under_way if delay else "counted"
+    point = Point(problem, entries, horizon, rounds, seed, kept, delay, how)
+    totals = RunTotals(point, numbers)
     jobs = (FixedJob([ShardPiece(shard)]) for shard in cut_shard(whole, threads))
     pool = Threads(threads, executor, caught=())
 

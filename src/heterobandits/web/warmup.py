@@ -33,7 +33,7 @@ def load_kernels() -> None:
 
 
 def play_campaign(policy: str) -> State:
-    """A throwaway campaign after one round."""
+    """A throwaway campaign after one round; while it waited, another was planned."""
     body = {
         "name": "to load kernels",
         "agents": list(WARMUP_AGENTS),
@@ -45,6 +45,7 @@ def play_campaign(policy: str) -> State:
     state = state_after_drafts(None, [Draft("created", body)])
     planned = service.preview(state).body
     state = state_after_drafts(state, [Draft("round planned", planned)])
+    service.preview(state)  # with visits under way
     told = service.outcome_drafts(state, "reported", 1, {"a": 1, "b": (1, 2), "c": 0})
     return state_after_drafts(state, told)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from heterobandits.campaigns.analysis.projection import ignore_progress
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.plan_events import plan_may_tie, plan_of
-from heterobandits.campaigns.reasons import assigned_from
+from heterobandits.campaigns.reasons import assigned_from, has_counted
 from heterobandits.campaigns.reducer import GIVEN_FIELDS, fold_events, parse_circumstances
 from heterobandits.campaigns.service import history
 from heterobandits.campaigns.state import State
@@ -82,11 +82,12 @@ def shadow_round(state: State, event: Event, policy: Policy) -> ShadowedRound:
     sent = (assigned_from(state, one) for one in body["assignments"])
     places = {one.agent: one.arm for one in sent}
     planned = tuple(places[a] for a in range(len(state.agents)))
-    plan = plan_of(state, given, policy)
+    counted = has_counted(body)
+    plan = plan_of(state, given, policy, counted=counted)
     other = tuple(plan.assignment[agent.row] for agent in state.agents)
     tied = planned != other and (
-        plan_may_tie(state, given, arms_by_row(state, planned), policy)
-        or plan_may_tie(state, given, arms_by_row(state, other))
+        plan_may_tie(state, given, arms_by_row(state, planned), policy, counted=counted)
+        or plan_may_tie(state, given, arms_by_row(state, other), counted=counted)
     )
     return ShadowedRound(body["round"], planned, other, tied)
 

@@ -119,6 +119,8 @@ class Point:
         The checkpoints; the last one is the horizon.
     kept
         At how many of the last checkpoints every trial's regret is kept, beside the sums.
+    delay, under_way
+        By how many rounds outcomes come late, and what policies make of visits until then.
     """
 
     problem: Problem
@@ -127,6 +129,8 @@ class Point:
     rounds: tuple[int, ...]
     seed: int
     kept: int = 0
+    delay: int = 0
+    under_way: str = "counted"
 
     def __reduce__(self) -> Any:
         """It travels without what was computed from it."""
@@ -144,6 +148,7 @@ class Point:
                 "seed": self.seed,
                 "kept": self.kept,
                 "made_with": versions_of_results(),
+                **({"delay": self.delay, "under_way": self.under_way} if self.delay else {}),
             }
         )
 
@@ -156,7 +161,8 @@ class Point:
     def worlds(self) -> tuple[engine.PolicyWorld, ...]:
         """The problem as each policy meets it."""
         entries = (entry.until(self.horizon) for entry in self.policies)
-        return engine.worlds_of(self.problem, entries, self.horizon)
+        counted = self.under_way == "counted"
+        return engine.worlds_of(self.problem, entries, self.horizon, self.delay, counted=counted)
 
     def piece_count(self, trials: int) -> int:
         """In how many pieces so many trials are cut."""
@@ -378,4 +384,6 @@ class RunTotals(RowStore):
             versions=versions_in_use(),
             kept_rounds=point.rounds[len(point.rounds) - point.kept :],
             kept=kept,
+            delay=point.delay,
+            under_way=point.under_way,
         )

@@ -26,12 +26,13 @@ WHY_SENTENCES: dict[ReasonCode, str] = {
 
 def why_sentence(reason: Reason, agent: str) -> str:
     """In a sentence why a plan sends an agent where it goes."""
-    return WHY_SENTENCES[reason.code].format(
+    sentence = WHY_SENTENCES[reason.code].format(
         agent=agent,
         index=render_number(reason.index),
         estimate=render_number(reason.estimate),
         visited=reason.visited,
     )
+    return f"{sentence} Somebody is on the way there." if reason.awaited else sentence
 
 
 def outcome_text(told: VisitReport, tests: int) -> str:
