@@ -16,7 +16,7 @@ LEVEL_LOGITS = np.arange(-6.0, 6.01, 0.5)  # of the common mean m
 STRENGTHS = 2.0 ** np.arange(0.0, 10.01)  # the k of a common prior: what it counts for, in tests
 CANDIDATE_MIN_SHAPE = 0.5  # of a and b of a candidate: the density in the angle has no pole then
 # of the weights, of m (1 - m) and of k: docs/priors.md has what others bring
-LEVEL_POWER, STRENGTH_POWER = -0.3, -0.5
+LEVEL_POWER, STRENGTH_POWER = -0.6, -0.5
 
 
 class Candidates(NamedTuple):
@@ -29,7 +29,7 @@ class Candidates(NamedTuple):
 
 @lru_cache(maxsize=1)
 def common_priors() -> Candidates:
-    """The grid of Beta(m k, (1 - m) k), in even steps of ln(m / (1 - m)) and of ln k, weighed by (m (1 - m))^-0.3 k^-0.5."""
+    """The grid of Beta(m k, (1 - m) k), in even steps of ln(m / (1 - m)) and of ln k, weighed by (m (1 - m))^-0.6 k^-0.5."""
     m, k = (part.ravel() for part in np.meshgrid(1.0 / (1.0 + np.exp(-LEVEL_LOGITS)), STRENGTHS))
     a, b = m * k, (1.0 - m) * k
     kept = (a >= CANDIDATE_MIN_SHAPE) & (b >= CANDIDATE_MIN_SHAPE)  # 171 of 275
