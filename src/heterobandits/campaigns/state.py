@@ -216,9 +216,9 @@ class State:
                 yield Visit(round.number, self.row_in(agent, round.number), arm, *told.counts)
 
     @cached_property
-    def knowledge(self) -> Knowledge:
-        """What has been learned, as the policy recalls it, and whose outcomes are awaited."""
-        known = self.learned
+    def plan_knowledge(self) -> Knowledge:
+        """What plans go by: what has been learned, and who is on the way."""
+        known = self.knowledge
         return replace(known, under_way=self._under_way()) if self.waiting else known
 
     def _under_way(self) -> LearningTable:
@@ -233,7 +233,7 @@ class State:
         return visits_under_way(self.team, len(self.arms), list(pairs), window=window, fade=fade)
 
     @cached_property
-    def learned(self) -> Knowledge:
+    def knowledge(self) -> Knowledge:
         """What has been learned, as the policy recalls it."""
         known = self.knows()
         if not self.policy.forgets:
