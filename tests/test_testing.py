@@ -15,6 +15,7 @@ from heterobandits.testing import (
     check_numbers,
     check_policy,
     check_pure,
+    check_real_tables,
     check_trials_apart,
 )
 
@@ -78,6 +79,21 @@ def test_a_policy_that_mixes_trials_is_found() -> None:
 
     with pytest.raises(AssertionError, match="played alone"):
         check_trials_apart(Policy("centred", index=centred))
+
+
+def test_a_policy_that_takes_tables_for_whole_numbers_is_found() -> None:
+    def shifted(known):
+        return np.right_shift(known.pulls, 1).sum(axis=0)
+
+    with pytest.raises(TypeError):
+        check_real_tables(Policy("shifted", index=shifted))
+
+    def halved(known):
+        half = 0.5 if known.pulls.dtype.kind == "f" else 0.0
+        return known.pulls.sum(axis=0) + half
+
+    with pytest.raises(AssertionError, match="halved gives another index where the same numbers"):
+        check_real_tables(Policy("halved", index=halved))
 
 
 def test_a_policy_that_likes_the_first_arm_is_found() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from heterobandits.arrays import Counts
+from heterobandits.arrays import LearningTable
 from heterobandits.core.randomness import round_words
 from heterobandits.model.problem import Problem
 from heterobandits.model.team import Team
@@ -41,7 +41,7 @@ def require(holds: bool, otherwise: str) -> None:
         raise AssertionError(otherwise)
 
 
-def random_tables(problem: Problem, trials: int, seed: int) -> tuple[Counts, Counts]:
+def random_tables(problem: Problem, trials: int, seed: int) -> tuple[LearningTable, LearningTable]:
     """Random pulls and successes, shape (agents, arms, trials); some pairs and arms never pulled."""
     random = np.random.default_rng(seed)
     shape = (problem.agents, problem.arms, trials)
@@ -51,7 +51,7 @@ def random_tables(problem: Problem, trials: int, seed: int) -> tuple[Counts, Cou
 
 
 def index_of(
-    policy: Policy, team: Team, pulls: Counts, successes: Counts
+    policy: Policy, team: Team, pulls: LearningTable, successes: LearningTable
 ) -> npt.NDArray[np.float64]:
     """The policy's index after 50 rounds, with the agents as they are listed."""
     trials = pulls.shape[-1]
@@ -117,6 +117,23 @@ def check_trials_apart(policy: Policy) -> None:
                 f"{policy.name} gives trial {trial} another index when it is played alone: "
                 "work along the first axes, never along the last",
             )
+
+
+def check_real_tables(policy: Policy) -> None:
+    """Tables of real numbers, as they are while visits are under way, give the index of the same whole numbers."""
+    if not ranks_tables(policy):
+        return
+    for problem in CONFORMANCE_PROBLEMS:
+        pulls, successes = random_tables(problem, 4, 6)
+        whole = index_of(policy, problem.team, pulls, successes)
+        tables = (table.astype(np.float64) for table in (pulls, successes))
+        require(
+            np.allclose(
+                index_of(policy, problem.team, *tables), whole, rtol=INDEX_TOLERANCE, atol=0
+            ),
+            f"{policy.name} gives another index where the same numbers are floats: plans count visits under way with "
+            "fractions of a success",
+        )
 
 
 def check_arms_alike(policy: Policy) -> None:
@@ -192,6 +209,7 @@ CONFORMANCE_CHECKS: tuple[Callable[[Policy], None], ...] = (
     check_numbers,
     check_pure,
     check_trials_apart,
+    check_real_tables,
     check_arms_alike,
     check_agents_alike,
     check_one_path,

@@ -161,6 +161,7 @@ class TestPlans:
         assert known.under_way.sum() == 1
         end(planner)
         assert planner._known(2).agents_under_way(there) == ()
+        assert (planner._known(2).under_way is None) == (planner.waiting == ())
         planner.correct(1, {"Ana": None})  # nothing is known of it again
         told = planner.forgotten == ()
         assert planner._known(2).agents_under_way(there) == ((2,) if told else ())
@@ -260,5 +261,6 @@ class TestReasons:
         said = [[one.under_way for one in planner.explain(plan)] for plan in plans]
         assert said[0] == [(), (), ()]
         planner.tell(4, [1, 0, 1])
+        planner.forget(plans[0].assignment[0])  # which counts from now on
         for plan, before in zip(plans, said, strict=True):
             assert [one.under_way for one in planner.explain(plan)] == before

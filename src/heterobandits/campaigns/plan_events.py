@@ -37,7 +37,7 @@ def plan_arguments(
     """
     known = state if policy is None else replace(state, policy=policy)
     address = planning.Address(state.seed, 0, state.next_round)
-    knowledge = known.knowledge if counted else known.learned
+    knowledge = known.plan_knowledge if counted else known.knowledge
     return state.team, state.arm_names, known.policy, knowledge, address
 
 

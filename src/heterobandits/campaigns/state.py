@@ -230,9 +230,9 @@ class State:
         return Prior(tuple(arm.fixed for arm in self.arms))
 
     @cached_property
-    def knowledge(self) -> Knowledge:
-        """What has been learned, as the policy recalls it, and whose outcomes are awaited."""
-        known = self.learned
+    def plan_knowledge(self) -> Knowledge:
+        """What plans go by: what has been learned, and who is on the way."""
+        known = self.knowledge
         return replace(known, under_way=self._under_way()) if self.waiting else known
 
     def _under_way(self) -> LearningTable:
@@ -252,7 +252,7 @@ class State:
         return visits_under_way(self.team, len(self.arms), list(pairs), window=window, fade=fade)
 
     @cached_property
-    def learned(self) -> Knowledge:
+    def knowledge(self) -> Knowledge:
         """What has been learned and counts, as the policy recalls it, and the prior that plans go by."""
         prior = replace(self.prior, learned=self.plans_by == LEARNED)
         if not self.policy.forgets and not self.gone:

@@ -5,7 +5,8 @@ import pytest
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import plan_events, serialization, service
-from heterobandits.campaigns.analysis.answers import certainty, estimates
+from heterobandits.campaigns.analysis.answers import certainty
+from heterobandits.campaigns.analysis.estimates import estimates
 from heterobandits.campaigns.analysis.shadows import shadow
 from heterobandits.campaigns.audit.verification import replay_events, verify_log
 from heterobandits.campaigns.events import Draft
@@ -23,7 +24,7 @@ POLICIES = ["season", "min-width", "posterior-sorted", "no-sharing", "min-width-
 
 def pairs(state):
     """Who is on the way where."""
-    table = state.knowledge.under_way
+    table = state.plan_knowledge.under_way
     return [] if table is None else [tuple(pair) for pair in np.argwhere(table).tolist()]
 
 
@@ -31,20 +32,22 @@ class TestWho:
     def test_whoever_was_sent_and_said_nothing(self):
         state = planned(begun([0.9, {"sensitivity": 0.8, "tests": 12}, 0.7], 6))
         first = dict(state.rounds[0].sent)
-        assert state.learned.under_way is None
+        assert state.knowledge.under_way is None
         assert pairs(state) == sorted(first.items())
-        assert state.knowledge.under_way[1, first[1]] == 12
+        assert state.plan_knowledge.under_way[1, first[1]] == 12
         state = reported(state, 1, {0: (1, 1)})
         assert pairs(state) == sorted((a, n) for a, n in first.items() if a != 0)
         state = reported(state, 1, {1: None})  # not done
         assert pairs(state) == [(2, first[2])]
         assert pairs(reported(state, 1, {2: (0, 1)})) == []
-        assert reported(state, 1, {2: (0, 1)}).knowledge is not None
+        assert reported(state, 1, {2: (0, 1)}).plan_knowledge is not None
 
     def test_nobody_of_a_round_that_was_closed(self):
-        state = planned(planned(begun([0.9, 0.8], 6)))
-        state = after(state, ("round closed", {"round": 1}))
-        assert pairs(state) == sorted(state.rounds[1].sent)
+        state = planned(planned(planned(begun([0.9, 0.8], 6))))
+        state = after(state, ("round closed", {"round": 2}))
+        assert pairs(state) == sorted(state.rounds[0].sent + state.rounds[2].sent)
+        state = after(state, ("round closed", {"round": 1}), ("round closed", {"round": 3}))
+        assert pairs(state) == []
 
     def test_who_was_sent_elsewhere_by_hand(self):
         state = planned(begun([0.9, 0.8], 6))
@@ -88,7 +91,7 @@ class TestPlans:
         for round in state.rounds[-window:]:
             for pair in round.missing:
                 under_way[pair] += 1
-        known = state.learned
+        known = state.knowledge
         plain = Knowledge(known.pulls, known.successes, 3, known.recalled, known.prior, under_way)
         address = planning.Address(2, 0, 4)
         rest = (state.policy, plain, address, state.circumstances(RoundGiven()))
