@@ -117,7 +117,7 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
     Where no Beta with a and b of at least 1 has both, that with a = 1 (or b = 1) that has the second.
 
     >>> [round(part, 2) for part in shape_of_words(0.02, 0.1)]
-    [1.45, 55.06]
+    [1.34, 50.55]
     """
     from scipy.optimize import brentq
     from scipy.special import betaincinv, btdtrib
@@ -143,6 +143,21 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
     if b < 1.0:
         return max(1.0, math.log(1.0 - HARDLY_EVER) / math.log(high)), 1.0
     return a, b
+
+
+def shape_of_range(low: float, high: float) -> BetaShape:
+    """The Beta with the mean and the variance of a mean that lies anywhere between these two, each as likely.
+
+    >>> shape_of_range(0.0, 1.0), [round(part, 1) for part in shape_of_range(0.01, 0.05)]
+    ((1.0, 1.0), [6.5, 210.7])
+    """
+    mean, variance = 0.5 * (low + high), (high - low) ** 2 / 12.0
+    tests = mean * (1.0 - mean) / variance - 1.0 if variance > 0.0 else math.inf
+    if tests > PRIOR_MAX_COUNT:
+        raise InvalidInput(
+            f"from {low:g} to {high:g}: so close together that nothing is left to learn"
+        )
+    return max(1.0, mean * tests), max(1.0, (1.0 - mean) * tests)
 
 
 def shape_of_counts(

@@ -141,6 +141,29 @@ class TestMaking:
         found = [row.reports.sensitivity for row in state.rows]
         assert found == pytest.approx(sensitivities)
 
+    def test_a_guess_that_is_kept_is_known_beforehand_of_all_arms(self, owner, log):
+        assert 'name="keep" value="1">' in owner.get("/new").text
+        fields = PARK | {"low": "0,1", "high": "0,3", "keep": "1"}
+        state = made(owner.submit("/new", **fields), log)
+        # a mean that lies evenly between these has the mean 0.2 and the variance 0.04 / 12; a Beta with a + b = 47 has the same
+        for arm in state.arms:
+            a, b = arm.prior
+            assert a / (a + b) == pytest.approx(0.2)
+            assert a * b / ((a + b) ** 2 * (a + b + 1)) == pytest.approx(0.04 / 12)
+        plain = owner.submit("/new", **PARK | {"name": "Plain", "low": "0,1"})
+        state = log.state(plain.headers["location"].rpartition("/")[2])
+        assert [arm.prior for arm in state.arms] == [None] * 3
+
+    @pytest.mark.parametrize(
+        ("low", "high", "field"), [("0.3", "0.3", "low"), ("x", "0.3", "low"), ("0.1", "2", "high")]
+    )
+    def test_a_guess_that_cannot_be_kept(self, owner, log, low, high, field):
+        fields = PARK | {"low": low, "high": high, "keep": "1"}
+        shown = refused(owner.submit("/new", **fields), log)
+        assert shown.marked == [field]
+        assert field in shown.said
+        assert shown.all("#keep[checked]")
+
     def test_a_form_sent_twice_makes_one_campaign(self, owner, log):
         fields = PARK | {"key": "0123456789abcdef"}
         first, second = (owner.submit("/new", **fields) for _ in range(2))

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.analysis.projection import parse_guess
 from heterobandits.campaigns.audit.recovery import find_namesake
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.files.csv_tables import (
@@ -26,6 +27,7 @@ from heterobandits.campaigns.storage.repository import CREATION_KEY_SCOPE, Repos
 from heterobandits.campaigns.validation import AGENT_FIELDS, REPORT_MAX_ERRORS, InvalidFields
 from heterobandits.errors import InvalidInput
 from heterobandits.limits import DEFAULT_DELTA
+from heterobandits.model.prior import shape_of_range
 from heterobandits.planner.plans import render_count
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import CATALOGUE
@@ -59,12 +61,13 @@ CAMPAIGN_FORM_FIELDS = {
     "seed": "0",
 }
 GUESS_FORM_FIELDS = {"low": "0.05", "high": "0.5", "sensitivity": ""}
+TICK_FORM_FIELDS = {"keep": ""}  # the guess is what is known beforehand
 TRIAL_SEASON_ROUNDS = 30  # rounds that are tried if the season has no end
 TABLE_PARSERS: dict[str, Callable[[str], list[Any]]] = {
     "agents": parse_pasted_agents,
     "arms": parse_pasted_arms,
 }
-BLANK_FORM = CAMPAIGN_FORM_FIELDS | GUESS_FORM_FIELDS
+BLANK_FORM = CAMPAIGN_FORM_FIELDS | GUESS_FORM_FIELDS | TICK_FORM_FIELDS
 TABLE_MAX_SHOWN_ERRORS = 20  # lines that are wrong, of a table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -201,6 +204,8 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
         given[field], wrong = parse_table(read, typed[field])
         if wrong:
             errors[field] = wrong
+    if typed["keep"]:
+        errors |= keep_guess(given, typed)
     for field in ("season", "delta", "seed"):
         text = typed[field].strip() or CAMPAIGN_FORM_FIELDS[field]
         given[field] = (
@@ -216,6 +221,24 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
     except InvalidInput as error:  # there are too many of one or the other
         errors["arms"] = [str(error)]
     return CheckedForm(given, None if errors else state, errors)
+
+
+def keep_guess(given: dict[str, Any], typed: Mapping[str, str]) -> dict[str, list[str]]:
+    """State the guess of every arm of which nothing is stated; what is wrong with it, by field."""
+    with collect_field_errors() as errors:
+        ends = (
+            parse_number_or_text(typed[name].strip().replace(",", ".")) for name in ("low", "high")
+        )
+        guess = parse_guess(*ends)
+        shape = list(shape_of_range(guess.low, guess.high))
+        given["arms"] = [state_of_arm(arm, shape) for arm in given["arms"]]
+    return {field or "low": [message] for field, message in errors.items()}
+
+
+def state_of_arm(arm: Any, prior: Any) -> dict[str, Any]:
+    """An arm of a table, of which this is stated unless something is."""
+    entry = {"name": arm} if isinstance(arm, str) else dict(arm)
+    return {"prior": prior} | entry
 
 
 def parse_table(read: Callable[[str], list[Any]], text: str) -> tuple[list[Any], list[str]]:
@@ -237,6 +260,8 @@ def notes_of_fields(made: CheckedForm) -> dict[str, Any]:
         cut = ", at least" if len(errors) >= REPORT_MAX_ERRORS else ""
         rest = [f"and {more:,} more{cut}"] if more > 0 else []
         said[field] = {"errors": errors[:TABLE_MAX_SHOWN_ERRORS] + rest, "said": ""}
+    for field in made.errors.keys() - said.keys():
+        said[field] = {"errors": made.errors[field], "said": ""}
     for field in TABLE_PARSERS:
         rows = made.given[field]
         said[field] |= {"count": len(rows), "said": render_row_count(field, rows) if rows else ""}
