@@ -29,6 +29,9 @@ FOUND_TEXT = re.compile(
 TYPICAL_TEXT = re.compile(
     rf"(?:typically\s+)?{NUMBER_REGEX}\s*(?:,|to|–|-)\s*(?:hardly ever above\s+)?{NUMBER_REGEX}"
 )
+AS_IF_TEXT = re.compile(
+    r"(?:[^,]*,\s*)?as if (\d{1,9}(?:\.\d{1,9})?) were found in (\d{1,9}(?:\.\d{1,9})?) tests"
+)
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,8 @@ def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
 
     >>> parse_prior_text("5 of 120"), parse_prior_text("5/120 x 0.5"), parse_prior_text("5 of 120, counts 50 %")
     ((6.0, 116.0), (3.5, 58.5), (3.5, 58.5))
+    >>> parse_prior_text("3.2 %, as if 1 were found in 60 tests")  # as `render_shape` writes it
+    (2.0, 60.0)
     >>> parse_prior_text("typically 2 %, hardly ever above 10 %") == parse_prior_text("2% to 10%") == shape_of_words(0.02, 0.1)
     True
     """
@@ -192,6 +197,9 @@ def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
         return shape_of_counts(
             float(successes), float(tests), counts=rate_of_text(counts or "1", percent)
         )
+    whole = AS_IF_TEXT.fullmatch(text.strip().lower())
+    if whole:
+        return shape_of_counts(*map(float, whole.groups()))
     words = TYPICAL_TEXT.fullmatch(text.strip().lower())
     if not words:
         raise InvalidInput(
@@ -213,9 +221,12 @@ def render_shape(shape: BetaShape) -> str:
 
     >>> render_shape((2.0, 60.0))
     '3.2 %, as if 1 were found in 60 tests'
+    >>> render_shape((1.234, 50.55))
+    '2.4 %, as if 0.2 were found in 49.8 tests'
     """
     a, b = shape
-    return f"{100.0 * a / (a + b):.2g} %, as if {a - 1:g} were found in {a + b - 2:g} tests"
+    found, tests = round(a - 1.0, 1), round(a + b - 2.0, 1)
+    return f"{100.0 * a / (a + b):.2g} %, as if {found:g} were found in {tests:g} tests"
 
 
 def prior_to_plain(prior: Prior) -> Any:
