@@ -18,8 +18,8 @@ TIME = "2026-03-01T09:30:00.000000Z"
 CAMPAIGN = "0123456789ab"
 
 
-def begun(agents, arms, *, policy=None, delta=None, memory=None, season=None, seed=0, stated=None):
-    """A new campaign; agents are sensitivities or entries without a name, arms names or how many; a Beta may be stated of all."""
+def begun(agents, arms, *, policy=None, delta=None, memory=None, season=None, seed=0, prior=None):
+    """A new campaign; agents are sensitivities or entries without a name, arms names or how many, of each of which `prior` is stated."""
     entries = [
         {"name": f"agent {chr(65 + i)}", **(one if isinstance(one, dict) else {"sensitivity": one})}
         for i, one in enumerate(agents)
@@ -28,7 +28,9 @@ def begun(agents, arms, *, policy=None, delta=None, memory=None, season=None, se
     body = {
         "name": "North park",
         "agents": entries,
-        "arms": [{"name": name, **({"prior": stated} if stated else {})} for name in names],
+        "arms": [
+            {"name": name} | ({} if prior is None else {"prior": list(prior)}) for name in names
+        ],
         "policy": policy_body(parse_policy(policy, delta, season, memory)),
         "seed": seed,
         "season": season,

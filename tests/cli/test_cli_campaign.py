@@ -239,6 +239,12 @@ class TestASeason:
         )
         assert told("list")[0]["rounds"] == 1
 
+    def test_before_anything_is_known_nothing_is_forecast(self, park, told, refused):
+        ahead = ("project", "--rounds", 2, "--draws", 20)
+        assert refused(*ahead).startswith("Nothing was reported yet, and nothing is stated of any")
+        park("believe", "hill", "2 % to 10 %")
+        assert "went round the arms in turn instead: " in park(*ahead)
+
     def test_somebody_went_elsewhere(self, park, told, refused):
         told("plan")
         assert "went to river and ford, not as planned" in park(

@@ -41,10 +41,14 @@ NORTH = {
         {"name": "Ben", "sensitivity": 0.6},
         {"name": "Chi", "calibration": [17, 20], "tests": 12},
     ],
-    "arms": [{"name": name} for name in ("river", "hill", "gate", "lake")],
+    "arms": [
+        *({"name": name} for name in ("river", "hill", "gate")),
+        {"name": "lake", "prior": [1, 1]},
+    ],
     "seed": 3,
     "season": 30,
 }
+UNKNOWN = NORTH | {"arms": ["river", "hill", "gate", "lake"]}  # of which nothing can be forecast
 
 
 class Asker(httpx.Client):

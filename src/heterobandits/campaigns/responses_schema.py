@@ -361,6 +361,8 @@ class ProjectionJson(TypedDict):
     low: float
     high: float
     rotation: float
+    rotation_low: float
+    rotation_high: float
     best_known: float
     best_known_se: float
     warnings: list[str]

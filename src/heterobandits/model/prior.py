@@ -29,6 +29,9 @@ FOUND_TEXT = re.compile(
 TYPICAL_TEXT = re.compile(
     rf"(?:typically\s+)?{NUMBER_REGEX}\s*(?:,|to|–|-)\s*(?:hardly ever above\s+)?{NUMBER_REGEX}"
 )
+AS_IF_TEXT = re.compile(
+    r"(?:[^,]*,\s*)?as if (\d{1,9}(?:\.\d{1,9})?) were found in (\d{1,9}(?:\.\d{1,9})?) tests"
+)
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
     Where no Beta with a and b of at least 1 has both, that with a = 1 (or b = 1) that has the second.
 
     >>> [round(part, 2) for part in shape_of_words(0.02, 0.1)]
-    [1.45, 55.06]
+    [1.34, 50.55]
     """
     from scipy.optimize import brentq
     from scipy.special import betaincinv, btdtrib
@@ -146,6 +149,21 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
     return a, b
 
 
+def shape_of_range(low: float, high: float) -> BetaShape:
+    """The Beta with the mean and the variance of a mean that lies anywhere between these two, each as likely.
+
+    >>> shape_of_range(0.0, 1.0), [round(part, 1) for part in shape_of_range(0.01, 0.05)]
+    ((1.0, 1.0), [6.5, 210.7])
+    """
+    mean, variance = 0.5 * (low + high), (high - low) ** 2 / 12.0
+    tests = mean * (1.0 - mean) / variance - 1.0 if variance > 0.0 else math.inf
+    if tests > PRIOR_MAX_COUNT:
+        raise InvalidInput(
+            f"from {low:g} to {high:g}: so close together that nothing is left to learn"
+        )
+    return max(1.0, mean * tests), max(1.0, (1.0 - mean) * tests)
+
+
 def shape_of_counts(
     found: float, tests: float, sensitivity: float = 1.0, counts: float = 1.0
 ) -> BetaShape:
@@ -169,6 +187,8 @@ def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
 
     >>> parse_prior_text("5 of 120"), parse_prior_text("5/120 x 0.5"), parse_prior_text("5 of 120, counts 50 %")
     ((6.0, 116.0), (3.5, 58.5), (3.5, 58.5))
+    >>> parse_prior_text("3.2 %, as if 1 were found in 60 tests")  # as `render_shape` writes it
+    (2.0, 60.0)
     >>> parse_prior_text("typically 2 %, hardly ever above 10 %") == parse_prior_text("2% to 10%") == shape_of_words(0.02, 0.1)
     True
     """
@@ -178,6 +198,9 @@ def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
         return shape_of_counts(
             float(successes), float(tests), counts=rate_of_text(counts or "1", percent)
         )
+    whole = AS_IF_TEXT.fullmatch(text.strip().lower())
+    if whole:
+        return shape_of_counts(*map(float, whole.groups()))
     words = TYPICAL_TEXT.fullmatch(text.strip().lower())
     if not words:
         raise InvalidInput(
@@ -199,9 +222,12 @@ def render_shape(shape: BetaShape) -> str:
 
     >>> render_shape((2.0, 60.0))
     '3.2 %, as if 1 were found in 60 tests'
+    >>> render_shape((1.234, 50.55))
+    '2.4 %, as if 0.2 were found in 49.8 tests'
     """
     a, b = shape
-    return f"{100.0 * a / (a + b):.2g} %, as if {a - 1:g} were found in {a + b - 2:g} tests"
+    found, tests = round(a - 1.0, 1), round(a + b - 2.0, 1)
+    return f"{100.0 * a / (a + b):.2g} %, as if {found:g} were found in {tests:g} tests"
 
 
 def prior_to_plain(prior: Prior) -> Any:

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from heterobandits.campaigns.analysis.probabilities import NothingKnown
 from heterobandits.campaigns.reducer import AlreadyReported, LinkEnded
 from heterobandits.campaigns.responses_schema import CurrentJson, FieldErrorJson
 from heterobandits.campaigns.service import Stale
@@ -89,6 +90,7 @@ PROBLEM_KINDS = (  # the first that fits
     ProblemKind(UnknownCampaign, 404, "not-found", "Not there"),
     ProblemKind(NotFound, 404, "not-found", "Not there"),
     ProblemKind(AlreadyReported, 409, "already-reported", "Reported already"),
+    ProblemKind(NothingKnown, 409, "nothing-known", "Nothing is known yet"),
     ProblemKind(WriteConflict, 409, "conflict", "Somebody else was faster"),
     ProblemKind(Stale, 412, "changed-since", "Changed since you looked"),
     ProblemKind(BodyTooLarge, 413, "too-large", "The body is too large"),

@@ -44,7 +44,7 @@ class TestEstimates:
     """An estimate for every arm, from all its outcomes."""
 
     def test_posterior_mean_and_interval_of_an_agent_that_never_errs(self):
-        state = seen([[12, 0]], [[3, 0]], stated=(1, 1))
+        state = seen([[12, 0]], [[3, 0]], prior=(1, 1))
         known, unseen = estimates(state)
         assert known.estimate == pytest.approx(4 / 14, abs=1e-5)
         level = betaln(4, 10) - math.log(2 / DELTA)

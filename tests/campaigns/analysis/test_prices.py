@@ -25,7 +25,7 @@ AGENTS = [
     {"sensitivity": 0.3, "tests": 4},
 ]
 MEANS = (0.8, 0.1, 0.5, 0.4)
-LIVED = lived(begun(AGENTS, 4, policy="posterior-sorted", stated=(1, 1)), MEANS, 12)
+LIVED = lived(begun(AGENTS, 4, policy="posterior-sorted", prior=(1, 1)), MEANS, 12)
 PAIRS = st.frozensets(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=4)
 
 
@@ -48,7 +48,7 @@ def test_so_many_constraints_are_priced_and_of_the_rest_it_is_said(monkeypatch):
         return assignments_under(*rest, watched(circumstances))
 
     monkeypatch.setattr(planning, "assignments_under", counted)
-    state = begun([{"sensitivity": 0.9}, {"sensitivity": 0.5}], 40, stated=(1, 1))
+    state = begun([{"sensitivity": 0.9}, {"sensitivity": 0.5}], 40, prior=(1, 1))
     forbidden = frozenset((0, n) for n in range(35))
     found = prices(state, RoundGiven(forbidden=forbidden, closed=frozenset({39})))
     assert len(asked) == len(found.constraints) == 30
@@ -154,7 +154,7 @@ class TestPrices:
             assert price.lost == pytest.approx(other - known.expected, abs=1e-5)
 
     def test_a_plan_that_would_explore_more_costs_nothing_to_forgo(self):
-        state = lived(begun([0.9], 2, policy="posterior-sorted", stated=(1, 1)), (0.8, 0.1), 8)
+        state = lived(begun([0.9], 2, policy="posterior-sorted", prior=(1, 1)), (0.8, 0.1), 8)
         (explored,) = plan_of(state, RoundGiven()).assignment
         (price,) = prices(state, RoundGiven(closed=frozenset({explored}))).constraints
         means = posterior_means(state)

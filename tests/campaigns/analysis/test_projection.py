@@ -85,7 +85,7 @@ class TestDraws:
     @pytest.mark.parametrize(("k", "n"), [(0, 0), (3, 12), (0, 40), (50, 50), (700, 100_000)])
     def test_quantiles_of_an_agent_that_never_errs(self, k, n):
         state = replace(
-            begun([1.0], 2, stated=(1, 1)), pulls=np.array([[0, n]]), successes=np.array([[0, k]])
+            begun([1.0], 2, prior=(1, 1)), pulls=np.array([[0, n]]), successes=np.array([[0, k]])
         )
         drawn = draw_means(state, 7, 50)[1]
         law = beta(k + 1, n - k + 1)
@@ -176,7 +176,7 @@ class TestClosedForms:
 
     def test_one_agent_and_one_arm(self):
         agents = [{"sensitivity": 0.7, "tests": 2, "false_positive_rate": 0.1}]
-        state = begun(agents, 1, season=25, stated=(1, 1))
+        state = begun(agents, 1, season=25, prior=(1, 1))
         found = project(state, draws=2000)
         assert found.rounds == 25
         worth_of_all = 25 * 2 * 0.7 * 0.5
@@ -369,7 +369,7 @@ class TestCourse:
 
     def test_each_look_is_the_end_of_fewer_rounds(self):
         state = lived(
-            begun([{"sensitivity": 0.9, "tests": 9}], 2, season=60, stated=(1, 1)), [0.9, 0.2], 2
+            begun([{"sensitivity": 0.9, "tests": 9}], 2, season=60, prior=(1, 1)), [0.9, 0.2], 2
         )
         found = look_ahead(state, rounds=40, draws=30).course
         assert [look.round for look in found.looks] == [

@@ -49,7 +49,7 @@ from heterobandits.web.errors import PROBLEM_KINDS
 from heterobandits.web.pages import report, team
 from heterobandits.web.request_fields import parse_body
 from paths import DOCS
-from serving import NORTH, OWNER, Asker, Visitor, app_on, calling, somebody, until
+from serving import NORTH, OWNER, UNKNOWN, Asker, Visitor, app_on, calling, somebody, until
 
 HOSTILE = (
     "a/b",
@@ -337,10 +337,6 @@ class TestRounds:
 
     def test_a_preview_records_nothing_and_is_what_is_planned(self, ask, north, log):
         given = {"closed": ["river"], "forced": [["Ana", "lake"]]}
-        unpriced = ask.post(f"{north}/rounds?preview=true", json=given).json()["prices"]
-        assert (unpriced["expected"], unpriced["best"], unpriced["constraints"]) == (None, None, [])
-        assert "Nothing was reported yet" in unpriced["warnings"][0]
-        ask.patch(f"{north}/arms/hill", json={"prior": [1, 1]})
         before = log.store.heads()
         shown = conforms(
             responses_schema.PreviewJson, ask.post(f"{north}/rounds?preview=true", json=given)
@@ -351,6 +347,15 @@ class TestRounds:
         assert planned["circumstances"] == shown["circumstances"]
         assert planned["assignments"][0]["arm"] == "lake"
         assert {cost["kind"] for cost in shown["prices"]["constraints"]} == {"closed", "forced"}
+
+    def test_before_anything_is_known_nothing_is_priced(self, ask):
+        made = ask.post("/api/campaigns", json=UNKNOWN).json()
+        answer = ask.post(
+            f"/api/campaigns/{made['id']}/rounds?preview=true", json={"closed": ["river"]}
+        )
+        prices = conforms(responses_schema.PreviewJson, answer)["prices"]
+        assert (prices["expected"], prices["best"], prices["constraints"]) == (None, None, [])
+        assert "so nothing can be forecast" in prices["warnings"][0]
 
     def test_a_round_tells_who_went_where_and_what_waits(self, ask, north):
         said = conforms(responses_schema.RoundJson, ask.get(f"{north}/rounds/1"))
@@ -491,6 +496,17 @@ class TestKnowledge:
         ask.put(f"{north}/rounds/1/outcomes/Chi", json={"successes": 3, "tests": 12})
         return north
 
+    def test_before_anything_is_known_nothing_is_forecast(self, ask):
+        north = f"/api/campaigns/{ask.post('/api/campaigns', json=UNKNOWN).json()['id']}"
+        for part in ("/projection?rounds=2&draws=10", "/worth?sensitivity=0.5&rounds=2&draws=10"):
+            said = refused(ask.get(f"{north}{part}"), 409, "nothing-known")
+            assert "so nothing can be forecast" in said["detail"]
+        ask.patch(f"{north}/arms/hill", json={"prior": [1, 1]})
+        found = conforms(
+            responses_schema.ProjectionJson, ask.get(f"{north}/projection?rounds=2&draws=20")
+        )
+        assert found["rotation_low"] <= found["rotation"] <= found["rotation_high"]
+
     def test_what_is_probable_by_hand(self, ask):
         """A perfect agent finds 3 in 8 on one of two arms whose means are all as likely: Beta(4, 6) there, Beta(1, 1) on the other."""
         arms = [{"name": name, "prior": [1, 1]} for name in "xy"]
@@ -601,7 +617,7 @@ class TestKnowledge:
     def test_what_would_hold_the_long_place_is_refused(self, ask):
         agents = [{"name": f"a{i}", "calibration": [17, 40], "tests": 30} for i in range(20)]
         given = {"name": "Slow", "agents": agents, "policy": "bayes-ucb", "season": None}
-        arms = [{"name": f"n{i}"} for i in range(50)]
+        arms = [{"name": f"n{i}", "prior": [1, 1]} for i in range(50)]
         slow = ask.post("/api/campaigns", json=NORTH | given | {"arms": arms}).json()["id"]
         answers = []
         for query in ("projection?", "worth?sensitivity=0.5&tests=30&"):

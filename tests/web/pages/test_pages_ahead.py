@@ -29,7 +29,7 @@ from heterobandits.web.request_fields import Form
 from heterobandits.web.stream import stream_lines
 from heterobandits.web.turns import ServerPlaces
 from markup import Page
-from serving import NORTH, OWNER, Visitor, app_on
+from serving import NORTH, OWNER, UNKNOWN, Visitor, app_on
 from states import begun, lived
 
 ME = Author("Vera")
@@ -112,6 +112,30 @@ class TestAhead:
         assert "detections" not in page.text
         Page(page.text)
 
+    def test_before_anything_is_known_it_says_why_there_is_nothing(self, world):
+        new = service.create(world.log, ME, **UNKNOWN | {"name": "Unknown"}).state.campaign
+        said = "Nothing was reported yet, and nothing is stated of any arm beforehand"
+        with Visitor(world.app, OWNER) as visitor:
+            page = visitor.get(f"/campaigns/{new}/ahead")
+            assert said in Page(page.text).text
+            assert 'name="rounds"' not in page.text
+            assert said in visitor.get(f"/campaigns/{new}/ahead?run=1&rounds=3").text
+            stream = visitor.get(f"/campaigns/{new}/ahead/run?rounds=3")
+            assert said in json.loads(stream.text.splitlines()[-1])["error"]
+            service.revise_arm(world.log, new, ME, "hill", [1, 1])
+            page = visitor.get(f"/campaigns/{new}/ahead?run=1&rounds=3")
+        assert page.status_code == 200
+        assert "In the next 3 rounds" in page.text
+
+    def test_false_alarms_are_not_counted(self, world):
+        agents = [{"name": "A", "sensitivity": 0.9, "false_positive_rate": 0.1}]
+        state = held(
+            world.log, rounds=0, agents=agents, arms=[{"name": "x", "prior": [1, 1]}], name="Alarms"
+        )
+        with Visitor(world.app, OWNER) as visitor:
+            page = visitor.get(f"/campaigns/{state}/ahead?run=1&rounds=3&sensitivity=")
+        assert "Detections are true ones" in page.text
+
     def test_what_it_says_is_what_is_projected(self, look, world):
         page = look("ahead?rounds=10&sensitivity=0.7&run=1")
         assert page.status_code == 200
@@ -119,10 +143,12 @@ class TestAhead:
         more = state_with_other_team(world.state, None, Reports(0.7, tests=1))
         found = worth_of_team(world.state, more, rounds=10, draws=200)
         plain = found.plain
-        assert f"expected to make {plain.detections:.0f} detections" in text
-        assert f"between {plain.low:.0f} and {plain.high:.0f}" in text
+        how_sure = f"({plain.low:.0f} to {plain.high:.0f}, 8 times of 10)"
+        assert f"expected to make {plain.detections:.0f} detections {how_sure}" in text
         better = round(100 * (plain.detections / plain.rotation - 1))
-        assert f"{better} % more than going round the arms in turn" in text
+        turn = f"{plain.rotation_low:.0f} to {plain.rotation_high:.0f}"
+        assert f"{better} % more than going round the arms in turn ({turn})" in text
+        assert f"in all rounds that makes {turn}, 8 times of 10" in text
         more, error = (f"{x:.{1 if x >= 1.0 else 2}f}" for x in (found.more, found.more_se))
         assert f"would make {more} detections more (standard error {error})" in text
         assert "in 200 worlds" in text
@@ -201,7 +227,7 @@ class TestAhead:
         assert heights[2] == pytest.approx([float(course[0][3])] * 2, abs=0.02)
 
     def test_many_rounds_are_drawn_in_few_steps(self, world):
-        state = begun([0.9, 0.5], 3)
+        state = begun([0.9, 0.5], 3, prior=[1, 1])
         found = compute_outlook(state, parse_wish(state, form(rounds="150", sensitivity="")))
         assert [step.rounds for step in found.steps[:2]] == ["Rounds 1 to 3", "Rounds 4 to 6"]
         assert found.steps[-1].rounds == "Rounds 148 to 150"
@@ -272,7 +298,7 @@ class TestWishes:
         assert short.played < parse_wish(slow, form(patient="1")).played < 200
 
     def test_what_was_not_played_is_said(self, monkeypatch):
-        state = begun([0.9, 0.5], 3, season=40)
+        state = begun([0.9, 0.5], 3, season=40, prior=[1, 1])
         monkeypatch.setattr(module, "OUTLOOK_MAX_S", 0.5 * estimate_seconds(state, 40, 20, False))
         found = compute_outlook(state, parse_wish(state, form(sensitivity="")))
         assert re.match(
@@ -327,7 +353,7 @@ class TestWords:
         assert "is not distinguishable from nothing" in found.sentences[-1]
 
     def test_one_arm_is_known_and_nothing_is_lost(self):
-        state = begun([0.5], 1, season=8)
+        state = begun([0.5], 1, season=8, prior=[1, 1])
         found = compute_outlook(state, parse_wish(state, form()))
         assert "as many as going round the arms in turn" in found.sentences[0]
         assert [value for value, _ in found.facts[1:3]] == ["+0 %", "100 %"]
@@ -341,7 +367,7 @@ class TestWords:
         assert "not distinguishable from nothing" in found.sentences[-1]
 
     def test_one_round(self):
-        state = begun([0.5, 0.7], 3, season=8)
+        state = begun([0.5, 0.7], 3, season=8, prior=[1, 1])
         found = compute_outlook(state, parse_wish(state, form(rounds="1")))
         assert found.sentences[0].startswith("In the next round the team")
         assert len(found.steps) == len(found.looks) == 1

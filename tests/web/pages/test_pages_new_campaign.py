@@ -6,6 +6,7 @@ import time
 from html import unescape
 
 import pytest
+from scipy.stats import beta
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.files.templates import load_template, template_files
@@ -140,6 +141,80 @@ class TestMaking:
         assert list(state.agent_names) == ["Ana", "Ben"]
         found = [row.reports.sensitivity for row in state.rows]
         assert found == pytest.approx(sensitivities)
+
+    def test_a_guess_that_is_kept_is_known_beforehand_of_all_arms(self, owner, log):
+        assert 'name="keep" value="1">' in owner.get("/new").text
+        fields = PARK | {"low": "0,1", "high": "0,3", "keep": "1"}
+        state = made(owner.submit("/new", **fields), log)
+        # a mean that lies evenly between these has the mean 0.2 and the variance 0.04 / 12; a Beta with a + b = 47 has the same
+        for arm in state.arms:
+            a, b = arm.prior
+            assert a / (a + b) == pytest.approx(0.2)
+            assert a * b / ((a + b) ** 2 * (a + b + 1)) == pytest.approx(0.04 / 12)
+        plain = owner.submit("/new", **PARK | {"name": "Plain", "low": "0,1"})
+        state = log.state(plain.headers["location"].rpartition("/")[2])
+        assert [arm.prior for arm in state.arms] == [None] * 3
+
+    def test_a_second_column_says_what_is_known_beforehand(self, owner, log):
+        arms = "name;prior\nriver;5 of 120\nhill;2 % to 10 %\ngate;"
+        shown = json.loads(owner.submit("/new/check", **PARK | {"arms": arms}).text)["arms"]
+        assert shown["lines"][0] == "Known beforehand of 2 of 3:"
+        assert shown["lines"][1] == "river: 4.9 %, as if 5 were found in 120 tests"
+        state = made(owner.submit("/new", **PARK | {"arms": arms}), log)
+        river, hill, gate = (arm.prior for arm in state.arms)
+        assert (river, gate) == ((6.0, 116.0), None)
+        assert beta(*hill).ppf([0.5, 0.99]) == pytest.approx([0.02, 0.1], abs=1e-6)
+
+    def test_what_last_season_found_is_known_beforehand_of_arms_of_which_nothing_else_is(
+        self, owner, log
+    ):
+        visits = "arm\tsuccesses\ttests\tsensitivity\nriver\t3\t10\t0,5\ngate\t1\t4\t\nriver\t1\t10\t\nhill\t9\t9\t\n\ngate\t\t\t\n"
+        fields = PARK | {
+            "visits": visits,
+            "counts": "50 %",
+            "arms": "name;prior\nriver;\nhill;5 of 120\ngate;",
+        }
+        said = json.loads(owner.submit("/new/check", **fields).text)
+        assert said["visits"]["errors"] == said["counts"]["errors"] == []
+        assert [line.partition(":")[0] for line in said["arms"]["lines"][1:]] == [
+            "river",
+            "hill",
+            "gate",
+        ]
+        state = made(owner.submit("/new", **fields), log)
+        # half of 4 found; 10 tests by one who finds half of what is there count as 5, so that 15 - 4 were in vain
+        assert [arm.prior for arm in state.arms] == [(3.0, 6.5), (6.0, 116.0), (1.5, 2.5)]
+
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            ({"visits": "arm,successes,tests\nriver,1,2\nmoon,1,2\nhill,3,2"}, {"visits": ["line 3: unknown arm 'moon'", "line 4: successes is 3"]}),
+            ({"visits": "arm,tests\nriver,1"}, {"visits": ["line 1: no column is called 'successes'"]}),
+            ({"visits": "arm,successes,tests\nriver,1,2", "counts": "150 %"}, {"counts": ["counts is 150 %: from 0, not at all"]}),
+            ({"visits": "arm,successes,tests\nriver,1,2", "counts": "half"}, {"counts": ["counts is 'half'"]}),
+            ({"arms": "name;prior\nriver;often\nhill;\ngate;"}, {"arms": ["line 2: prior is 'often': such as"]}),
+        ],
+    )  # fmt: skip
+    def test_of_what_is_wrong_nothing_is_taken_over_by_half(self, owner, log, fields, said):
+        shown = refused(owner.submit("/new", **PARK | fields), log)
+        wrong = {field: lines for field, lines in shown.said.items() if field in shown.marked}
+        assert wrong.keys() == said.keys()
+        for field, lines in said.items():
+            assert len(wrong[field]) == len(lines)
+            for line, begin in zip(wrong[field], lines, strict=True):
+                assert line.startswith(begin)
+        assert shown.fields["visits"] == fields.get("visits", "")
+        assert len(shown.all("details[open] #visits")) == ("visits" in fields)
+
+    @pytest.mark.parametrize(
+        ("low", "high", "field"), [("0.3", "0.3", "low"), ("x", "0.3", "low"), ("0.1", "2", "high")]
+    )
+    def test_a_guess_that_cannot_be_kept(self, owner, log, low, high, field):
+        fields = PARK | {"low": low, "high": high, "keep": "1"}
+        shown = refused(owner.submit("/new", **fields), log)
+        assert shown.marked == [field]
+        assert field in shown.said
+        assert shown.all("#keep[checked]")
 
     def test_a_form_sent_twice_makes_one_campaign(self, owner, log):
         fields = PARK | {"key": "0123456789abcdef"}

@@ -27,7 +27,7 @@ from heterobandits.web.pages import report
 from heterobandits.web.pages.text import WHY_SENTENCES
 from markup import Page
 from parks import Watched
-from serving import NORTH, OWNER, Visitor, app_on
+from serving import NORTH, OWNER, UNKNOWN, Visitor, app_on
 
 pytestmark = pytest.mark.smoke
 
@@ -58,11 +58,6 @@ class Park:
         assert answer.status_code == 303, answer.text
         return int(answer.headers["location"].rpartition("/")[2])
 
-    def believe(self, prior=(1, 1)):
-        """State this of the mean of every arm."""
-        for arm in self.state.arm_names:
-            service.revise_arm(self.log, self.id, ME, arm, prior)
-
     def visit(self, number, agent):
         """The address, and the arm, of a visit."""
         which = self.state.agent(agent)
@@ -91,12 +86,12 @@ class TestPlan:
     """A plan is looked at as often as one likes, and recorded as it was shown."""
 
     def test_before_anything_is_known_it_says_why_there_is_no_price(self, park):
-        page = text_of(park.get("/plan?absent=agent-2"))
+        state = service.create(park.log, ME, **UNKNOWN).state
+        page = text_of(park.visitor.get(f"/campaigns/{state.campaign}/plan?absent=agent-2"))
         assert "so nothing can be forecast" in page
         assert "detections" not in page
 
     def test_a_price_says_what_it_is_of(self, park):
-        park.believe()
         assert "more than this one" in text_of(park.get("/plan?absent=agent-2"))
         assert "more than this one" not in text_of(park.get("/plan"))
 
@@ -123,7 +118,6 @@ class TestPlan:
         assert "Ben stays home Away this round." in page
 
     def test_it_says_what_each_circumstance_costs(self, park):
-        park.believe()
         costs = service.preview(park.state, absent=["Ana"], closed=["hill"]).prices
         page = text_of(park.get("/plan?absent=agent-1&closed=arm-2"))
         assert len(costs.constraints) == 2
@@ -657,7 +651,7 @@ class TestKnown:
         assert "true ones expected of the next round" in page
 
     def test_of_a_season_that_is_over_and_before_anything_is_known_nothing_is_expected(self, park):
-        state = service.create(park.log, ME, **NORTH | {"season": 1}).state
+        state = service.create(park.log, ME, **UNKNOWN | {"season": 1}).state
         found = summarize_season(state)
         assert (found.in_turn, found.next_round) == (None, None)
         page = f"/campaigns/{state.campaign}"

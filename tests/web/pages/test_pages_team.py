@@ -390,6 +390,30 @@ class TestArms:
         assert "retired" not in site.done("/arms/arm-2", do="return").part("arm-2")
         assert site.state.arm_names == ("river", "hill/top", "gate", "lake")
 
+    def test_what_is_known_of_one_beforehand(self, site):
+        seen = site.done("/arms/arm-1", do="believe", prior="5 of 120")
+        assert site.state.arms[0].prior == (6.0, 116.0)
+        stands = "4.9 %, as if 5 were found in 120 tests"
+        assert seen.values["arm-1-prior"] == stands
+        before = site.state.number
+        site.done("/arms/arm-1", do="believe", prior=stands)  # nobody has touched it
+        assert site.state.number == before
+        site.done("/arms/arm-1", do="believe", prior=stands.replace("120", "140.5"))
+        assert site.state.arms[0].prior == (6.0, 136.5)
+        site.done("/arms/arm-1", do="believe", prior=" ")
+        assert site.state.arms[0].prior is None
+        wrong = site.refused("/arms/arm-1", do="believe", prior="often")
+        assert wrong.opened == {"form-arm-1"}
+        assert "prior is 'often': such as '2 % to 10 %'" in wrong.part("arm-1")
+        assert wrong.values["arm-1-prior"] == "often"
+
+    def test_what_is_known_of_new_ones_beforehand(self, site):
+        site.done("/arms", arms="name;prior\nford;5 of 120\nhut;")
+        assert [(arm.name, arm.prior) for arm in site.state.arms[4:]] == [
+            ("ford", (6.0, 116.0)),
+            ("hut", None),
+        ]
+
     def test_a_name_that_is_taken(self, site):
         seen = site.refused("/arms/arm-2", do="rename", name="lake")
         assert "that name is taken" in seen.beside("arm-2", "name")
@@ -430,6 +454,14 @@ class TestSettings:
         assert "season" in seen.beside("season", "season")
         assert seen.values["season-season"] == typed
         assert seen.opened == {"form-season"}
+
+    def test_what_plans_go_by_where_nothing_is_stated(self, site):
+        assert site.state.plans_by == "learned"
+        seen = site.done("/settings", do="prior", prior="stated")
+        assert site.state.plans_by == "stated"
+        assert "Plans go by nothing: every mean is as likely" in seen.part("settings")
+        wrong = site.refused("/settings", do="prior", prior="luck")
+        assert wrong.opened == {"form-prior"}
 
     def test_the_policy_is_changed(self, site):
         site.done(
@@ -802,7 +834,7 @@ class TestHostileNames:
 
 class TestSize:
     def test_a_large_team(self, make):
-        """20 agents, 50 arms, 20 rounds, all of them with a link: under 70 kB."""
+        """20 agents, 50 arms, 20 rounds, all of them with a link: under 80 kB."""
         agents = [{"name": f"Ranger {i}", "sensitivity": 0.5 + i / 50} for i in range(20)]
         arms = [f"area {i}" for i in range(50)]
         site = make(agents=agents, arms=arms)
@@ -812,7 +844,7 @@ class TestSize:
             service.report(site.log, site.id, VERA, at.number, found)
         cards = site.shown("/cards")
         assert len(cards.source) < 100_000
-        assert len(site.ask.get(f"{site.home}/team").content) < 70_000
+        assert len(site.ask.get(f"{site.home}/team").content) < 80_000
 
     def test_of_very_many_the_first_are_shown_and_the_one_that_is_wrong(self, make):
         agents = [{"name": f"Ranger {i}", "sensitivity": 0.8} for i in range(1, 304)]

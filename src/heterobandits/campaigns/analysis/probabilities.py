@@ -13,6 +13,7 @@ import numpy as np
 from heterobandits.arrays import Floats
 from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arms
 from heterobandits.campaigns.state import State
+from heterobandits.errors import InvalidInput
 from heterobandits.inference.beliefs import BELIEF_DRAWS, Beliefs, chances_of_draws
 
 PROBABLE_TAIL_CHANCE = 0.1  # the chance to be below, or above, an ordinary interval
@@ -81,6 +82,16 @@ def beliefs_of(state: State) -> Beliefs:
 def has_forecast(state: State) -> bool:
     """Whether anything can be forecast: something was reported, or stated beforehand."""
     return bool(state.pulls.any()) or any(arm.prior is not None for arm in state.arms)
+
+
+class NothingKnown(InvalidInput):
+    """A forecast is asked for before anything is known."""
+
+
+def check_forecast(state: State) -> None:
+    """Refuse a forecast of a campaign of which nothing is known."""
+    if not has_forecast(state):
+        raise NothingKnown(NOTHING_KNOWN)
 
 
 def probable(state: State) -> Probable:

@@ -13,6 +13,7 @@ import numpy as np
 
 from heterobandits.arrays import Floats
 from heterobandits.campaigns.analysis.answers import mixed_arms_text
+from heterobandits.campaigns.analysis.probabilities import check_forecast
 from heterobandits.campaigns.analysis.projection_lanes import (
     GuessedMeans,
     ProjectedDraws,
@@ -50,8 +51,9 @@ class Projection:
     low, high
         One more draw would make detections between these two, ends included, in 8 of 10 cases or more; with fewer than 9 draws, the
         least and the most that were made.
-    rotation
-        The detections expected if the agents went round the arms in turn instead, from an arm drawn at random.
+    rotation, rotation_low, rotation_high
+        The detections expected if the agents went round the arms in turn instead, from an arm drawn at random, and between which they
+        would be likewise in 8 of 10 cases or more.
     best_known, best_known_se
         The share of draws at the end of which the evidence is enough that the arm that is the best is above each other one.
     warnings
@@ -65,6 +67,8 @@ class Projection:
     low: float
     high: float
     rotation: float
+    rotation_low: float
+    rotation_high: float
     best_known: float
     best_known_se: float
     warnings: tuple[str, ...] = ()
@@ -133,11 +137,13 @@ def project(
 ) -> Projection:
     """What the rest of the season is expected to yield if everybody comes and nothing is closed.
 
-    `guess` says what the means are, in place of what is known. `tell` is told the share that is done, and may end it all by
+    `guess` says what the means are, in place of what is known; without it nothing is forecast before anything is known. `tell` is told the share that is done, and may end it all by
     raising. Outcomes that rounds still wait for are not known.
     """
     length = parse_projected_rounds(state, rounds)
     how = (length, parse_draws(draws), parse_seed(seed))
+    if guess is None:
+        check_forecast(state)
     return sum_up_draws(state, length, play_draws(state, *how, tell, guess))
 
 
@@ -153,6 +159,8 @@ def worth_of_team(
 ) -> TeamWorth:
     """What the rest of the season gains from another team, as `state_with_other_team` has it."""
     how = (parse_projected_rounds(state, rounds), parse_draws(draws), parse_seed(seed))
+    if guess is None:
+        check_forecast(state)
     plain = play_draws(state, *how, lambda share: tell(0.5 * share), guess)
     other = play_draws(changed, *how, lambda share: tell(0.5 + 0.5 * share), guess)
     return worth_of_draws(state, how[0], plain, other)
@@ -170,6 +178,8 @@ def look_ahead(
 ) -> SeasonOutlook:
     """What `project` and, with another team, `worth_of_team` say of the rest of the season, and how it goes round by round."""
     how = (parse_projected_rounds(state, rounds), parse_draws(draws), parse_seed(seed))
+    if guess is None:
+        check_forecast(state)
     part = 1.0 if changed is None else 0.5
     looks = look_rounds(how[0])
     plain = play_draws(state, *how, lambda share: tell(part * share), guess, looks)
@@ -252,6 +262,7 @@ def sum_up_draws(state: State, rounds: int, played: ProjectedDraws) -> Projectio
     known, known_error = mean_and_error(played.best_known)
     low, high = eighty_percent_range(played.made)
     rotation, _ = mean_and_error(played.rotation)
+    least, most = eighty_percent_range(played.rotation_made)
     draws = len(played.expected)
     mixed = mixed_arms_text(state)
     return Projection(
@@ -262,6 +273,8 @@ def sum_up_draws(state: State, rounds: int, played: ProjectedDraws) -> Projectio
         low=low,
         high=high,
         rotation=rotation,
+        rotation_low=least,
+        rotation_high=most,
         best_known=known,
         best_known_se=known_error,
         warnings=(mixed,) if mixed else (),

@@ -6,6 +6,7 @@ that the same question has the same answer, and two teams are compared on the sa
     the mean of arm n             (seed, draw, round 0, slot n), after the common prior at slot N
     what a visit to arm n yields  (seed, draw, round, the slot of the arm's luck)
     which of it is true           (seed, TRUE + draw, round, slot n)
+    what a rotation finds         (seed, TRUE + draw, round 0, slot 0)
     ties and draws of the policy  (seed, draw, round, as in a plan)
 """
 
@@ -39,7 +40,7 @@ class GuessedMeans:
 
 
 class ProjectedDraws(NamedTuple):
-    """Of each draw: the detections expected with its means, those made, those of a rotation, and whether the best is known.
+    """Of each draw: the detections expected with its means, those made, the same of a rotation, and whether the best is known.
 
     Beside that, a round's detections if the means were known; and, for a course, those expected round by round, shape (draws,
     rounds), and whether the best is known at each look, shape (draws, looks).
@@ -48,6 +49,7 @@ class ProjectedDraws(NamedTuple):
     expected: Floats
     made: Floats
     rotation: Floats
+    rotation_made: Floats
     best_known: Floats
     best: Floats
     course: Floats
@@ -235,10 +237,26 @@ class ProjectionLanes:
     def results(self, rounds: int) -> ProjectedDraws:
         """What came of so many rounds."""
         rotation = rounds * rotation_detections(self.means[self.free], self.team.worth[self.turns])
+        found = self.rotation_luck(
+            rounds * int(np.array(self.team.tests)[self.turns].sum()), rotation
+        )
         kept = (rows_by_draw(part, len(self.expected)) for part in (self.course, self.known))
         return ProjectedDraws(
-            self.expected, self.made, rotation, self.best_known(), self.best_possible(), *kept
+            self.expected,
+            self.made,
+            rotation,
+            found,
+            self.best_known(),
+            self.best_possible(),
+            *kept,
         )
+
+    def rotation_luck(self, tests: int, expected: Floats) -> Floats:
+        """How many detections a rotation makes of which so many are expected, as if all of its tests had the same chance."""
+        lanes = len(expected)
+        luck = draw_uniforms(self.seed, TRUTH_FIRST_TRIAL + self.first, 0, 0, 1, lanes)[0]
+        found = successes_by_luck(luck, np.full(lanes, max(tests, 1)), expected / max(tests, 1))
+        return np.asarray(found, np.float64)
 
     def best_possible(self) -> Floats:
         """A round's detections of the best assignment: who finds most to the arm with the highest mean, and so on."""

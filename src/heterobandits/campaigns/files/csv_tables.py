@@ -117,6 +117,13 @@ def read_arms(path: Path) -> list[Any]:
 def read_last_season(
     path: Path, arms: Iterable[Mapping[str, Any]], counts: float = 1.0
 ) -> dict[str, BetaShape]:
+    """What the visits in a file say of arms: `parse_last_season`."""
+    return parse_last_season(read_text(path), arms, counts, str(path))
+
+
+def parse_last_season(
+    text: str, arms: Iterable[Mapping[str, Any]], counts: float = 1.0, what: str = ""
+) -> dict[str, BetaShape]:
     """What visits of a season before say of arms: for each of these arms that was visited, a Beta.
 
     A line is a visit, with arm, successes and tests, and the sensitivity that its agent had then. Lines of other arms are refused:
@@ -126,24 +133,25 @@ def read_last_season(
     errors = FieldErrors()
     sums: dict[str, tuple[int, int, float]] = {}
 
-    def read(cells: Mapping[str, str], place: str) -> None:
-        arm = normalize_name(unescape_formula(cells["arm"]))
+    def read(cells: Mapping[str, str]) -> None:
+        arm = normalize_name(unescape_formula(cells.get("arm", "")))
         if arm not in names:
             raise unknown_name("arm", arm, list(names))
-        tests = parse_integer(parse_number_or_text(cells["tests"]), "tests", 0)
-        found = parse_integer(parse_number_or_text(cells["successes"]), "successes", 0, tests)
+        tests = parse_integer(parse_number_or_text(cells.get("tests", "")), "tests", 0)
+        found = parse_integer(
+            parse_number_or_text(cells.get("successes", "")), "successes", 0, tests
+        )
         s = parse_sensitivity(parse_number_or_text(cells.get("sensitivity") or "1"), "sensitivity")
         had = sums.get(names[arm], (0, 0, 0.0))
         sums[names[arm]] = (had[0] + found, had[1] + tests, had[2] + s * tests)
 
-    for row in read_csv_lines(path, VISIT_FIELDS, ("arm", "successes", "tests")):
-        if any(
-            row.cells.get(field) for field in ("successes", "tests")
-        ):  # one that was not done has none
+    for row in parse_csv_lines(text, what, VISIT_FIELDS, ("arm", "successes", "tests")):
+        # one that was not done has neither
+        if any(row.cells.get(field) for field in ("successes", "tests")):
             try:
-                read(row.cells, "")
+                read(row.cells)
             except InvalidInput as error:
-                place = _place_of_line(str(path), row.number)
+                place = _place_of_line(what, row.number)
                 errors.note((place, f"{place}: {error}"))
     errors.end()
     return {

@@ -291,7 +291,9 @@ def render_projection(found: "Projection") -> Iterator[str]:
         f"  expected detections: {found.detections:.2f}, standard error {found.detections_se:.2f}; "
         f"from {found.low:g} to {found.high:g} {often}"
     )
-    yield f"  if agents went round the arms in turn instead: {found.rotation:.2f}"
+    yield (
+        f"  if agents went round the arms in turn instead: {found.rotation:.2f}; from {found.rotation_low:g} to {found.rotation_high:g} {often}"
+    )
     known = render_chance(found.best_known, found.draws)
     yield f"  the chance that the best arm is known at the end is {known}"
 

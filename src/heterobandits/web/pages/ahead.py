@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
+from heterobandits.campaigns.analysis.probabilities import NOTHING_KNOWN, has_forecast
 from heterobandits.campaigns.analysis.projection import estimate_seconds
 from heterobandits.campaigns.analysis.shadows import is_different, shadow
 from heterobandits.campaigns.events import OnShare
@@ -56,6 +57,7 @@ async def read_ahead(request: Request, asked: Context) -> Response:
         fields=wish_fields(state, form),
         full=has_no_free_arm(state),
         large=is_slow_projection(state),
+        silent="" if has_forecast(state) or errors else NOTHING_KNOWN,
         outlook=found,
     )
 

@@ -10,11 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.analysis.projection import parse_guess
 from heterobandits.campaigns.audit.recovery import find_namesake
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.files.csv_tables import (
     PASTED_AGENT_COLUMNS,
     escape_formula,
+    parse_last_season,
     parse_number_or_text,
     parse_pasted_agents,
     parse_pasted_arms,
@@ -24,8 +26,9 @@ from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import CREATION_KEY_SCOPE, Repository
 from heterobandits.campaigns.validation import AGENT_FIELDS, REPORT_MAX_ERRORS, InvalidFields
-from heterobandits.errors import InvalidInput
+from heterobandits.errors import InvalidInput, parse_real
 from heterobandits.limits import DEFAULT_DELTA
+from heterobandits.model.prior import render_shape, shape_of_range
 from heterobandits.planner.plans import render_count
 from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
 from heterobandits.policies.policy import CATALOGUE
@@ -53,18 +56,22 @@ CAMPAIGN_FORM_FIELDS = {
     "name": "",
     "agents": "",
     "arms": "",
+    "visits": "",
+    "counts": "1",
     "season": "",
     "policy": "",
     "delta": "",
     "seed": "0",
 }
 GUESS_FORM_FIELDS = {"low": "0.05", "high": "0.5", "sensitivity": ""}
+TICK_FORM_FIELDS = {"keep": ""}  # the guess is what is known beforehand
 TRIAL_SEASON_ROUNDS = 30  # rounds that are tried if the season has no end
 TABLE_PARSERS: dict[str, Callable[[str], list[Any]]] = {
     "agents": parse_pasted_agents,
     "arms": parse_pasted_arms,
 }
-BLANK_FORM = CAMPAIGN_FORM_FIELDS | GUESS_FORM_FIELDS
+BLANK_FORM = CAMPAIGN_FORM_FIELDS | GUESS_FORM_FIELDS | TICK_FORM_FIELDS
+KNOWN_MAX_LINES = 40  # arms, beside the field, of which something is known beforehand
 TABLE_MAX_SHOWN_ERRORS = 20  # lines that are wrong, of a table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -173,6 +180,7 @@ def form_page(
         more=any(
             typed[field] != CAMPAIGN_FORM_FIELDS[field] for field in ("policy", "delta", "seed")
         ),
+        before=any(typed[field] != CAMPAIGN_FORM_FIELDS[field] for field in ("visits", "counts")),
         delta=DEFAULT_DELTA,
         most=body_max_bytes("POST", "/new"),
     )
@@ -201,6 +209,10 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
         given[field], wrong = parse_table(read, typed[field])
         if wrong:
             errors[field] = wrong
+    if typed["visits"].strip():
+        errors |= add_last_season(given, typed)
+    if typed["keep"]:
+        errors |= keep_guess(given, typed)
     for field in ("season", "delta", "seed"):
         text = typed[field].strip() or CAMPAIGN_FORM_FIELDS[field]
         given[field] = (
@@ -216,6 +228,58 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
     except InvalidInput as error:  # there are too many of one or the other
         errors["arms"] = [str(error)]
     return CheckedForm(given, None if errors else state, errors)
+
+
+def add_last_season(given: dict[str, Any], typed: Mapping[str, str]) -> dict[str, list[str]]:
+    """State of arms what the visits of last season say of them; what is wrong with these, by field."""
+    entries = [state_of_arm(arm) for arm in given["arms"]]
+    counts = 1.0
+    with collect_field_errors() as errors:
+        counts = parse_share(typed["counts"] or "1")
+    if errors:
+        return {"counts": list(errors.values())}
+    if not entries:  # which is said of the arms
+        return {}
+
+    def read(text: str) -> list[Any]:
+        before = parse_last_season(text, entries, counts)
+        return [state_of_arm(entry, before.get(entry["name"])) for entry in entries]
+
+    made, wrong = parse_table(read, typed["visits"])
+    if wrong:
+        return {"visits": wrong}
+    given["arms"] = made
+    return {}
+
+
+def parse_share(text: str) -> float:
+    """A share as people write it, such as 0.5 or 50 %."""
+    number, percent = text.strip().removesuffix("%").strip().replace(",", "."), "%" in text
+    value = parse_real(
+        parse_number_or_text(number), "counts", "a share from 0 to 1, such as 0.5 or 50 %"
+    )
+    share = 0.01 * value if percent else value
+    if not 0.0 <= share <= 1.0:
+        raise InvalidInput(f"counts is {text}: from 0, not at all, to 1, as if seen now")
+    return share
+
+
+def keep_guess(given: dict[str, Any], typed: Mapping[str, str]) -> dict[str, list[str]]:
+    """State the guess of every arm of which nothing is stated; what is wrong with it, by field."""
+    with collect_field_errors() as errors:
+        ends = (
+            parse_number_or_text(typed[name].strip().replace(",", ".")) for name in ("low", "high")
+        )
+        guess = parse_guess(*ends)
+        shape = list(shape_of_range(guess.low, guess.high))
+        given["arms"] = [state_of_arm(arm, shape) for arm in given["arms"]]
+    return {field or "low": [message] for field, message in errors.items()}
+
+
+def state_of_arm(arm: Any, prior: Any = None) -> dict[str, Any]:
+    """An arm of a table, of which this is stated unless something is."""
+    entry = {"name": arm} if isinstance(arm, str) else dict(arm)
+    return entry if entry.get("prior") is not None else entry | {"prior": prior}
 
 
 def parse_table(read: Callable[[str], list[Any]], text: str) -> tuple[list[Any], list[str]]:
@@ -237,10 +301,25 @@ def notes_of_fields(made: CheckedForm) -> dict[str, Any]:
         cut = ", at least" if len(errors) >= REPORT_MAX_ERRORS else ""
         rest = [f"and {more:,} more{cut}"] if more > 0 else []
         said[field] = {"errors": errors[:TABLE_MAX_SHOWN_ERRORS] + rest, "said": ""}
+    for field in made.errors.keys() - said.keys():
+        said[field] = {"errors": made.errors[field], "said": ""}
     for field in TABLE_PARSERS:
         rows = made.given[field]
         said[field] |= {"count": len(rows), "said": render_row_count(field, rows) if rows else ""}
+    lines = [] if made.state is None else known_lines(made.state)
+    if lines:
+        said["arms"]["lines"] = lines
     return said
+
+
+def known_lines(state: State) -> list[str]:
+    """What is known beforehand, by arm."""
+    stated = [(arm.name, arm.prior) for arm in state.arms if arm.prior is not None]
+    lines = [f"{name}: {render_shape(prior)}" for name, prior in stated[:KNOWN_MAX_LINES]]
+    more = len(stated) - len(lines)
+    if lines:
+        lines.insert(0, f"Known beforehand of {len(stated):,} of {len(state.arms):,}:")
+    return [*lines, f"and {more:,} more"] if more > 0 else lines
 
 
 def render_row_count(field: str, rows: list[Any]) -> str:

@@ -12,6 +12,7 @@ from fastapi import Request, Response
 
 from heterobandits.campaigns.analysis.answers import mixed_arms_text
 from heterobandits.campaigns.analysis.projection import (
+    Projection,
     SeasonOutlook,
     TeamWorth,
     estimate_seconds,
@@ -69,6 +70,7 @@ class Outlook:
     facts: list[tuple[str, str]]
     assumes: list[str]
     steps: list[OutlookStep]
+    turn: str
     course: Chart
     looks: list[BestKnown]
     learning: Chart
@@ -181,7 +183,7 @@ def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_prog
             ),
             (
                 render_percent_change(plain.detections, plain.rotation),
-                "compared with going round in turn",
+                f"compared with going round in turn ({render_rotation_range(plain)}, 8 times of 10)",
             ),
             (
                 render_share(plain.detections, wish.played * course.best),
@@ -194,6 +196,7 @@ def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_prog
         ],
         assumes=outlook_assumptions(state, wish),
         steps=[step for step, _, _ in steps],
+        turn=render_rotation_range(plain),
         course=course_chart(begun, wish.played, steps, found),
         looks=looks,
         learning=learning_chart(begun, wish.played, found, looks),
@@ -216,8 +219,8 @@ def outlook_sentences(state: State, wish: OutlookWish, found: SeasonOutlook) -> 
     plain, course = found.plain, found.course
     ahead = "the next round" if wish.played == 1 else f"the next {wish.played:,} rounds"
     said = [
-        f"In {ahead} the team is expected to make {render_figure(plain.detections)} detections"
-        f"{versus_rotation_text(plain.detections, plain.rotation)}; 8 times of 10 it is between {plain.low:,.0f} and {plain.high:,.0f}."
+        f"In {ahead} the team is expected to make {render_figure(plain.detections)} detections ({plain.low:,.0f} to {plain.high:,.0f}, 8 times of 10)"
+        f"{versus_rotation_text(plain)}."
     ]
     most = wish.played * course.best
     if most > 0.0:
@@ -237,16 +240,22 @@ def outlook_sentences(state: State, wish: OutlookWish, found: SeasonOutlook) -> 
     return said
 
 
-def versus_rotation_text(detections: float, rotation: float) -> str:
+def render_rotation_range(plain: Projection) -> str:
+    """How many detections going round in turn makes 8 times of 10."""
+    return f"{plain.rotation_low:,.0f} to {plain.rotation_high:,.0f}"
+
+
+def versus_rotation_text(plain: Projection) -> str:
     """How many more detections that is than going round in turn, as part of a sentence."""
+    detections, rotation = plain.detections, plain.rotation
     if rotation <= 0.0:
         return ""
     more = 100.0 * (detections / rotation - 1.0)
+    often = render_rotation_range(plain)
     if abs(more) < 0.5:
-        return ", as many as going round the arms in turn"
-    return (
-        f", {abs(more):.0f} % {'more' if more > 0.0 else 'fewer'} than going round the arms in turn"
-    )
+        return f", as many as going round the arms in turn ({often})"
+    kind = "more" if more > 0.0 else "fewer"
+    return f", {abs(more):.0f} % {kind} than going round the arms in turn ({often})"
 
 
 def worth_text(newcomer: Reports, worth: TeamWorth) -> str:
@@ -271,6 +280,8 @@ def outlook_assumptions(state: State, wish: OutlookWish) -> list[str]:
         f"Played with {state.policy.name} in {render_count(wish.draws, 'world')} {means}.",
         "Nobody is absent and nothing is closed, agents detect as they are believed to, and means stand still.",
     ]
+    if state.team.offset.any():
+        said.append("Detections are true ones: false alarms are not counted.")
     if state.waiting:
         said.append("Outcomes that rounds still wait for stay unknown.")
     return [*said, *filter(None, [mixed_arms_text(state)])]

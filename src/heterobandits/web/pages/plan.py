@@ -122,6 +122,7 @@ def render_preview(
         kinds=PAIR_CHOICES,
         rows=[] if made is None else plan_rows(state, made.assignments),
         preview=made,
+        alarms=bool(state.team.offset.any()),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         errors=errors,
         note=refused,

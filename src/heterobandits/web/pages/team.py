@@ -20,7 +20,7 @@ from heterobandits.campaigns.files.csv_tables import (
     parse_trial_cell,
 )
 from heterobandits.campaigns.reducer import check_pairs
-from heterobandits.campaigns.state import MemberKind, State, member_id
+from heterobandits.campaigns.state import Arm, MemberKind, State, member_id
 from heterobandits.campaigns.validation import (
     FieldErrors,
     InvalidFields,
@@ -28,8 +28,10 @@ from heterobandits.campaigns.validation import (
     parse_arms,
     parse_on_change,
     parse_policy,
+    parse_prior_kind,
 )
 from heterobandits.errors import parse_choice, parse_delta
+from heterobandits.model.prior import PriorKind, render_shape
 from heterobandits.planner.roster import CALIBRATED_FIELDS, Reports
 from heterobandits.policies.policy import CATALOGUE, forgetting_policies
 from heterobandits.web.pages.base import (
@@ -64,6 +66,10 @@ REVISION_TEXTS = {
     "now": "From now on: what was found before counts as it was reported then.",
     "always": "It was stated wrongly: everything is worked out anew.",
 }
+PRIORS_IN_WORDS: dict[PriorKind, str] = {
+    "learned": "what all arms together make likely",
+    "stated": "nothing: every mean is as likely",
+}
 # a form has one field for both
 FORM_FIELD_OF = {other: one for one, other in CALIBRATED_FIELDS}
 
@@ -90,13 +96,14 @@ NOTHING_TRIED = RefusedForm()
 
 
 class MemberRow(NamedTuple):
-    """An agent or arm in a table: how often it was tested or visited, and how an agent reports."""
+    """An agent or arm in a table: how often it was tested or visited, how an agent reports, and what is known of an arm beforehand."""
 
     id: str
     name: str
     retired: bool
     times: int
     reports: Reports | None = None
+    prior: str = ""
 
 
 @router.get("/campaigns/{campaign}/team")
@@ -150,10 +157,7 @@ def render_team(
         tried=tried,
         here=page_path(state.campaign),
         agents=[agent_row(state, a, tests[a]) for a in lists["agents"]],
-        arms=[
-            MemberRow(member_id("arm", n), state.arms[n].name, state.arms[n].retired, visits[n])
-            for n in lists["arms"]
-        ],
+        arms=[arm_row(state, n, visits[n]) for n in lists["arms"]],
         holding=holding,
         gone=gone,
         more={
@@ -166,6 +170,7 @@ def render_team(
         chosen=chosen,
         days=default_days(state),
         roles=ROLES_IN_WORDS,
+        priors=PRIORS_IN_WORDS,
         policies={name: one for name, one in CATALOGUE.items() if not one.simulated_only},
         forgetting=forgetting_policies(),
     )
@@ -190,6 +195,19 @@ def agent_row(state: State, number: int, tests: int) -> MemberRow:
     one = state.agents[number]
     reports = state.rows[one.row].reports
     return MemberRow(member_id("agent", number), one.name, one.retired, tests, reports)
+
+
+def arm_row(state: State, number: int, visits: int) -> MemberRow:
+    """An arm, with the visits it had so far."""
+    one = state.arms[number]
+    return MemberRow(
+        member_id("arm", number), one.name, one.retired, visits, prior=prior_of_arm(one)
+    )
+
+
+def prior_of_arm(arm: Arm) -> str:
+    """What is known of an arm beforehand, as its form takes it; nothing if nothing is."""
+    return "" if arm.prior is None else render_shape(arm.prior)
 
 
 def agent_page(
@@ -308,14 +326,14 @@ async def submit_arms(request: Request, asked: Context) -> Response:
     return team_page(request, asked, RefusedForm("arms", known, asked.form))
 
 
-def new_arms(asked: RequestContext) -> list[str]:
-    """The names that the form has, if a campaign of this size takes so many."""
+def new_arms(asked: RequestContext) -> list[Any]:
+    """The arms that the form has, if a campaign of this size takes so many."""
     names = parse_pasted_arms(asked.form.text("arms"))
     check_pairs(asked.state, arms=names)
     return names
 
 
-def add_new_arms(asked: RequestContext, names: list[str]) -> None:
+def add_new_arms(asked: RequestContext, names: list[Any]) -> None:
     """Record them; what is wrong is named by its line."""
 
     def check() -> None:
@@ -327,13 +345,17 @@ def add_new_arms(asked: RequestContext, names: list[str]) -> None:
 
 @router.post("/campaigns/{campaign}/arms/{arm}")
 def submit_arm(request: Request, asked: Context, arm: str) -> Response:
-    """Another name, or retired or back."""
-    key = member_id("arm", asked.arm(arm))
-    do = parse_choice(asked.form.text("do"), "do", ("rename", "retire", "return"))
+    """Another name, or retired or back, or what is known of it beforehand."""
+    number = asked.arm(arm)
+    key = member_id("arm", number)
+    do = parse_choice(asked.form.text("do"), "do", ("rename", "retire", "return", "believe"))
     with collect_field_errors() as errors:
-        change_entry(asked, "arm", key, do)
+        if do == "believe":
+            revise_arm_by_form(asked, number)
+        else:
+            change_entry(asked, "arm", key, do)
         return see_other(page_path(asked.id, f"/team#{key}"))
-    known = errors_by_field(errors, "name") if do == "rename" else errors
+    known = errors_by_field(errors, {"rename": "name", "believe": "prior"}.get(do, ""))
     return team_page(request, asked, RefusedForm(key, known, asked.form))
 
 
@@ -346,16 +368,25 @@ def submit_forgotten(request: Request, asked: Context, arm: str) -> Response:
     return see_other(page_path(asked.id, "#forgotten"))
 
 
+def revise_arm_by_form(asked: RequestContext, number: int) -> None:
+    """What is known of an arm beforehand, as a form says it; left as it stood it is not rounded."""
+    text = asked.form.text("prior").strip()
+    if text != prior_of_arm(asked.state.arms[number]):
+        service.revise_arm(*asked.where, member_id("arm", number), text or None)
+
+
 @router.post("/campaigns/{campaign}/settings")
 def change_settings(request: Request, asked: Context) -> Response:
-    """Another name, another season or another policy."""
+    """Another name, another season, another prior or another policy."""
     form = asked.form
-    do = parse_choice(form.text("do"), "do", ("name", "season", "policy"))
+    do = parse_choice(form.text("do"), "do", ("name", "season", "prior", "policy"))
     with collect_field_errors() as errors:
         if do == "name":
             service.rename(*asked.where, "campaign", None, form.text("name"))
         elif do == "season":
             service.set_season(*asked.where, form.whole("season"))
+        elif do == "prior":
+            service.set_prior(*asked.where, parse_prior_kind(form.text("prior")))
         else:
             set_policy_by_form(asked, form)
         return see_other(page_path(asked.id, "/team#settings"))

@@ -31,7 +31,8 @@
     const field = form.elements[name];
     const place = document.getElementById(`told-${name}`);
     const errors = touched.has(name) || field.value.trim() ? one.errors : [];
-    const lines = errors.length ? errors : [one.said || ""];
+    const more = one.lines || [];
+    const lines = errors.length ? errors : [one.said || "", ...more];
     if ([...place.querySelectorAll("li, p")].map((line) => line.textContent).join("\n") === lines.join("\n")) return;
     place.replaceChildren();
     if (errors.length) {
@@ -40,6 +41,7 @@
       field.setAttribute("aria-invalid", "true");
     } else {
       if (one.said) place.append(made("p", "right", one.said));
+      for (const line of more) place.append(made("p", "small", line));
       field.removeAttribute("aria-invalid");
     }
   }
