@@ -232,12 +232,12 @@ class TestWorth:
         assert found.other == project(state_with_other_team(state, None, Reports(0.8, tests=3)))
 
     def test_a_better_detector_finds_in_proportion_where_there_is_one_arm(self):
-        state = begun([0.4], 1, season=10)
+        state = begun([0.4], 1, season=10, prior=(1, 1))
         found = worth_of_team(state, state_with_other_team(state, 0, Reports(0.8)), draws=50)
         assert found.other.detections == pytest.approx(2 * found.plain.detections)
 
     def test_what_was_found_before_counts_as_it_was_reported_then(self):
-        state = reported(planned(begun([0.4], 1, season=10)), 1, {0: (1, 1)})
+        state = reported(planned(begun([0.4], 1, season=10, prior=(1, 1))), 1, {0: (1, 1)})
         plain, other = (draw_means(s, 0, 5) for s in (
             state, state_with_other_team(state, 0, Reports(0.8)),
         ))  # fmt: skip
@@ -350,7 +350,7 @@ class TestCourse:
 
     @pytest.mark.parametrize("arms", [5, 3], ids=["arms for all", "fewer arms than agents"])
     def test_the_best_assignment_is_the_best_of_all(self, arms):
-        state = begun(SEVERAL, arms, season=9)
+        state = begun(SEVERAL, arms, season=9, prior=(1, 1))
         if arms == 3:
             state = after(state, FEWER)
         found = look_ahead(state, rounds=2, draws=6, seed=3).course
@@ -435,7 +435,7 @@ class TestCourse:
                 raise Enough
 
         with pytest.raises(Enough):
-            look_ahead(begun([0.9], 2, season=100), draws=2, tell=tell)
+            look_ahead(begun([0.9], 2, season=100, prior=(1, 1)), draws=2, tell=tell)
         assert len(told) == 21
 
 
@@ -457,7 +457,7 @@ class TestHow:
 
     def test_a_name_for_one_more_agent_is_found(self):
         state = after(
-            begun([0.9], 4, season=5),
+            begun([0.9], 4, season=5, prior=(1, 1)),
             ("agents added", {"agents": [{"name": "one more 0", "sensitivity": 0.5}]}),
         )
         assert project(state_with_other_team(state, None, Reports(0.5)), draws=2).rounds == 5
@@ -501,5 +501,5 @@ def test_one_more_world_lies_between_low_and_high_8_times_of_10(draws):
 def test_none_of_few_draws_is_no_chance_of_nothing():
     from heterobandits.cli.campaign.views import render_projection
 
-    found = Projection(5, 100, 1.0, 0.1, 0.0, 2.0, 1.0, 0.0, 0.0)
+    found = Projection(5, 100, 1.0, 0.1, 0.0, 2.0, 1.0, 0.5, 1.5, 0.0, 0.0)
     assert list(render_projection(found))[-1].endswith("at the end is under 3 %")

@@ -345,13 +345,6 @@ class TestWishes:
 class TestWords:
     """What is said of numbers."""
 
-    def test_one_more_agent_that_finds_nothing(self):
-        """By a policy by which the last to pick leaves the others where they are; by one that sorts, one arm more changes who goes where."""
-        state = begun([0.9, 0.6], 5, season=30, policy="thompson")
-        state = lived(state, [0.6, 0.3, 0.2, 0.1, 0.5], 5)
-        found = compute_outlook(state, parse_wish(state, form(sensitivity="0.0001", rounds="10")))
-        assert "is not distinguishable from nothing" in found.sentences[-1]
-
     def test_one_arm_is_known_and_nothing_is_lost(self):
         state = begun([0.5], 1, season=8, prior=[1, 1])
         found = compute_outlook(state, parse_wish(state, form()))
