@@ -30,7 +30,7 @@ from heterobandits.web.stream import stream_lines
 from heterobandits.web.turns import ServerPlaces
 from markup import Page
 from serving import NORTH, OWNER, UNKNOWN, Visitor, app_on
-from states import begun, lived
+from states import begun
 
 ME = Author("Vera")
 HOSTILE = "<b>x</b> {{ 1237*4321 }} & \"two\" 'one' </script>"
