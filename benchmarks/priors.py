@@ -13,10 +13,21 @@ from forecasts import AGENTS, WORLDS
 from heterobandits import Problem, policy, simulate
 
 SIZES = {  # arms, sensitivities, tests of a visit, rounds
-    "5 of 8 areas, 60 rounds": (8, [0.9, 0.8, 0.75, 0.6, 0.5], 1, 60),
-    "8 of 14 areas, 26 rounds, 5 tests": (14, AGENTS, 5, 26),
-    "8 of 30 areas, 26 rounds": (30, AGENTS, 1, 26),
-    "8 of 40 areas, 52 rounds": (40, AGENTS, 1, 52),
+    "template rangers: 6 of 10 areas, 30 rounds": (
+        10,
+        [0.9, 0.75, 0.85, 0.6, 0.6, 0.45],
+        [1] * 6,
+        30,
+    ),
+    "template tests: 5 of 12 floors, 20 rounds": (
+        12,
+        [0.95, 0.95, 0.7, 0.7, 0.6],
+        [12, 12, 30, 30, 30],
+        20,
+    ),
+    "template hotels: 4 of 8, 60 rounds": (8, [0.3, 0.5, 0.7, 0.95], [5, 4, 6, 1], 60),
+    "8 of 14 areas, 26 rounds, 5 tests": (14, AGENTS, [5] * 8, 26),
+    "8 of 40 areas, 52 rounds": (40, AGENTS, [1] * 8, 52),
 }
 TRUE = {"uniform": (1, 1), "Beta(1, 9)": (1, 9), "Beta(2, 60)": (2, 60), "Beta(8, 3)": (8, 3)}
 
@@ -28,7 +39,7 @@ def regrets(kind: str, size: str, prior: object, worlds: int, name: str) -> np.n
     chosen = policy(name, horizon=rounds) if name == "season" else policy(name)
     runs = (
         simulate(
-            Problem(row, team, tests=[tests] * len(team), prior=prior),
+            Problem(row, team, tests=tests, prior=prior),
             chosen,
             horizon=rounds,
             trials=8,

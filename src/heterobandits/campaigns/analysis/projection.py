@@ -31,11 +31,13 @@ PROJECTION_MAX_DRAWS = 100_000
 RANGE_TAIL_CHANCE = 0.1  # the chance to be below, or above, what is said of 8 times of 10
 COURSE_MAX_LOOKS = 12  # of a course: whether the best arm is known costs about as much as a round
 # Seconds measured on one core, with teams of 3 x 4 to 20 x 50: of a round, whatever is in it; of each agent with each arm in each draw,
-# where the index is a quantile or looks at calibration and where not, and where visits have several tests so many times that; of each
-# look whether the best arm is known, where agents are calibrated and where not. So many draws more are computed for want of lanes.
+# where the index is a quantile or looks at calibration and where not, and where visits have several tests so many times that; of
+# each arm in each draw, where plans go by a prior that is learned and where it is stated; of each look whether the best arm is
+# known, where agents are calibrated and where not. So many draws more are computed for want of lanes.
 ROUND_COST_S = 2e-3
 SLOW_CELL_COST_S, CELL_COST_S = 1.3e-6, 0.2e-6
 SEVERAL_TESTS_FACTOR = 2.0
+LEARNED_ARM_COST_S, STATED_ARM_COST_S = 1.2e-5, 2.5e-6
 CALIBRATED_LOOK_COST_S, LOOK_COST_S = 4e-6, 0.3e-6
 FIXED_COST_DRAWS = 12
 
@@ -212,6 +214,10 @@ def estimate_seconds(state: State, rounds: int, draws: int, more: bool) -> float
     several = max(state.team.tests) > 1
     slow = rule is not None and (rule.quantile or rule.calibrated)
     cell = (SLOW_CELL_COST_S if slow else CELL_COST_S) * (SEVERAL_TESTS_FACTOR if several else 1.0)
+    prior = state.policy.prior_of(state.knowledge.prior)
+    if prior is not None:  # whoever the agents are, an arm takes its time
+        arm = LEARNED_ARM_COST_S if prior.learned else STATED_ARM_COST_S
+        cell += arm / (len(state.rows) + more)
     look = CALIBRATED_LOOK_COST_S if state.team.is_calibrated else LOOK_COST_S
     cells = (len(state.rows) + more) * len(state.arms)
     played = rounds * (1 + more) * (ROUND_COST_S + cell * cells * (draws + FIXED_COST_DRAWS))
