@@ -42,6 +42,7 @@ from heterobandits.policies.policy import policy as catalogued
 
 REPORT_MAX_ERRORS = 100  # that are told of at once
 NAME_MAX_LETTERS = 200  # of a name
+STATED_MAX_WORDS = 300  # different statements in words at once: each takes a millisecond or two
 NOTE_MAX_LETTERS = 10_000  # letters of a note
 CAMPAIGN_MAX_PAIRS = 1_000_000  # agents times arms: 16 MB of tables
 MEMBER_ID_PATTERN = re.compile(r"(agent|arm)-([1-9]\d{0,8})")
@@ -236,6 +237,17 @@ class NewArm(NamedTuple):
         return {"name": self.name} | ({} if self.prior is None else {"prior": list(self.prior)})
 
 
+def check_priors(given: Any) -> None:
+    """Refuse more different statements in words than are worked out while somebody waits."""
+    entries = given if isinstance(given, (list, tuple)) else ()
+    words = (one.get("prior") for one in entries if isinstance(one, Mapping))
+    different = {repr(said) for said in words if isinstance(said, (str, Mapping))}
+    if len(different) > STATED_MAX_WORDS:
+        raise InvalidInput(
+            f"arms have {len(different):,} different priors in words: at most {STATED_MAX_WORDS} at once; others as [a, b]"
+        )
+
+
 def parse_arms(
     given: Any,
     taken: Iterable[str] = (),
@@ -245,6 +257,7 @@ def parse_arms(
     """Arms, given as their names or as {"name": ..., "prior": ...}."""
     errors = FieldErrors()
     made = []
+    check_priors(given)
     for where, name, item in _parse_named_entries(
         given, "arm", taken, place, of, ARM_FIELDS, errors
     ):

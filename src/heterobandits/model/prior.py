@@ -7,6 +7,7 @@ It belongs to what is believed, as sensitivities do that are believed; outcomes 
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from heterobandits.errors import InvalidInput, parse_list, repr_of
@@ -17,6 +18,7 @@ UNIFORM: BetaShape = (1.0, 1.0)
 PriorKind = Literal["learned", "stated"]  # what is believed of arms of which nothing is stated
 LEARNED: PriorKind = "learned"
 PRIOR_MAX_COUNT = 1e9  # of a or b
+PRIOR_TEXT_MAX_LETTERS = 100
 MOST_LN_SHAPE = math.log(1e6)  # of a, where words say what is believed
 HARDLY_EVER = 0.01  # the chance of a mean above what is said to be hardly ever exceeded
 
@@ -115,6 +117,7 @@ def parse_shape_number(given: Any, name: str) -> float:
     return number
 
 
+@lru_cache(maxsize=4096)  # a search, of a millisecond or two
 def shape_of_words(typical: float, high: float) -> BetaShape:
     """The Beta of "typically so much, hardly ever above so much": the median, and what one place in 100 exceeds.
 
@@ -128,7 +131,7 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
 
     if not 0.0 < typical < high < 1.0:
         raise InvalidInput(
-            f"typically {typical:g} and hardly ever above {high:g}: two numbers between 0 and 1, the smaller one first"
+            f"typically {typical:g} and hardly ever above {high:g}: two numbers between 0 and 1, or in percent, the smaller one first"
         )
 
     def excess(t: float) -> float:
@@ -192,6 +195,8 @@ def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
     >>> parse_prior_text("typically 2 %, hardly ever above 10 %") == parse_prior_text("2% to 10%") == shape_of_words(0.02, 0.1)
     True
     """
+    if len(text) > PRIOR_TEXT_MAX_LETTERS:
+        raise InvalidInput(f"{name} has {len(text):,} letters: at most {PRIOR_TEXT_MAX_LETTERS}")
     found = FOUND_TEXT.fullmatch(text.strip().lower())
     if found:
         successes, tests, counts, percent = found.groups()

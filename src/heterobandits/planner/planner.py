@@ -24,7 +24,7 @@ from heterobandits.errors import (
     unknown_name,
 )
 from heterobandits.inference.agent_sensitivity import agent_intervals
-from heterobandits.inference.beliefs import BELIEF_DRAWS, Beliefs, chances_of_draws
+from heterobandits.inference.beliefs import Beliefs, chances_of_draws, draws_for
 from heterobandits.inference.intervals import (
     INTERVAL_METHODS,
     IntervalMethod,
@@ -411,7 +411,9 @@ class Planner:
         """
         known = Beliefs.of(self._team, *self._tables(), self.prior)
         going = len(self._team) - len(self._left)
-        chances = chances_of_draws(known.draws(BELIEF_DRAWS, self.seed, self.trial), going)
+        chances = chances_of_draws(
+            known.draws(draws_for(len(self._arms)), self.seed, self.trial), going
+        )
         low, high = (known.quantiles(share) for share in (0.1, 0.9))
         return NamedChances(known.mean, low, high, chances.best, chances.among, self.arm_names)
 

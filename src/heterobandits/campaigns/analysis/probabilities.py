@@ -14,7 +14,7 @@ from heterobandits.arrays import Floats
 from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arms
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput
-from heterobandits.inference.beliefs import BELIEF_DRAWS, Beliefs, chances_of_draws
+from heterobandits.inference.beliefs import Beliefs, chances_of_draws, draws_for
 
 PROBABLE_TAIL_CHANCE = 0.1  # the chance to be below, or above, an ordinary interval
 SENTENCE_MIN_CHANCE = 0.05  # of an arm to be named as one of the likely best
@@ -36,6 +36,7 @@ UNPROMISING_CHANCE = 0.05  # to be among the best, below which a visit is probab
 NOTHING_KNOWN = "Nothing was reported yet, and nothing is stated of any arm beforehand: so nothing can be forecast."
 
 BELIEFS_CACHE: WeakKeyDictionary[State, Beliefs] = WeakKeyDictionary()
+DRAWS_CACHE: WeakKeyDictionary[State, Floats] = WeakKeyDictionary()
 PROBABLE_CACHE: "WeakKeyDictionary[State, Probable]" = WeakKeyDictionary()
 
 
@@ -79,6 +80,14 @@ def beliefs_of(state: State) -> Beliefs:
     return BELIEFS_CACHE[state]
 
 
+def drawn_means(state: State) -> Floats:
+    """Draws of all means together, arms by draws, in which chances are counted; from the cache if they are there."""
+    if state not in DRAWS_CACHE:
+        count = draws_for(len(state.arms))
+        DRAWS_CACHE[state] = beliefs_of(state).draws(count, state.seed)
+    return DRAWS_CACHE[state]
+
+
 def has_forecast(state: State) -> bool:
     """Whether anything can be forecast: something was reported, or stated beforehand."""
     return bool(state.pulls.any()) or any(arm.prior is not None for arm in state.arms)
@@ -106,7 +115,7 @@ def work_out_chances(state: State) -> Probable:
     known = beliefs_of(state)
     here = [n for n, arm in enumerate(state.arms) if not arm.retired]
     going = sum(not agent.retired for agent in state.agents)
-    chances = chances_of_draws(known.draws(BELIEF_DRAWS, state.seed)[here], going)
+    chances = chances_of_draws(drawn_means(state)[here], going)
     ends = [known.quantiles(share) for share in (PROBABLE_TAIL_CHANCE, 1.0 - PROBABLE_TAIL_CHANCE)]
     found = {
         n: ArmChances(

@@ -16,14 +16,13 @@ from heterobandits.campaigns.analysis.prices import detection_weights, expected_
 from heterobandits.campaigns.analysis.probabilities import (
     NOTHING_KNOWN,
     PROBABLE_TAIL_CHANCE,
-    beliefs_of,
+    drawn_means,
     has_forecast,
     true_finds,
 )
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
-from heterobandits.inference.beliefs import BELIEF_DRAWS
 
 
 class InTurn(NamedTuple):
@@ -74,7 +73,7 @@ def summarize_season(state: State) -> SeasonSummary:
 def finds_in_turn(state: State) -> InTurn:
     """What the tests so far would have reported, by what is known now, if agents had gone round the arms evenly."""
     tests, team = state.pulls.sum(axis=1), state.team
-    level = beliefs_of(state).draws(BELIEF_DRAWS, state.seed).mean(axis=0)
+    level = drawn_means(state).mean(axis=0)
     found = float(tests @ team.offset) + float(tests @ team.slope) * level
     ends = np.quantile(found, [PROBABLE_TAIL_CHANCE, 1.0 - PROBABLE_TAIL_CHANCE])
     return InTurn(float(found.mean()), *map(float, ends))

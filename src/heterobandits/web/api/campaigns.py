@@ -203,19 +203,19 @@ async def add_arms_route(
 ) -> Response:
     """New arms, from the next round on."""
     large = len(asked.body) > LARGE_MIN_IMPORT_BYTES
-    await compute_by_size(request, lambda: check_arms(asked.state, body.arms), large)
-    return await write_in_turn(request, arms_response, asked, body)
+    arms = await compute_by_size(request, lambda: bodies_of_arms(asked.state, body.arms), large)
+    return await write_in_turn(request, arms_response, asked, arms)
 
 
-def check_arms(state: State, arms: list[Any]) -> None:
-    """The same for arms."""
+def bodies_of_arms(state: State, arms: list[Any]) -> list[dict[str, Any]]:
+    """The same for arms: with what is said of their means in words worked out, before others wait."""
     check_pairs(state, arms=arms)
-    parse_arms(arms)
+    return [arm.body for arm in parse_arms(arms)]
 
 
-def arms_response(asked: RequestContext, body: requests_schema.ArmsBody) -> Response:
+def arms_response(asked: RequestContext, arms: list[dict[str, Any]]) -> Response:
     """The new arms, recorded."""
-    done = service.add_arms(*asked.where, body.arms)
+    done = service.add_arms(*asked.where, arms)
     state = serialization.state_after(asked.log, done)
     new = range(len(state.arms))[-len(done.events[0].body["arms"]) :]
     return json_reply(state, {"arms": [serialization.json_of_arm(state, n) for n in new]}, 201)

@@ -1,0 +1,93 @@
+"""What is known of a campaign's arms beforehand: how it is said, what it counts for, and what is certain all the same."""
+
+import pytest
+
+from heterobandits import InvalidInput
+from heterobandits.campaigns import service
+from heterobandits.campaigns.analysis.answers import certainty
+from heterobandits.campaigns.analysis.probabilities import probable, true_finds
+from heterobandits.campaigns.audit.verification import verify_log
+from heterobandits.campaigns.files.csv_tables import read_last_season, render_visits
+from heterobandits.campaigns.storage import snapshots
+from heterobandits.campaigns.validation import parse_arms, parse_stated_prior
+from heterobandits.model.prior import shape_of_words
+from parks import VERA, opened
+from states import after, begun, lived, planned, reported
+
+
+def test_what_may_be_stated():
+    for said in ("2 % to 10 %", {"typical": 0.02, "high": 0.1}, list(shape_of_words(0.02, 0.1))):
+        assert parse_stated_prior(said) == pytest.approx(shape_of_words(0.02, 0.1))
+    with pytest.raises(
+        InvalidInput, match="prior has typical: typical and high, or found and tests"
+    ):
+        parse_stated_prior({"typical": 0.02})
+
+
+def test_so_many_different_words_at_once():
+    arms = [{"name": f"place {n}", "prior": f"{n} of 1000"} for n in range(301)]
+    with pytest.raises(InvalidInput, match="301 different priors in words: at most 300 at once"):
+        parse_arms(arms)
+    assert len(parse_arms([one | {"prior": "1 of 9"} for one in arms])) == 301
+
+
+class TestStated:
+    """A prior that is stated of an arm."""
+
+    def test_certain_statements_go_by_what_was_stated_before_the_first_outcome(self):
+        state = begun([0.9], 2)
+        early = after(state, ("arm revised", {"id": "arm-1", "prior": [2, 60]}))
+        assert early.arms[0].fixed == (2.0, 60.0)
+        state = reported(planned(state, closed=["place 1"]), 1, {0: (0, 1)})
+        late = after(state, ("arm revised", {"id": "arm-1", "prior": [2, 60]}))
+        assert (late.arms[0].prior, late.arms[0].fixed) == ((2.0, 60.0), None)
+        before, since = (certainty(one).intervals.upper.tolist() for one in (state, late))
+        assert before == since
+        assert probable(late).arms[0].estimate < probable(state).arms[0].estimate
+
+    def test_it_survives_a_snapshot_and_a_verification(self, tmp_path):
+        log = opened(tmp_path)
+        agents = [{"name": "Ana", "sensitivity": 0.9}]
+        arms = [{"name": "ford", "prior": "5 of 120"}, "gate", "hill"]
+        made = service.create(log, VERA, name="Park", agents=agents, arms=arms, season=9).state
+        service.revise_arm(log, made.campaign, VERA, "gate", "2 % to 10 %")
+        service.set_prior(log, made.campaign, VERA, "stated")
+        service.plan_round(log, made.campaign, VERA)
+        state = service.report(log, made.campaign, VERA, 1, {"Ana": 1}).state
+        service.plan_round(log, made.campaign, VERA)
+        again = snapshots.unpack_state(snapshots.pack_state(state))
+        assert (again.arms, again.plans_by) == (state.arms, "stated")
+        assert verify_log(log, made.campaign).rounds == 2
+
+
+class TestLastSeason:
+    """Visits of a season before, from a spreadsheet that a campaign wrote."""
+
+    def test_the_visits_of_a_campaign_become_priors(self, tmp_path):
+        state = lived(begun([{"sensitivity": 0.5, "tests": 8}], ["ford", "gate"]), (0.3, 0.0), 6)
+        (path := tmp_path / "visits.csv").write_text(render_visits(state))
+        found = read_last_season(path, [{"name": "gate"}, {"name": "ford"}], 0.5)
+        for n, name in enumerate(("ford", "gate")):
+            k, tests = int(state.successes[:, n].sum()), int(state.pulls[:, n].sum())
+            if tests:
+                missed = max(0.0, 0.5 * tests - k)
+                assert found[name] == pytest.approx((1 + 0.5 * k, 1 + 0.5 * missed))
+
+    def test_nothing_is_taken_over_by_half(self, tmp_path):
+        (path := tmp_path / "visits.csv").write_text(
+            "arm,successes,tests\nford,1,5\nfrod,1,5\nford,7,5\nford,,\n"
+        )
+        with pytest.raises(InvalidInput) as refused:
+            read_last_season(path, [{"name": "ford"}])
+        (first, one), (second, two) = refused.value.errors
+        assert ("line 3" in first, "line 4" in second) == (True, True)
+        assert "did you mean 'ford'" in one
+        assert "successes is 7" in two
+
+
+def test_of_so_many_positives_about_so_many_are_true():
+    """One arm known to be at 0.5 by its prior: a success is true with probability 0.9 / (0.1 + 0.9) of it: 0.45 / 0.5."""
+    agents = [{"sensitivity": 0.9, "false_positive_rate": 0.1, "tests": 10}]
+    state = begun(agents, 1, prior=(5000, 5000))
+    state = reported(planned(state), 1, {0: (5, 10)})
+    assert true_finds(state) == pytest.approx(5 * 0.45 / 0.5, rel=0.01)
