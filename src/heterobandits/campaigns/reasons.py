@@ -8,6 +8,7 @@ from heterobandits.campaigns.state import State, member_id
 from heterobandits.errors import InvalidInput, repr_of
 from heterobandits.planner.plans import REASON_SENTENCES, Plan, Reason
 
+NOTED_FIELDS = ("pulls", "successes", "lot", "place", "finds")  # of a reason, if they are known
 INFINITE_TEXT = "infinite"  # in place of a number that JSON does not have
 
 
@@ -35,7 +36,19 @@ def assigned_body(one: Assigned) -> dict[str, Any]:
         "index": number_to_json(reason.index),
         "estimate": number_to_json(reason.estimate),
         "visited": reason.visited,
+        **{
+            name: getattr(reason, name)
+            for name in NOTED_FIELDS
+            if getattr(reason, name) is not None
+        },
     }
+
+
+def is_same_assignment(known: Mapping[str, Any], again: Mapping[str, Any]) -> bool:
+    """Whether an entry of a recorded plan is as it would be made again, but for what earlier versions did not note."""
+    return {
+        name: value for name, value in again.items() if name in known or name not in NOTED_FIELDS
+    } == known
 
 
 def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
@@ -44,8 +57,12 @@ def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
     if code not in REASON_SENTENCES or not (visited is None or isinstance(visited, int)):
         raise InvalidInput(f"code is {repr_of(code)} of {repr_of(visited)}: a reason of a plan")
     index, estimate = (number_from_json(body[name]) for name in ("index", "estimate"))
+    noted = {name: body[name] for name in NOTED_FIELDS if name in body}
+    if not all(isinstance(value, (int, float)) for value in noted.values()):
+        raise InvalidInput(f"a reason has {repr_of(noted)}: numbers")
     arm = None if body["arm"] is None else state.arm(body["arm"])
-    return Assigned(state.agent(body["agent"]), arm, Reason(code, index, estimate, visited))
+    reason = Reason(code, index, estimate, visited, **noted)
+    return Assigned(state.agent(body["agent"]), arm, reason)
 
 
 def number_to_json(number: float | None) -> float | str | None:
