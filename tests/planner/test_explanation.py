@@ -319,8 +319,9 @@ class TestExplaining:
         planner.tell(planner.ask(), [1])
         plan = planner.ask()
         assert plan.reasons[0].code == "highest left"
-        assert str(plan).endswith("a: index infinite, the highest left at its turn")
+        assert str(plan).endswith("a: the most promising arm left: 1 found in 1 test")
         (e,) = planner.explain(plan)
+        assert "index infinite, the highest left at its turn" in str(e)
         assert str(e).endswith("would go to b (1.000) if a fell below 1.000")
 
     def test_infinite_numbers_in_words(self):
@@ -403,6 +404,6 @@ class TestExplaining:
         )
         lines = str(planner.ask(absent=["y"])).splitlines()
         assert lines[0] == "round 1"
-        assert lines[1].startswith("  x -> b: index 1.500")
+        assert lines[1] == "  x -> b: nobody has been there yet, the most promising arm left"
         assert lines[2] == "  y -> stays home: absent"
         assert len(lines) == 3

@@ -1,6 +1,5 @@
 """Planning as a function of what is known: the plan, its reasons."""
 
-import math
 from typing import get_args
 
 import numpy as np
@@ -112,6 +111,52 @@ class TestPlan:
         assert plan(*given[:2], policy("min-width"), *given[3:]) == before
 
 
+class TestWhoGoesWhere:
+    """Why this arm, and why this agent."""
+
+    @pytest.mark.parametrize("entry", ["posterior-sorted", "min-width", "bayes-ucb"])
+    def test_where_nothing_is_known_a_lot_is_drawn(self, entry):
+        planner = Planner([0.9, 0.5, 0.7], 14, entry)
+        made = planner.ask(closed=[3])
+        turns = {0: "first", 1: "third", 2: "second"}
+        for agent, reason in enumerate(made.reasons):
+            assert (reason.pulls, reason.successes, reason.lot) == (0, 0, 13)
+            first, *more = str(reason).split("; ", 2)
+            assert first == "nobody has been there yet"
+            assert more[0].startswith("drawn by lot among 13")
+            # with one index for all, who goes to which of these is by lot, too; where they choose in turn it is not
+            eyes = f"{turns[agent]} to choose" in str(reason)
+            assert eyes == (reason.code == "highest left")
+
+    def test_the_best_eyes_go_to_the_best_place(self):
+        planner = Planner([0.6, 0.9, 0.85], ["a", "b", "c"], "posterior-sorted")
+        planner.tell(
+            planner.ask(forced=[(0, "a"), (1, "b"), (2, "c")]), [(0, 9), (30, 40), (10, 40)]
+        )
+        made = planner.ask()
+        assert made.assignment == (0, 1, 2)
+        assert [str(reason).partition("; ")[2] for reason in made.reasons] == [
+            "third-best eyes to the third-best place: finds 6 of 10",
+            "best eyes to the best place: finds 9 of 10",
+            "second-best eyes to the second-best place: finds 8.5 of 10",
+        ]
+        assert str(made.reasons[1]).startswith(
+            "one of the 3 most promising arms: 30 found in 40 tests"
+        )
+
+    @pytest.mark.parametrize(
+        ("team", "tests"), [([0.9, 0.9, 0.9], None), ([0.9, 0.8, 0.7], [1, 2, 9])]
+    )
+    def test_where_eyes_do_not_decide_they_are_not_given(self, team, tests):
+        planner = Planner(team, 3, "posterior-sorted", tests=tests)
+        planner.tell(planner.ask(), [(1, 9), (3, 9), (5, 9)])
+        assert [reason.place for reason in planner.ask().reasons] == [None] * 3
+
+    def test_with_pairs_that_are_set_nothing_more_is_said(self):
+        made = Planner([0.9, 0.5], 5, "posterior-sorted").ask(forced=[(0, 1)])
+        assert [(one.lot, one.place) for one in made.reasons] == [(None, None)] * 2
+
+
 class TestReasons:
     def test_every_code_has_its_sentence(self):
         assert set(REASON_SENTENCES) == set(get_args(ReasonCode))
@@ -152,5 +197,9 @@ class TestReasons:
             assert reason.index == made.index[a][n]
             assert reason.visited == sum(m is not None for m in made.assignment)
             assert (reason.estimate is not None) == (entry == "posterior-sorted")
-            if not math.isinf(reason.index) and "highest" in reason.code:
-                assert f"index {reason.index:.3f}" in str(reason)
+            assert (reason.pulls, reason.successes) == tuple(
+                int(table[:, n].sum()) for table in arguments(entry, how)[3].tables
+            )
+            if "highest" in reason.code:
+                assert f"{reason.successes} found in {reason.pulls} test" in str(reason)
+                assert f"index {reason.index:.3f}" in reason.in_numbers

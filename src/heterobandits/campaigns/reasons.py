@@ -9,6 +9,7 @@ from heterobandits.errors import InvalidInput, repr_of
 from heterobandits.planner.plans import REASON_SENTENCES, Plan, Reason
 
 UNDER_WAY_COUNTED = "counted"  # in the body of a plan that counts visits under way
+NOTED_FIELDS = ("pulls", "successes", "lot", "place", "finds")  # of a reason, if they are known
 INFINITE_TEXT = "infinite"  # in place of a number that JSON does not have
 
 
@@ -38,7 +39,19 @@ def assigned_body(one: Assigned) -> dict[str, Any]:
         "estimate": number_to_json(reason.estimate),
         "visited": reason.visited,
         **awaited,
+        **{
+            name: getattr(reason, name)
+            for name in NOTED_FIELDS
+            if getattr(reason, name) is not None
+        },
     }
+
+
+def is_same_assignment(known: Mapping[str, Any], again: Mapping[str, Any]) -> bool:
+    """Whether an entry of a recorded plan is as it would be made again, but for what earlier versions did not note."""
+    return {
+        name: value for name, value in again.items() if name in known or name not in NOTED_FIELDS
+    } == known
 
 
 def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
@@ -47,11 +60,14 @@ def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
     if code not in REASON_SENTENCES or not (visited is None or isinstance(visited, int)):
         raise InvalidInput(f"code is {repr_of(code)} of {repr_of(visited)}: a reason of a plan")
     index, estimate = (number_from_json(body[name]) for name in ("index", "estimate"))
+    noted = {name: body[name] for name in NOTED_FIELDS if name in body}
+    if not all(isinstance(value, (int, float)) for value in noted.values()):
+        raise InvalidInput(f"a reason has {repr_of(noted)}: numbers")
     arm = None if body["arm"] is None else state.arm(body["arm"])
     awaited = body.get("awaited", False)
     if not isinstance(awaited, bool):
         raise InvalidInput(f"awaited is {repr_of(awaited)}: whether somebody is on the way there")
-    reason = Reason(code, index, estimate, visited, awaited)
+    reason = Reason(code, index, estimate, visited, awaited, **noted)
     return Assigned(state.agent(body["agent"]), arm, reason)
 
 

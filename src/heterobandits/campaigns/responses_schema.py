@@ -136,6 +136,11 @@ class AssignmentJson(TypedDict):
     index: JsonNumber
     estimate: JsonNumber
     visited: int | None
+    pulls: int | None
+    successes: int | None
+    lot: int | None
+    place: int | None
+    finds: float | None
 
 
 class CurrentJson(TypedDict):

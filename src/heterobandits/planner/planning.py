@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from heterobandits.arrays import Floats
+from heterobandits.core.assignment import BY_CHANCE
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
 from heterobandits.model.team import Team
@@ -59,7 +60,7 @@ def plan(
         assignment=assignment,
         index=index_tuples(team, policy, rows),
         reasons=tuple(
-            reason_of_agent(policy, knowledge, rows, index, circumstances, assignment, a)
+            reason_of_agent(team, policy, knowledge, rows, index, circumstances, assignment, a)
             for a in range(len(team))
         ),
         agent_names=team.names,
@@ -165,6 +166,7 @@ def index_tuples(team: Team, policy: Policy, rows: Floats) -> tuple[tuple[float,
 
 
 def reason_of_agent(
+    team: Team,
     policy: Policy,
     knowledge: Knowledge,
     rows: Floats,
@@ -201,5 +203,54 @@ def reason_of_agent(
         code = "best to be had" if not high else "highest" if visited == 1 else "among the highest"
     else:
         code = "best allowed" if circumstances.paired else "highest left"
-    estimate = float(rows[1, arm]) if by_estimate else None
-    return Reason(code, here, estimate, visited, bool(there))
+    pulls, successes = (round(float(table[:, arm].sum())) for table in knowledge.tables)
+    judged = policy.learns and code != "forced" and not circumstances.paired
+    place = place_of_agent(team, policy, rows, assignment, agent) if judged else None
+    return Reason(
+        code,
+        here,
+        float(rows[1, arm]) if by_estimate else None,
+        visited,
+        bool(there),
+        pulls=pulls,
+        successes=successes,
+        lot=count_equals(policy, rows, index[agent], circumstances, arm) if judged else None,
+        place=place,
+        finds=None if place is None else team.sensitivities[agent],
+    )
+
+
+def count_equals(
+    policy: Policy, rows: Floats, index: Floats, circumstances: Circumstances, arm: int
+) -> int | None:
+    """How many open arms are as good to the policy as this one, itself among them; None if no other is."""
+    alike = index == index[arm]
+    if policy.sorted_by == "estimate":
+        alike &= rows[1] == rows[1, arm]
+    alike[list(circumstances.closed)] = False
+    count = int(alike.sum())
+    return count if count > 1 else None
+
+
+def place_of_agent(
+    team: Team,
+    policy: Policy,
+    rows: Floats,
+    assignment: tuple[int | None, ...],
+    agent: int,
+) -> int | None:
+    """Why an agent goes to its arm and not to another one that is visited, as `Reason.place` says it."""
+    sent = {a: n for a, n in enumerate(assignment) if n is not None}
+    going, arms = list(sent), list(sent.values())
+    if len({team.tests[a] for a in going}) > 1 or len({team.sensitivities[a] for a in going}) < 2:
+        return None  # eyes alone do not say who finds most
+    worth = team.worth[going]
+    eyes = 1 + int((worth > team.worth[agent]).sum())
+    if policy.sorted_by == "estimate":
+        means = rows[1, arms]
+        place = 1 + int((means > rows[1, sent[agent]]).sum())
+        alone = int((means == rows[1, sent[agent]]).sum()) == 1
+        return place if place == eyes and alone else None
+    if policy.dealt == BY_CHANCE:
+        return None
+    return 1 + [a for a in team.order.tolist() if a in sent].index(agent)

@@ -35,7 +35,24 @@ ReasonCode = Literal[
     "best allowed",
     "highest left",
 ]
+# of codes for which a plan has nothing but this to say, and of others what decided, in plain words
 REASON_SENTENCES: dict[ReasonCode, str] = {
+    "absent": "absent",
+    "left": "left the team",
+    "no arm": "no open arm is left",
+    "forced": "forced",
+    "unseen": "nobody has been there yet",
+    "unseen by it": "its first visit there",
+    "forgotten": "nobody has been there for so long that it is forgotten",
+    "random": "drawn at random",
+    "highest": "the most promising arm",
+    "among the highest": "one of the {visited} most promising arms",
+    "best to be had": "one of the most promising arms that the set pairs allow",
+    "best allowed": "in the best assignment that the set pairs allow",
+    "highest left": "the most promising arm left",
+}
+# the same for whoever wants the numbers
+REASONS_IN_NUMBERS: dict[ReasonCode, str] = {
     "absent": "absent",
     "left": "left the team",
     "no arm": "no open arm is left",
@@ -50,6 +67,9 @@ REASON_SENTENCES: dict[ReasonCode, str] = {
     "best allowed": "index {index}, in the best allowed assignment",
     "highest left": "index {index}, the highest left at its turn",
 }
+
+
+JUDGED_CODES = ("highest", "among the highest", "best to be had", "best allowed", "highest left")
 
 
 @dataclass(frozen=True)
@@ -68,6 +88,14 @@ class Reason:
         How many arms are visited in the round.
     awaited
         Whether somebody was on the way to the arm when the plan was made, and counted with what was expected of the visit.
+    pulls, successes
+        The tests that were made of the arm and how many found something, as far as the policy recalls them; None for an agent that
+        stays home, and in plans of versions that did not note it.
+    lot
+        Among how many arms, that are as good to the policy, the arm was drawn by lot; None if there was no other.
+    place, finds
+        Where who finds most goes to the best place: the agent, of a sensitivity of `finds`, finds as many'th most as its arm is the
+        `place`'th best of those that are visited; or where agents choose in turn, which turn this was. None where that says nothing.
     """
 
     code: ReasonCode
@@ -75,15 +103,80 @@ class Reason:
     estimate: float | None = None
     visited: int | None = None
     awaited: bool = False
+    pulls: int | None = None
+    successes: int | None = None
+    lot: int | None = None
+    place: int | None = None
+    finds: float | None = None
 
     @property
-    def sentence(self) -> str:
-        """What decided, in words."""
-        numbers = {"index": render_number(self.index), "estimate": render_number(self.estimate)}
-        return REASON_SENTENCES[self.code].format(**numbers, visited=self.visited)
+    def clauses(self) -> list[str]:
+        """What is to be said: what decided, then why this agent goes there."""
+        said = REASON_SENTENCES[self.code].format(visited=self.visited)
+        if self.code in JUDGED_CODES and self.pulls is not None:
+            nobody = (
+                "nothing was reported of it yet" if self.awaited else "nobody has been there yet"
+            )
+            seen = self._finds_so_far() if self.pulls else nobody
+            lucky = not self.pulls and self.lot is not None
+            said = seen if lucky else f"{seen}, {said}" if not self.pulls else f"{said}: {seen}"
+        if self.lot is not None:
+            alike = "" if not self.pulls else " that are as good"
+            said += f"{',' if self.pulls else ';'} drawn by lot among {self.lot:,}{alike}"
+        return [said, *self._fit(), *["somebody is on the way there"] * self.awaited]
+
+    def _finds_so_far(self) -> str:
+        return f"{self.successes:,} found in {render_count(self.pulls or 0, 'test')}"
+
+    def _fit(self) -> list[str]:
+        """Why this agent and no other, if there is a reason."""
+        if self.place is None or self.finds is None:
+            return []
+        best = render_ordinal(self.place, "best")
+        who = f"{best} eyes to the {best} place"
+        if self.code == "highest left":
+            who = f"{render_ordinal(self.place)} to choose, by how much it finds"
+        return [f"{who}: finds {10.0 * self.finds:.2g} of 10"]
 
     def __str__(self) -> str:
-        return f"{self.sentence}; somebody is on the way there" if self.awaited else self.sentence
+        return "; ".join(self.clauses)
+
+    @property
+    def in_numbers(self) -> str:
+        """What decided, with the numbers that the policy goes by."""
+        numbers = {"index": render_number(self.index), "estimate": render_number(self.estimate)}
+        return REASONS_IN_NUMBERS[self.code].format(**numbers, visited=self.visited)
+
+
+ORDINALS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
+
+
+def render_ordinal(number: int, of: str = "") -> str:
+    """Which one in a row it is, or the second-best and so on.
+
+    >>> render_ordinal(2), render_ordinal(1, "best"), render_ordinal(3, "best"), render_ordinal(12)
+    ('second', 'best', 'third-best', '12th')
+    """
+    if of and number == 1:
+        return of
+    ends = {1: "st", 2: "nd", 3: "rd"} if number % 100 not in (11, 12, 13) else {}
+    word = (
+        ORDINALS[number - 1]
+        if number <= len(ORDINALS)
+        else f"{number}{ends.get(number % 10, 'th')}"
+    )
+    return f"{word}-{of}" if of else word
 
 
 def render_number(number: float | None) -> str:
@@ -203,8 +296,8 @@ class Explanation:
         if self.under_way:
             seen += f", {render_under_way(self.under_way)}"
         if self.reason.code == "forced":
-            return f"{self.agent} -> {self.arm}: {seen}; {self.reason.sentence}"
-        text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; {self.reason.sentence}"
+            return f"{self.agent} -> {self.arm}: {seen}; {self.reason.in_numbers}"
+        text = f"{self.agent} -> {self.arm} to {self.mode}: {seen}; {self.reason.in_numbers}"
         if self.runner_up is None or self.runner_up_index is None:
             return f"{text}; it could go nowhere else"
         if self.flip_index is None:

@@ -12,9 +12,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from scipy.stats import beta
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
+from heterobandits.campaigns.analysis.probabilities import true_finds
 from heterobandits.campaigns.audit import report
 from heterobandits.campaigns.audit.report import (
     EVENTS_CLOSING_TAG,
@@ -170,19 +172,63 @@ print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encod
         assert last == ["Dan", f"{arms[free]} by hand; planned: nowhere", "waiting"]
 
     def test_what_is_known_of_an_arm(self, tmp_path):
-        """Of k successes in n perfect tests the posterior mean is (k + 1) / (n + 2), and of nothing 1 / 2."""
+        """Where each mean is as likely beforehand, it is Beta(k + 1, n - k + 1) after k successes in n perfect tests."""
         log = opened(tmp_path)
         one = [{"name": "Ana", "sensitivity": 1.0, "tests": 12}]
-        uniform = [{"name": name, "prior": [1, 1]} for name in ("river", "hill")]
-        campaign = park(log, agents=one, arms=uniform)
+        arms = [{"name": name, "prior": [1, 1]} for name in ("river", "hill")]
+        campaign = park(log, agents=one, arms=arms)
         place = service.plan_round(log, campaign, VERA).state.rounds[0].assignment[0]
         service.report(log, campaign, VERA, 1, {"Ana": (3, 12)})
         page = render_audit(log.store.read(campaign))
-        rows = rows_of(page, "Arms")
-        assert (rows[place][1], rows[place][-1]) == (f"{4 / 14:.3f}", "1")
-        assert rows[1 - place][1:] == ["0.500", "0.000 to 1.000", "", "1 to 2", "0"]
-        assert f"Nothing is known of {('river', 'hill')[1 - place]} yet." in Page(page).text
+        there, elsewhere = (("river", "hill")[n] for n in (place, 1 - place))
+        low, high = (100 * end for end in beta(4, 10).ppf([0.1, 0.9]))
+        assert rows_of(page, "Arms") == [
+            [f"{elsewhere} never visited", "50 %", "10 to 90 %", "", "0 of 0", "0"],
+            [f"{there} hardly visited", "29 %", f"{low:.0f} to {high:.0f} %", "", "3 of 12", "1"],
+        ]
+        certain = rows_of(page, "What is certain about the arms")
+        assert certain[0] == [elsewhere, "0 % to 100 %", "1 to 2"]
+        assert f"Nothing is known of {elsewhere} yet." in Page(page).text
         assert rows_of(page, "Agents") == [["Ana", "sensitivity 1, 12 tests a visit"]]
+
+    def test_it_begins_with_what_was_found_and_ends_with_the_hash(self, tmp_path):
+        log = opened(tmp_path)
+        campaign = park(log)
+        service.plan_round(log, campaign, VERA, forced=[("Chi", "river"), ("Ana", "hill")])
+        service.report(log, campaign, VERA, 1, {"Chi": (3, 12), "Ana": 1})
+        state = log.state(campaign)
+        page = render_audit(log.store.read(campaign))
+        parts = re.findall(r"<h2[^>]*>([^<]*)", page)
+        assert parts[:3] == ["What was found", "Arms", "What is certain about the arms"]
+        assert parts[-2:] == ["What is in it", "How to check it"]
+        first, last = page.split("<h2")[1], page.split("<h2")[-2]
+        # Ben may give false alarms, and nobody else: what he has not reported is true
+        assert "<b>4</b>positive in 13 tests, about 4.0 of them true" in first
+        assert "Most likely best: " in first
+        assert state.hash in last
+        rows = {row[0]: row[1:] for row in rows_of(page, "Arms")}
+        # of places that nobody visited, and of which nothing is stated, nothing is estimated; they come last
+        assert [name for name, row in rows.items() if row[0] == "–"] == list(rows)[2:]
+        assert len(rows) == 5
+        assert all(name.endswith("never visited") for name in list(rows)[2:])
+        assert rows["hill hardly visited"][-2:] == ["1 of 1", "1"]
+        assert check_audit(page).same
+        service.report(log, campaign, VERA, 1, {"Ben": 1})
+        state = log.state(campaign)
+        page = render_audit(log.store.read(campaign))
+        assert 4.0 < true_finds(state) < 5.0
+        assert f"<b>5</b>positive in 14 tests, about {true_finds(state):.1f} of them true" in page
+        sure = park(log, name="Sure", agents=[{"name": "Ana", "sensitivity": 0.9}])
+        service.plan_round(log, sure, VERA)
+        service.report(log, sure, VERA, 1, {"Ana": 1})
+        assert "<b>1</b>found in 1 test</li>" in render_audit(log.store.read(sure))
+
+    def test_before_anything_is_known_it_says_so(self, tmp_path):
+        log = opened(tmp_path)
+        page = render_audit(log.store.read(park(log)))
+        assert "so nothing can be forecast" in page
+        assert " would be expected" not in page
+        assert [row[1] for row in rows_of(page, "Arms")] == ["–"] * 5
 
     def test_a_campaign_without_a_round(self, tmp_path):
         log = opened(tmp_path)
@@ -193,7 +239,7 @@ print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encod
 
     def test_nothing_of_a_name_or_a_note_is_markup(self, page):
         found = Page(page)
-        assert (found.tags["b"], found.tags["script"], found.tags["style"]) == (4, 0, 1)
+        assert (found.tags["b"], found.tags["script"], found.tags["style"]) == (7, 0, 1)
         assert found.tags["pre"] == 1
         assert found.text.count(HOSTILE) >= 4
         assert " / ".join(NOTE.splitlines()) in found.text

@@ -746,7 +746,8 @@ class TestCards:
         assert rows[1] == "Ana lake Sent there by hand. / 1"
         assert rows[2] == "Ben stays home Away this round."
         chis = site.state.arms[at.assignment[2]].name
-        assert rows[3].startswith(f"Chi {chis} One of the 2 most promising arms (index ")
+        # of all but the lake nothing is stated, so that they are as good
+        assert rows[3].startswith(f"Chi {chis} Nobody has been there yet; drawn by lot among 3.")
         assert rows[3].endswith(" 3 of 12")
         assert rows[4] == "Dora stays home Not in the team when this round was planned."
         assert len(codes(seen)) == 4

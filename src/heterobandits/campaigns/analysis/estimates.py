@@ -12,6 +12,8 @@ from heterobandits.campaigns.analysis.probabilities import (
 )
 from heterobandits.campaigns.state import State
 
+HARDLY_VISITED = 3  # visits, with fewer of which an arm is marked
+
 
 @dataclass(frozen=True)
 class ArmEstimate:
@@ -87,6 +89,23 @@ def estimates(state: State) -> list[ArmEstimate]:
         )
         for n, arm in enumerate(state.arms)
     ]
+
+
+def order_by_estimate(state: State) -> list[ArmEstimate]:
+    """The same, the highest estimate first; after those that were visited or of which something is stated the others, then the retired."""
+
+    def place(known: ArmEstimate) -> tuple[bool, bool, float]:
+        unknown = not known.visits and state.arms[known.arm].prior is None
+        return known.retired, unknown, -known.estimate
+
+    return sorted(estimates(state), key=place)
+
+
+def mark_of_visits(known: ArmEstimate) -> str:
+    """What is said of an arm of which little is known because hardly anybody was there."""
+    if known.retired or known.visits >= HARDLY_VISITED:
+        return ""
+    return "hardly visited" if known.visits else "never visited"
 
 
 def count_visits_by_arm(state: State) -> list[int]:

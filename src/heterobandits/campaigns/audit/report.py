@@ -20,7 +20,20 @@ from heterobandits.campaigns.analysis.answers import (
     render_percent_floor,
     validity_text,
 )
-from heterobandits.campaigns.analysis.estimates import estimates
+from heterobandits.campaigns.analysis.estimates import (
+    ArmEstimate,
+    mark_of_visits,
+    order_by_estimate,
+)
+from heterobandits.campaigns.analysis.probabilities import (
+    NOTHING_KNOWN,
+    fit_rate_axis,
+    probable,
+    render_certain_ends,
+    render_rates,
+    true_finds,
+)
+from heterobandits.campaigns.analysis.season_summary import finds_in_turn
 from heterobandits.campaigns.audit.history_text import (
     EventNarrator,
     author_text,
@@ -66,6 +79,15 @@ class AuditVisit(NamedTuple):
     planned: str | None
 
 
+class AuditArm(NamedTuple):
+    """An arm in percent; without an estimate if nobody was there and nothing is stated of it."""
+
+    known: ArmEstimate
+    estimate: str | None
+    interval: str
+    mark: str
+
+
 class CheckedAudit(NamedTuple):
     """An audit with intact events: the state after them, the program that made the page, and the first line that differs."""
 
@@ -86,6 +108,19 @@ def render_audit(events: Sequence[Event], tell: OnShare = lambda share: None) ->
     return _render_audit_page(events, state, audit_maker(), tell)
 
 
+def audit_arms(state: State) -> list[AuditArm]:
+    """All arms in the order of their estimates."""
+    made = []
+    for known in order_by_estimate(state):
+        estimate, low, high = render_rates(known.estimate, known.low, known.high)
+        if not known.visits and state.arms[known.arm].prior is None:
+            made.append(AuditArm(known, None, "", mark_of_visits(known)))
+        else:
+            interval = f"{low.removesuffix(' %')} to {high}"
+            made.append(AuditArm(known, estimate, interval, mark_of_visits(known)))
+    return made
+
+
 @cache
 def audit_maker() -> str:
     """What makes audits here: the version, and a digest of the sources, any of which may change the page."""
@@ -103,6 +138,7 @@ def _render_audit_page(
     lines = "\n".join(
         render_event_line(event) for event in announce_progress(events, tell, 0.5, 0.7)
     )
+    arms, tests = audit_arms(state), int(state.pulls.sum())
     return render_template(
         "audit.html",
         maker=made_by,
@@ -115,7 +151,14 @@ def _render_audit_page(
         sentences=answers(state).sentences,
         confidence=render_percent_floor(confidence_of(state)),
         when=validity_text(state),
-        arms=estimates(state),
+        arms=arms,
+        scale=fit_rate_axis(max((one.known.high for one in arms if one.estimate), default=1.0)),
+        certain_ends=render_certain_ends,
+        likely=probable(state).sentences or [NOTHING_KNOWN],
+        tests=tests,
+        found=int(state.successes.sum()),
+        true_found=true_finds(state) if tests and state.team.offset.any() else None,
+        in_turn=finds_in_turn(state) if tests else None,
         agents=[
             (agent, reports_text(state.rows[agent.row].reports.body)) for agent in state.agents
         ],

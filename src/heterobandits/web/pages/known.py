@@ -11,7 +11,11 @@ from heterobandits.campaigns.analysis.answers import (
     render_percent_floor,
     validity_text,
 )
-from heterobandits.campaigns.analysis.estimates import ArmEstimate, estimates
+from heterobandits.campaigns.analysis.estimates import (
+    ArmEstimate,
+    mark_of_visits,
+    order_by_estimate,
+)
 from heterobandits.campaigns.analysis.probabilities import (
     fit_rate_axis,
     probable,
@@ -30,7 +34,6 @@ from heterobandits.web.requests import Context, RequestContext
 from heterobandits.web.turns import compute_alone, compute_for_state
 
 VISITS_TABLE_MAX_CELLS = 2000  # of the table of who was where: a larger one is for a spreadsheet
-HARDLY_VISITED = 3  # visits, with fewer of which an arm is marked
 CHANGEABLE_MAX_ARMS = (
     20  # that are offered to be forgotten though nothing says that they have changed
 )
@@ -129,14 +132,9 @@ def changeable_arms(state: State) -> list[ChangeableArm]:
 
 
 def forest_lines(state: State) -> list[ForestLine]:
-    """All arms, the highest estimate first; after those that were visited or of which something is stated the others, then the retired."""
+    """All arms, in the order of their estimates."""
     made, draws = [], probable(state).draws
-
-    def place(known: ArmEstimate) -> tuple[bool, bool, float]:
-        unknown = not known.visits and state.arms[known.arm].prior is None
-        return known.retired, unknown, -known.estimate
-
-    for known in sorted(estimates(state), key=place):
+    for known in order_by_estimate(state):
         rank = rank_text(known.best_rank, known.worst_rank)
         low, high = render_certain_ends(known.lower, known.upper)
         estimate, *ends = render_rates(known.estimate, known.low, known.high)
@@ -158,13 +156,6 @@ def forest_lines(state: State) -> list[ForestLine]:
             )
         )
     return made
-
-
-def mark_of_visits(known: ArmEstimate) -> str:
-    """What is said of an arm of which little is known because hardly anybody was there."""
-    if known.retired or known.visits >= HARDLY_VISITED:
-        return ""
-    return "hardly visited" if known.visits else "never visited"
 
 
 def axis_end_of(lines: list[ForestLine]) -> float:

@@ -4,35 +4,23 @@ from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State
-from heterobandits.planner.plans import Reason, ReasonCode, render_count, render_number
+from heterobandits.planner.plans import Reason, render_count
 from heterobandits.planner.visits import VisitReport
 
-WHY_SENTENCES: dict[ReasonCode, str] = {
+HOME_SENTENCES: dict[str, str] = {
     "absent": "Away this round.",
     "left": "No longer in the team.",
-    "no arm": "No open arm is left.",
     "forced": "It was set that {agent} goes there.",
-    "unseen": "Nobody has been there yet.",
     "unseen by it": "{agent} has not been there yet.",
-    "forgotten": "Nobody has been there for so long that it is forgotten.",
-    "random": "Drawn at random.",
-    "highest": "The most promising arm (index {index}); estimated at {estimate}.",
-    "among the highest": "One of the {visited} most promising arms (index {index}); estimated at {estimate}.",
-    "best to be had": "One of the most promising arms that the set pairs allow (index {index}); estimated at {estimate}.",
-    "best allowed": "Part of the best assignment that the set pairs allow (index {index}).",
-    "highest left": "The most promising arm left at the turn of {agent} (index {index}).",
 }
 
 
 def why_sentence(reason: Reason, agent: str) -> str:
-    """In a sentence why a plan sends an agent where it goes."""
-    sentence = WHY_SENTENCES[reason.code].format(
-        agent=agent,
-        index=render_number(reason.index),
-        estimate=render_number(reason.estimate),
-        visited=reason.visited,
-    )
-    return f"{sentence} Somebody is on the way there." if reason.awaited else sentence
+    """In sentences why a plan sends an agent where it goes, as `str(reason)` says it."""
+    if reason.code in HOME_SENTENCES:
+        return HOME_SENTENCES[reason.code].format(agent=agent)
+    clauses = [part[0].upper() + part[1:] for part in reason.clauses]
+    return " ".join(f"{part.replace(': finds ', f': {agent} finds ')}." for part in clauses)
 
 
 def outcome_text(told: VisitReport, tests: int) -> str:
