@@ -8,10 +8,12 @@ A state is never changed once it is made: `folding.fold` makes the next one. So 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -43,6 +45,7 @@ from heterobandits.policies.policy import Policy
 from heterobandits.properties import cached_property
 
 MemberKind = Literal["agent", "arm"]
+OfState = TypeVar("OfState")
 TIME_PATTERN = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII
 )
@@ -260,6 +263,19 @@ class State:
             return Knowledge(*tables, len(self.rounds), prior=prior)
         start = replace(Knowledge.of(len(self.rows), len(self.arms)), prior=prior)
         return fold_rounds(start, map(self.visits, self.rounds), self.gone, self.policy)
+
+
+def once_for_state(work: Callable[[State], OfState]) -> Callable[[State], OfState]:
+    """`work`, done once for each state: a state never changes, and many people look at the same one."""
+    found: WeakKeyDictionary[State, OfState] = WeakKeyDictionary()
+
+    @wraps(work)
+    def known(state: State) -> OfState:
+        if state not in found:
+            found[state] = work(state)
+        return found[state]
+
+    return known
 
 
 def number_of_member(key: Any, kind: MemberKind, known: Mapping[str, int]) -> int:

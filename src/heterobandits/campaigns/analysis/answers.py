@@ -7,12 +7,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.state import State, once_for_state
 from heterobandits.inference.intervals import RANKING_MAX_ARMS, exact_posteriors, order_threshold
 from heterobandits.planner.certainty import Certainty
 from heterobandits.planner.changes import (
@@ -35,10 +34,6 @@ SAME_FIND_WARNING = (
     "if they may find the same thing, their outcomes are not independent, and what is certain of it fails more often "
     "than is said"
 )
-# Of states, which do not change: many people look at the same one.
-CERTAIN: WeakKeyDictionary[State, Certainty] = WeakKeyDictionary()
-CHANGED_ARMS_CACHE: WeakKeyDictionary[State, list[ArmAlarm]] = WeakKeyDictionary()
-ANSWERS_CACHE: "WeakKeyDictionary[State, Answers]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -75,13 +70,11 @@ class Answers:
     sentences: list[str]
 
 
+@once_for_state
 def certainty(state: State) -> Certainty:
     """What is known of all arms, by the tables that the policy looks at; of those that are left out nothing is certain."""
-    if state not in CERTAIN:
-        tables, left = state.knowledge.tables, tuple(mixed_arms(state))
-        fixed = state.fixed_prior
-        CERTAIN[state] = Certainty(state.team, tables, state.policy.delta, left, fixed)
-    return CERTAIN[state]
+    tables, left = state.knowledge.tables, tuple(mixed_arms(state))
+    return Certainty(state.team, tables, state.policy.delta, left, state.fixed_prior)
 
 
 def mixed_arms(state: State) -> list[int]:
@@ -104,15 +97,9 @@ def mixed_arms_text(state: State) -> str:
     )
 
 
+@once_for_state
 def answers(state: State) -> Answers:
-    """What the campaign can say about the arms in use, from the cache if it is there."""
-    if state not in ANSWERS_CACHE:
-        ANSWERS_CACHE[state] = work_out_answers(state)
-    return ANSWERS_CACHE[state]
-
-
-def work_out_answers(state: State) -> Answers:
-    """Compute what `answers` returns."""
+    """What the campaign can say about the arms in use."""
     left = mixed_arms(state)
     here = [n for n, arm in enumerate(state.arms) if not arm.retired and n not in left]
     order = certainty(state).order
@@ -220,13 +207,12 @@ def detector_of(state: State) -> ChangeDetector:
     return ChangeDetector(state.team, len(state.arms), state.policy.delta)
 
 
+@once_for_state
 def changed_arms(state: State) -> list[ArmAlarm]:
     """The arms that have changed."""
-    if state not in CHANGED_ARMS_CACHE:
-        seen = [n for n in range(len(state.arms)) if state.knowledge.pulls[:, n].any()]
-        found = detector_of(state).changes(visits_of_arms(state, seen))
-        CHANGED_ARMS_CACHE[state] = [one for one in found if one.changed]
-    return CHANGED_ARMS_CACHE[state]
+    seen = [n for n in range(len(state.arms)) if state.knowledge.pulls[:, n].any()]
+    found = detector_of(state).changes(visits_of_arms(state, seen))
+    return [one for one in found if one.changed]
 
 
 def arms_to_forget(state: State, arms: Sequence[int]) -> list[int]:

@@ -10,7 +10,7 @@ from heterobandits.campaigns.analysis.probabilities import (
     beliefs_of,
     probable,
 )
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.state import State, once_for_state
 
 HARDLY_VISITED = 3  # visits, with fewer of which an arm is marked
 
@@ -56,6 +56,7 @@ class ArmEstimate:
     changed: bool = False
 
 
+@once_for_state
 def estimates(state: State) -> list[ArmEstimate]:
     """What the campaign knows about every arm, in the order of the arms."""
     certain, believed, chances = certainty(state), beliefs_of(state), probable(state).arms

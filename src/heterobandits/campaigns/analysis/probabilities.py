@@ -6,13 +6,12 @@ true about as often as it says, on the average over such campaigns. What is cert
 
 import math
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from heterobandits.arrays import Floats
 from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arms
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.state import State, once_for_state
 from heterobandits.errors import InvalidInput
 from heterobandits.inference.beliefs import Beliefs, chances_of_draws, draws_for
 
@@ -34,10 +33,6 @@ RATE_AXIS_ENDS = (
 )  # means at which an axis may end
 UNPROMISING_CHANCE = 0.05  # to be among the best, below which a visit is probably not worth it
 NOTHING_KNOWN = "Nothing was reported yet, and nothing is stated of any arm beforehand: so nothing can be forecast."
-
-BELIEFS_CACHE: WeakKeyDictionary[State, Beliefs] = WeakKeyDictionary()
-DRAWS_CACHE: WeakKeyDictionary[State, Floats] = WeakKeyDictionary()
-PROBABLE_CACHE: "WeakKeyDictionary[State, Probable]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -73,19 +68,16 @@ class Probable:
     sentences: list[str]
 
 
+@once_for_state
 def beliefs_of(state: State) -> Beliefs:
-    """The posterior of all means, by the tables that the policy looks at; from the cache if it is there."""
-    if state not in BELIEFS_CACHE:
-        BELIEFS_CACHE[state] = Beliefs.of(state.team, *state.knowledge.tables, state.prior)
-    return BELIEFS_CACHE[state]
+    """The posterior of all means, by the tables that the policy looks at."""
+    return Beliefs.of(state.team, *state.knowledge.tables, state.prior)
 
 
+@once_for_state
 def drawn_means(state: State) -> Floats:
-    """Draws of all means together, arms by draws, in which chances are counted; from the cache if they are there."""
-    if state not in DRAWS_CACHE:
-        count = draws_for(len(state.arms))
-        DRAWS_CACHE[state] = beliefs_of(state).draws(count, state.seed)
-    return DRAWS_CACHE[state]
+    """Draws of all means together, arms by draws, in which chances are counted."""
+    return beliefs_of(state).draws(draws_for(len(state.arms)), state.seed)
 
 
 def has_forecast(state: State) -> bool:
@@ -103,15 +95,9 @@ def check_forecast(state: State) -> None:
         raise NothingKnown(NOTHING_KNOWN)
 
 
+@once_for_state
 def probable(state: State) -> Probable:
-    """What is probable of the arms in use, from the cache if it is there."""
-    if state not in PROBABLE_CACHE:
-        PROBABLE_CACHE[state] = work_out_chances(state)
-    return PROBABLE_CACHE[state]
-
-
-def work_out_chances(state: State) -> Probable:
-    """Compute what `probable` returns."""
+    """What is probable of the arms in use."""
     known = beliefs_of(state)
     here = [n for n, arm in enumerate(state.arms) if not arm.retired]
     going = sum(not agent.retired for agent in state.agents)

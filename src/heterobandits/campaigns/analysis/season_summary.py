@@ -22,7 +22,7 @@ from heterobandits.campaigns.analysis.probabilities import (
 )
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.rounds import RoundGiven
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.state import State, once_for_state
 
 
 class InTurn(NamedTuple):
@@ -49,6 +49,7 @@ class SeasonSummary(NamedTuple):
     warnings: list[str]
 
 
+@once_for_state
 def summarize_season(state: State) -> SeasonSummary:
     """Summarise where a campaign stands."""
     tests = state.pulls.sum(axis=1)

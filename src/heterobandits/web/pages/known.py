@@ -27,7 +27,7 @@ from heterobandits.campaigns.analysis.season_summary import summarize_season
 from heterobandits.campaigns.analysis.sensitivities import sensitivities
 from heterobandits.campaigns.responses_schema import SensitivitiesJson
 from heterobandits.campaigns.serialization import json_of_sensitivities
-from heterobandits.campaigns.state import State, member_id
+from heterobandits.campaigns.state import State, member_id, once_for_state
 from heterobandits.web.pages.base import PageRoute, render_page
 from heterobandits.web.pages.text import rank_text, waiting_text
 from heterobandits.web.requests import Context, RequestContext
@@ -131,6 +131,7 @@ def changeable_arms(state: State) -> list[ChangeableArm]:
     ]
 
 
+@once_for_state
 def forest_lines(state: State) -> list[ForestLine]:
     """All arms, in the order of their estimates."""
     made, draws = [], probable(state).draws
@@ -169,6 +170,7 @@ def ticks_of(scale: float) -> list[tuple[float, str]]:
     return [(part * scale, f"{100.0 * part * scale:g} %") for part in (0.0, 0.5, 1.0)]
 
 
+@once_for_state
 def visits_by_agent(state: State) -> list[tuple[str, list[int]]] | None:
     """How many tests each agent made on each arm; None if they are too many to look at."""
     if len(state.agents) * len(state.arms) > VISITS_TABLE_MAX_CELLS:
