@@ -639,6 +639,14 @@ class TestKnown:
         service.revise_arm(park.log, park.id, ME, "hill", "60 % to 90 %")
         assert re.findall(r'<th scope="row">(\w+)', park.get().text)[0] == "hill"
 
+    def test_of_arms_that_are_all_alike_none_is_called_the_best(self, park):
+        arms = [{"name": name, "prior": [1, 3]} for name in ("river", "hill", "gate", "lake")]
+        state = service.create(park.log, ME, **NORTH | {"arms": arms}).state
+        page = f"/campaigns/{state.campaign}"
+        assert "Most likely best" not in park.visitor.get(page).text
+        service.revise_arm(park.log, state.campaign, ME, "gate", [3, 1])
+        assert "Most likely best: gate (" in text_of(park.visitor.get(page))
+
     def test_false_alarms_are_not_called_finds(self, park):
         """Where each mean is 0 all that is positive is a false alarm; where agents give none all of it is found."""
         assert "positive" not in text_of(park.get()).lower()

@@ -121,8 +121,13 @@ def probable(state: State) -> Probable:
 
 
 def chance_sentences(state: State, known: Probable) -> list[str]:
-    """What is probable in words: which arms are most likely the best, and which are probably not worth a visit."""
+    """What is probable in words: which arms are most likely the best, and which are probably not worth a visit.
+
+    Nothing of arms that are all alike: of which draw has which as the best, only chance decides.
+    """
     ranked = sorted(known.arms.values(), key=lambda one: -one.best)
+    if len({(one.estimate, one.low, one.high) for one in ranked}) == 1:
+        return []
     named: list[str] = []
     total = 0.0
     for one in ranked[:SENTENCE_MAX_BEST]:
