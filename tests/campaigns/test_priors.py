@@ -9,8 +9,8 @@ from heterobandits.campaigns.analysis.probabilities import probable, true_finds
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.files.csv_tables import read_last_season, render_visits
 from heterobandits.campaigns.storage import snapshots
-from heterobandits.campaigns.validation import parse_arms, parse_stated_prior
-from heterobandits.model.prior import shape_of_words
+from heterobandits.campaigns.validation import parse_arms
+from heterobandits.model.prior import parse_stated_prior, shape_of_words
 from parks import VERA, opened
 from states import after, begun, lived, planned, reported
 

@@ -2,8 +2,6 @@
 
 import json
 import math
-import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,10 +10,10 @@ from hypothesis import strategies as st
 
 import reference
 from heterobandits import InvalidInput, Planner, policy
+from heterobandits.caches import BoundedCache
 from heterobandits.inference import change_points as module
 from heterobandits.inference.change_points import (
     CHANGE_RATE_MIN,
-    BoundedCache,
     alarm_threshold,
     change_log_shares,
     change_of_arm,
@@ -176,25 +174,6 @@ class TestLooks:
         assert found.visits == 30
         assert found.before == pytest.approx(7 / 9, abs=0.01)
         assert found.since == pytest.approx(7 / 9 - 6 / 9 * 5 / 105, abs=0.01)
-
-    def test_any_number_of_threads_may_ask(self):
-        """Four throw out what is oldest without a pause."""
-        at_hand = BoundedCache(20)
-
-        def ask(first):
-            for n in range(first, first + 20_000):
-                assert at_hand.find(n) is None
-                at_hand.keep(n, n)
-            return True
-
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            with ThreadPoolExecutor(4) as pool:
-                assert all(pool.map(ask, range(0, 80_000, 20_000)))
-        finally:
-            sys.setswitchinterval(before)
-        assert len(at_hand) == 20
 
 
 def season(planner, means_in, rounds, random):

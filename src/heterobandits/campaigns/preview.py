@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+from heterobandits.caches import cached_property
 from heterobandits.campaigns.analysis.prices import Prices, prices
 from heterobandits.campaigns.plan_events import body_of_plan, explanations_of_plan, plan_of
 from heterobandits.campaigns.reasons import Assigned, assignments_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
 from heterobandits.planner.plans import Explanation, Plan
-from heterobandits.properties import cached_property
 
 
 @dataclass(frozen=True, eq=False)

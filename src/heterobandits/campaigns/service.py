@@ -5,7 +5,6 @@ takes a state, which `Log.state` has.
 """
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
@@ -63,10 +62,9 @@ from heterobandits.campaigns.validation import (
     parse_prior_kind,
     parse_season,
     parse_seed,
-    parse_stated_prior,
 )
 from heterobandits.errors import InvalidInput, parse_choice, parse_delta, parse_list, repr_of
-from heterobandits.model.prior import PriorKind
+from heterobandits.model.prior import PriorKind, parse_stated_prior
 from heterobandits.planner.knowledge import Forgetting, OnChange
 from heterobandits.planner.plans import Explanation
 from heterobandits.planner.roster import REVISED_SINCE_CHOICES, RevisedSince
@@ -745,9 +743,3 @@ def count_common_events(one: list[Event], other: list[Event]) -> int:
             break
         same += 1
     return same
-
-
-def digest_of(*parts: Any) -> str:
-    """A digest that tells apart requests with the same idempotency key."""
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from heterobandits.arrays import Integers, LearningTable
+from heterobandits.caches import cached_property
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven, Rounds
 from heterobandits.campaigns.validation import MEMBER_ID_PATTERN
 from heterobandits.errors import (
@@ -42,7 +43,6 @@ from heterobandits.planner.knowledge import (
 from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.planner.roster import AgentRow, Reports, find_row, team_of_rows
 from heterobandits.policies.policy import Policy
-from heterobandits.properties import cached_property
 
 MemberKind = Literal["agent", "arm"]
 OfState = TypeVar("OfState")

@@ -16,7 +16,6 @@ from heterobandits.errors import (
     parse_list,
     parse_name,
     parse_rate,
-    parse_real,
     parse_sensitivity,
     repr_of,
     unknown_name,
@@ -27,10 +26,7 @@ from heterobandits.model.prior import (
     LEARNED,
     BetaShape,
     PriorKind,
-    parse_prior_text,
-    parse_shape,
-    shape_of_counts,
-    shape_of_words,
+    parse_stated_prior,
 )
 from heterobandits.planner.history import parse_visit_outcome
 from heterobandits.planner.knowledge import ON_CHANGE_CHOICES, OnChange
@@ -265,27 +261,6 @@ def parse_arms(
         made.append(NewArm(name, prior))
     errors.end()
     return made
-
-
-def parse_stated_prior(value: Any, name: str = "prior") -> BetaShape | None:
-    """What is stated of a mean, as a Beta: its a and b; what is typical and what hardly ever exceeded; what was found before; or a text.
-
-    >>> parse_stated_prior([2, 60]), parse_stated_prior({"found": 5, "tests": 120, "counts": 0.5})
-    ((2.0, 60.0), (3.5, 58.5))
-    """
-    if isinstance(value, str):
-        return parse_prior_text(value, name)
-    if not isinstance(value, Mapping):
-        return parse_shape(value, name)
-    numbers = {key: parse_real(part, f"{name}.{key}", "a number") for key, part in value.items()}
-    if set(numbers) == {"typical", "high"}:
-        return shape_of_words(**numbers)
-    if {"found", "tests"} <= set(numbers) <= {"found", "tests", "sensitivity", "counts"}:
-        return shape_of_counts(**numbers)
-    raise InvalidInput(
-        f"{name} has {', '.join(map(str, value)) or 'nothing'}: typical and high, or found and tests, with sensitivity and counts if "
-        "they are not 1"
-    )
 
 
 def parse_prior_kind(value: Any, name: str = "prior") -> PriorKind:

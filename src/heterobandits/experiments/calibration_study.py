@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from heterobandits.caches import cached_property
 from heterobandits.errors import parse_integer
 from heterobandits.experiments.catalogue import MISJUDGED
 from heterobandits.experiments.runs import TitledJob, job_of_pieces, run_works
@@ -22,7 +23,6 @@ from heterobandits.model.calibration import estimate_of_trial
 from heterobandits.model.domains import DOMAINS
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import policy
-from heterobandits.properties import cached_property
 from heterobandits.provenance import version_of
 from heterobandits.simulation.coverage import strain_functions
 from heterobandits.simulation.engine import (

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from heterobandits.arrays import Floats, Integers, LearningTable
+from heterobandits.caches import cached_property
 from heterobandits.core import beliefs as kernels
 from heterobandits.core.families import outcomes
 from heterobandits.core.randomness import WORD_SIZE, round_words
 from heterobandits.model.belief_cells import belief_cells
 from heterobandits.model.prior import Prior
 from heterobandits.model.team import Team
-from heterobandits.properties import cached_property
 
 BELIEF_DRAWS = 4000  # draws that a chance is counted in: off by less than 0.016, 95 times of 100
 BELIEF_MIN_DRAWS = 400  # of many arms: off by less than 0.05

@@ -10,17 +10,15 @@ the evidence is looked at as it was after each of the earlier visits, too; beyon
 
 import hashlib
 import math
-import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from heterobandits.arrays import Counts, Floats
+from heterobandits.caches import BoundedCache
 from heterobandits.inference.intervals import Posteriors, Profiles, mean_threshold, profile_peak
 from heterobandits.model.team import Team
-
-Remembered = TypeVar("Remembered")
 
 # an arm that changes less often than once in so many visits is as good as one that does not
 CHANGE_RATE_MIN = 1e-4
@@ -56,30 +54,6 @@ class Suspicion(NamedTuple):
 
     evidence: float
     visits: int
-
-
-class BoundedCache(Generic[Remembered]):
-    """A cache of bounded size, keyed by everything a value follows from; the oldest go first. Threads share it."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._known: dict[object, Remembered] = {}
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def find(self, key: object) -> Remembered | None:
-        """What is at hand under this key."""
-        with self._lock:
-            return self._known.get(key)
-
-    def keep(self, key: object, known: Remembered) -> None:
-        """Keep it at hand."""
-        with self._lock:
-            self._known[key] = known
-            while len(self._known) > self.most:
-                del self._known[next(iter(self._known))]
 
 
 CHANGE_CACHE: BoundedCache[Change] = BoundedCache(10_000)

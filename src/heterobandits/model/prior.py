@@ -6,11 +6,12 @@ It belongs to what is believed, as sensitivities do that are believed; outcomes 
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from heterobandits.errors import InvalidInput, parse_list, repr_of
+from heterobandits.errors import InvalidInput, parse_list, parse_real, repr_of
 
 BetaShape = tuple[float, float]  # a and b of a Beta
 
@@ -183,6 +184,27 @@ def shape_of_counts(
         raise InvalidInput(f"it counts for {counts:g}: from 0, not at all, to 1, as if seen now")
     missed = max(0.0, sensitivity * tests - found)
     return 1.0 + counts * found, 1.0 + counts * missed
+
+
+def parse_stated_prior(value: Any, name: str = "prior") -> BetaShape | None:
+    """What is stated of a mean, as a Beta: its a and b; what is typical and what hardly ever exceeded; what was found before; or a text.
+
+    >>> parse_stated_prior([2, 60]), parse_stated_prior({"found": 5, "tests": 120, "counts": 0.5})
+    ((2.0, 60.0), (3.5, 58.5))
+    """
+    if isinstance(value, str):
+        return parse_prior_text(value, name)
+    if not isinstance(value, Mapping):
+        return parse_shape(value, name)
+    numbers = {key: parse_real(part, f"{name}.{key}", "a number") for key, part in value.items()}
+    if set(numbers) == {"typical", "high"}:
+        return shape_of_words(**numbers)
+    if {"found", "tests"} <= set(numbers) <= {"found", "tests", "sensitivity", "counts"}:
+        return shape_of_counts(**numbers)
+    raise InvalidInput(
+        f"{name} has {', '.join(map(str, value)) or 'nothing'}: typical and high, or found and tests, with sensitivity and counts if "
+        "they are not 1"
+    )
 
 
 def parse_prior_text(text: str, name: str = "prior") -> BetaShape:

@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from heterobandits.caches import cached_property
 from heterobandits.errors import (
     InvalidInput,
     check_one_per_agent,
@@ -38,7 +39,6 @@ from heterobandits.model.calibration import Trial, estimates_of_trials, parse_tr
 from heterobandits.model.drift import Drift, Stretches, drift_of_rounds, drift_to_dict, parse_drift
 from heterobandits.model.prior import Prior, parse_prior, prior_to_plain
 from heterobandits.model.team import Team
-from heterobandits.properties import cached_property
 
 
 @dataclass(frozen=True, init=False)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.arrays import Floats, Integers
+from heterobandits.caches import cached_property
 from heterobandits.errors import (
     InvalidInput,
     parse_list,
@@ -29,7 +30,6 @@ from heterobandits.model.calibration import (
     estimates_of_trials,
     parse_trials,
 )
-from heterobandits.properties import cached_property
 
 ArrayScalar = TypeVar("ArrayScalar", bound=np.generic)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from heterobandits.arrays import LearningTable
+from heterobandits.caches import cached_property
 from heterobandits.inference.intervals import (
     RANKING_MAX_ARMS,
     Intervals,
@@ -16,7 +17,6 @@ from heterobandits.inference.intervals import (
 from heterobandits.model.prior import Prior
 from heterobandits.model.team import Team
 from heterobandits.planner.knowledge import clear_arms
-from heterobandits.properties import cached_property
 
 
 @dataclass(frozen=True, eq=False)

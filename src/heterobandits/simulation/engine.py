@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.arrays import BigIntegers, Counts, Floats, LearningTable
+from heterobandits.caches import cached_property
 from heterobandits.core import rounds as kernels
 from heterobandits.core.assignment import table
 from heterobandits.core.beliefs import belief_room
@@ -36,7 +37,6 @@ from heterobandits.model.prior import Prior
 from heterobandits.model.problem import Problem
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import Policy, WordsFunction, all_assignments
-from heterobandits.properties import cached_property
 from heterobandits.simulation.delays import LateOutcomes
 from heterobandits.simulation.results import binary_places
 

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from heterobandits.caches import cached_property
 from heterobandits.core.randomness import WORD_SIZE, round_words
 from heterobandits.errors import (
     InvalidInput,
@@ -31,7 +32,6 @@ from heterobandits.limits import ADDRESS_MAX
 from heterobandits.model.domains import domain_of_name
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import Policy
-from heterobandits.properties import cached_property
 from heterobandits.simulation.arguments import parse_checkpoints, parse_horizon
 from heterobandits.sweeps.grammar import (
     AxisInterval,

@@ -7,6 +7,7 @@ of a body before it knows the sender, and a route that is not in the table of `a
 
 import asyncio
 import hashlib
+import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-from heterobandits.campaigns import service
+from heterobandits.caches import cached_property
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.errors import InvalidInput
-from heterobandits.properties import cached_property
 from heterobandits.web.auth import (
     Admission,
     BadTokenBackoff,
@@ -253,7 +253,12 @@ async def refuse_large_body(most: int) -> None:
 def digest_of_request(request: Request, *more: str) -> str:
     """A digest that tells apart requests with the same key."""
     body = hashlib.sha256(request.state.asked.body).hexdigest()
-    return service.digest_of(request.method, request.url.path, *more, body)
+    return digest_of(request.method, request.url.path, *more, body)
+
+
+def digest_of(*parts: str) -> str:
+    """A digest that tells apart requests with the same idempotency key."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def base_url_of(request: Request) -> str:

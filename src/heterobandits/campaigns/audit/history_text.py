@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heterobandits.errors import escape_text, repr_of
+from heterobandits.model.prior import parse_stated_prior, render_shape
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
@@ -71,9 +72,6 @@ def season_text(season: int | None) -> str:
 
 def prior_text(given: Any) -> str:
     """What an event's body states of an arm's mean."""
-    from heterobandits.campaigns.validation import parse_stated_prior
-    from heterobandits.model.prior import render_shape
-
     shape = parse_stated_prior(given)
     return "nothing" if shape is None else render_shape(shape)
 

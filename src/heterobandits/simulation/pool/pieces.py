@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from heterobandits.arrays import BigIntegers, Floats
+from heterobandits.caches import cached_property
 from heterobandits.core.compiled import SOURCE_DIGEST
 from heterobandits.model.problem import Problem
 from heterobandits.policies.policy import Policy
-from heterobandits.properties import cached_property
 from heterobandits.provenance import versions_in_use
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import BLOCK_MAX_LANES, Control, Shard

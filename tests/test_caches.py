@@ -1,9 +1,11 @@
-"""Properties that are worked out once: whoever asks one object waits for no other."""
+"""Properties that are worked out once, for one object while another waits, and caches that many threads share."""
 
 import ast
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
-from heterobandits.properties import cached_property
+from heterobandits.caches import BoundedCache, cached_property
 from paths import ROOT
 
 
@@ -58,3 +60,23 @@ def test_no_module_has_properties_that_wait_for_each_other():
         if "cached_property" in {name.name for name in node.names}
     ]
     assert users == []
+
+
+def test_any_number_of_threads_may_ask_a_cache():
+    """Four throw out what is oldest without a pause."""
+    at_hand = BoundedCache(20)
+
+    def ask(first):
+        for n in range(first, first + 20_000):
+            assert at_hand.find(n) is None
+            at_hand.keep(n, n)
+        return True
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(ask, range(0, 80_000, 20_000)))
+    finally:
+        sys.setswitchinterval(before)
+    assert len(at_hand) == 20
