@@ -1,5 +1,7 @@
 """What is known of a campaign's arms beforehand: how it is said, what it counts for, and what is certain all the same."""
 
+import re
+
 import pytest
 
 from heterobandits import InvalidInput
@@ -44,6 +46,19 @@ class TestStated:
         before, since = (certainty(one).intervals.upper.tolist() for one in (state, late))
         assert before == since
         assert probable(late).arms[0].estimate < probable(state).arms[0].estimate
+
+    def test_arms_that_are_alike_are_called_likely_the_best_all_or_not_at_all(self):
+        """Which of them is the best in most draws is chance. With false alarms and calibration estimates differ in their last bits."""
+        for arms, others in ((6, 0), (3, 2)):
+            state = begun([0.95, 0.7, 0.7], arms, prior=(1.6, 59.7))
+            assert not [s for s in probable(state).sentences if s.startswith("Most")]
+            closed = [f"place {n}" for n in range(1, arms)]
+            state = planned(state, closed=closed, absent=["agent B", "agent C"])
+            (first, *_) = probable(reported(state, 1, {0: (2, 14)})).sentences
+            assert first.startswith("Most likely best: place 0 (")
+            chances = re.findall(r"\((\d+) %\)", first)
+            assert len(chances) == 1 + others
+            assert len(set(chances[1:])) <= 1
 
     def test_it_survives_a_snapshot_and_a_verification(self, tmp_path):
         log = opened(tmp_path)

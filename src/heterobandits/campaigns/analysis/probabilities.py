@@ -31,6 +31,7 @@ RATE_AXIS_ENDS = (
     0.8,
     1.0,
 )  # means at which an axis may end
+ALIKE_DIGITS = 9  # of means that count as the same
 UNPROMISING_CHANCE = 0.05  # to be among the best, below which a visit is probably not worth it
 NOTHING_KNOWN = "Nothing was reported yet, and nothing is stated of any arm beforehand: so nothing can be forecast."
 
@@ -123,19 +124,27 @@ def probable(state: State) -> Probable:
 def chance_sentences(state: State, known: Probable) -> list[str]:
     """What is probable in words: which arms are most likely the best, and which are probably not worth a visit.
 
-    Nothing of arms that are all alike: of which draw has which as the best, only chance decides.
+    Arms that are alike are named all or not at all: of which draw has which of them as the best, only chance decides.
     """
     ranked = sorted(known.arms.values(), key=lambda one: -one.best)
-    if len({(one.estimate, one.low, one.high) for one in ranked}) == 1:
+    groups: dict[tuple[float, ...], list[ArmChances]] = {}
+    for one in ranked:
+        groups.setdefault(likeness_of_chances(one), []).append(one)
+    if len(groups) == 1:
         return []
     named: list[str] = []
     total = 0.0
-    for one in ranked[:SENTENCE_MAX_BEST]:
-        if named and (one.best < SENTENCE_MIN_CHANCE or total >= SENTENCE_CHANCES):
+    for group in sorted(groups.values(), key=lambda alike: -mean_chance(alike)):
+        each = mean_chance(group)
+        if len(named) + len(group) > SENTENCE_MAX_BEST or (
+            named and (each < SENTENCE_MIN_CHANCE or total >= SENTENCE_CHANCES)
+        ):
             break
-        named.append(f"{state.arms[one.arm].name} ({render_percent(one.best, known.draws)})")
-        total += one.best
-    sentences = [f"Most likely best: {', '.join(named)}."]
+        named += [
+            f"{state.arms[one.arm].name} ({render_percent(each, known.draws)})" for one in group
+        ]
+        total += each * len(group)
+    sentences = [f"Most likely best: {', '.join(named)}."] if named else []
     poor = [one for one in reversed(ranked) if one.among < UNPROMISING_CHANCE]
     if poor and known.among < len(known.arms):
         best = "the best" if known.among == 1 else f"the best {known.among}"
@@ -146,6 +155,16 @@ def chance_sentences(state: State, known: Probable) -> list[str]:
         )
     mixed = mixed_arms_text(state)
     return [*sentences, mixed] if mixed else sentences
+
+
+def likeness_of_chances(arm: ArmChances) -> tuple[float, ...]:
+    """What arms have in common of which the same is believed, but for rounding."""
+    return tuple(round(part, ALIKE_DIGITS) for part in (arm.estimate, arm.low, arm.high))
+
+
+def mean_chance(arms: list[ArmChances]) -> float:
+    """The chance of each of these arms to be the best, where the same is believed of all of them."""
+    return sum(one.best for one in arms) / len(arms)
 
 
 def render_percent(chance: float, draws: int) -> str:
