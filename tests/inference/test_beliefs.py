@@ -39,7 +39,7 @@ def transcribed(team, pulls, successes, prior):
         rows.append(np.exp(row - row.max()))
     grid = [(a, b, w) for a, b, w in zip(*common_priors(), strict=True)] if prior.learned else []
     free = [n for n, one in enumerate(prior.shapes) if one is None and prior.learned]
-    common = [masses(a, b) for a, b, _ in grid]
+    common = [np.maximum(masses(a, b), 1e-280) for a, b, _ in grid]
     share = np.array([w for *_, w in grid])
     for n in free:
         share = share + np.log([float(rows[n] @ cells) for cells in common])
@@ -158,3 +158,34 @@ def test_index_rows_are_of_the_beliefs(name, prior):
         (L,) = how.log_terms_at(np.array([10]), team, 3)
         wanted = known.quantiles(1.0 - math.exp(-L))
     np.testing.assert_allclose(rows[0], wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("odd", [(0, 100_000), (100_000, 100_000), (3, 1_000_000)])
+def test_an_arm_unlike_all_others_is_believed_by_what_was_seen_of_it(odd):
+    """400 arms of one half make common priors likely under which this one is impossible; its estimate was no number."""
+    pulls = np.full((1, 401), 100_000)
+    successes = pulls // 2
+    successes[0, -1], pulls[0, -1] = odd
+    known = Beliefs.of(Team([1.0]), pulls, successes, Prior((None,) * 401, learned=True))
+    assert known.mean[:-1] == pytest.approx(np.full(400, 0.5), abs=0.01)
+    assert known.mean[-1] == pytest.approx(odd[0] / odd[1], abs=1e-4)
+    low, high = (known.quantiles(share)[-1] for share in (0.1, 0.9))
+    assert low <= known.mean[-1] <= high
+    assert np.isfinite(known.draws(400, 0)).all()
+
+
+def test_the_level_of_what_is_rare_is_learned():
+    """50 arms of 1 in 1,000, each tested 4,000 times, say what to believe of one that nobody has visited."""
+    pulls = np.full((1, 51), 4_000)
+    successes = pulls // 1_000
+    pulls[0, -1] = successes[0, -1] = 0
+    known = Beliefs.of(Team([1.0]), pulls, successes, Prior((None,) * 51, learned=True))
+    assert known.mean[-1] == pytest.approx(0.001, rel=0.15)
+
+
+def test_many_arms_take_no_more_than_some_megabytes():
+    pulls = np.full((1, 2_000), 1_000_000)
+    shapes = tuple((1.0 + n, 1e6) for n in range(2_000))
+    known = Beliefs.of(Team([1.0]), pulls, pulls // 2, Prior(shapes))
+    assert known.room.density.nbytes <= 8 * 2**19
+    assert known.cells.ln_own.nbytes <= 8 * 2**19

@@ -22,7 +22,7 @@ from heterobandits.core.elementary import exp, ln, ln_less
 from heterobandits.core.randomness import WORD_SIZE
 
 LEAST_LN = -700.0  # below this, e to that power is taken to be 0
-LEAST_EVIDENCE = 1e-300  # so that there is a logarithm of it
+LEAST_CHANCE = 1e-280  # of a cell under a candidate: what no candidate makes likely is believed all the same once it was seen
 LEAST_SHARE = 1e-15  # of a candidate: those with less are left out of the mixture
 
 
@@ -135,11 +135,11 @@ def power(height):
 
 
 @compiled
-def fill_powers(heights, out):
-    """out[g, q] = e to the power heights[g, q]"""
-    for g in range(len(heights)):
-        for q in range(heights.shape[1]):
-            out[g, q] = power(heights[g, q])
+def fill_chances(ln_chances, out):
+    """out[g, q] = the probability of cell q under candidate g, from its logarithm; `LEAST_CHANCE` at least."""
+    for g in range(len(ln_chances)):
+        for q in range(ln_chances.shape[1]):
+            out[g, q] = max(LEAST_CHANCE, power(ln_chances[g, q]))
 
 
 @inner
@@ -192,7 +192,7 @@ def fill_shares(cells, height, evidence, share):
             continue
         Z = evidence[n]
         for g in range(G):
-            Z[g] = LEAST_EVIDENCE
+            Z[g] = 0.0  # and over LEAST_CHANCE at the end: where it is greatest, e is 1
         for q in range(
             Q
         ):  # in this order the compiler vectorises it, and sums alike on every machine

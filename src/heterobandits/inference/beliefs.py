@@ -15,7 +15,8 @@ from heterobandits.caches import cached_property
 from heterobandits.core import beliefs as kernels
 from heterobandits.core.families import outcomes
 from heterobandits.core.randomness import WORD_SIZE, round_words
-from heterobandits.model.belief_cells import belief_cells
+from heterobandits.interrupts import end_abandoned_work
+from heterobandits.model.belief_cells import ALL_ARMS_MAX_CELLS, belief_cells
 from heterobandits.model.prior import Prior
 from heterobandits.model.team import Team
 
@@ -51,7 +52,17 @@ class Beliefs:
         most = float(pulls.sum(axis=0, dtype=np.float64).max(initial=0.0))
         cells = belief_cells(team, prior, most)
         room = kernels.belief_room(cells)._replace(h=seen.h, f=seen.f)
-        kernels.fill_beliefs(cells, room)
+        if len(cells.own_row) * len(cells.mu) <= ALL_ARMS_MAX_CELLS:
+            kernels.fill_beliefs(cells, room)
+        else:  # in steps, between which it may end
+            kernels.fill_heights(cells, room.h, room.f, room.height, room.top)
+            end_abandoned_work()
+            if len(room.share):
+                kernels.fill_shares(cells, room.height, room.evidence, room.share)
+            end_abandoned_work()
+            kernels.fill_densities(
+                cells, room.height, room.evidence, room.share, room.density, room.ln_evidence
+            )
         return cls(cells, room)
 
     @property
@@ -68,6 +79,11 @@ class Beliefs:
     def log_evidence(self) -> Floats:
         """The logarithm of how likely what was seen of each arm is on the average over its prior, as `Posteriors` has it."""
         return np.asarray(self.room.ln_evidence + self.room.top)
+
+    @cached_property
+    def likelihood(self) -> Floats:
+        """The likelihood of every cell over the greatest, arms by cells."""
+        return np.exp(self.room.height)
 
     def quantiles(self, share: float) -> Floats:
         """The mean below which each arm's lies with this probability; within a cell every mean is as likely."""
@@ -87,6 +103,7 @@ class Beliefs:
         out = np.empty((self.arms, count))
         first = np.arange(self.arms)[:, None]
         for g in np.unique(chosen):
+            end_abandoned_work()
             some = np.flatnonzero(chosen == g)
             # the distribution functions of all arms in one row, each a step above the one before
             below = (cumulative(self.given(int(g))) + first).ravel()
@@ -100,14 +117,10 @@ class Beliefs:
 
     def given(self, candidate: int) -> Floats:
         """The posterior probabilities of all cells if the common prior were this one, arms by cells."""
-        rows, room = self.cells.own_row, self.room
-        ln_joint = room.height.copy()
-        ln_joint[rows >= 0] += self.cells.ln_own[rows[rows >= 0]]
-        if len(room.share):
-            with np.errstate(divide="ignore"):
-                common = np.log(self.cells.candidates[candidate])
-            ln_joint[rows < 0] += common
-        joint = np.exp(ln_joint - ln_joint.max(axis=1, keepdims=True))
+        joint = self.room.density.copy()
+        common = self.cells.own_row < 0
+        if len(self.room.share):
+            joint[common] = self.likelihood[common] * self.cells.candidates[candidate]
         return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 
 

@@ -12,9 +12,15 @@ from heterobandits.model.prior import UNIFORM, BetaShape, Prior
 from heterobandits.model.team import Team
 
 CELLS_MIN, CELLS_MAX = 256, 8192
-LEVEL_LOGITS = np.arange(-6.0, 6.01, 0.5)  # of the common mean m
-STRENGTHS = 2.0 ** np.arange(0.0, 10.01)  # the k of a common prior: what it counts for, in tests
+ALL_ARMS_MAX_CELLS = (
+    2**19
+)  # cells of all arms together, where there are more than `CELLS_MIN` of each
+CELLS_MAX_KEPT = 8  # teams with priors of which the cells stay at hand: some megabytes each
+LEVEL_LOGITS = np.arange(-8.0, 6.01, 0.5)  # of the common mean m: from 3 in 10,000 to 0.9975
+STRENGTHS = 2.0 ** np.arange(0.0, 15.01)  # the k of a common prior: what it counts for, in tests
 CANDIDATE_MIN_SHAPE = 0.5  # of a and b of a candidate: the density in the angle has no pole then
+CANDIDATE_MAX_STRENGTH = 1024.0  # of a candidate, or else of an a this small:
+RARE_MAX_SHAPE = 8.0
 # of the weights, of m (1 - m) and of k: docs/priors.md has what others bring
 LEVEL_POWER, STRENGTH_POWER = -0.6, -0.5
 
@@ -32,15 +38,20 @@ def common_priors() -> Candidates:
     """The grid of Beta(m k, (1 - m) k), in even steps of ln(m / (1 - m)) and of ln k, weighed by (m (1 - m))^-0.6 k^-0.5."""
     m, k = (part.ravel() for part in np.meshgrid(1.0 / (1.0 + np.exp(-LEVEL_LOGITS)), STRENGTHS))
     a, b = m * k, (1.0 - m) * k
-    kept = (a >= CANDIDATE_MIN_SHAPE) & (b >= CANDIDATE_MIN_SHAPE)  # 171 of 275
+    kept = (a >= CANDIDATE_MIN_SHAPE) & (b >= CANDIDATE_MIN_SHAPE)
+    kept &= (k <= CANDIDATE_MAX_STRENGTH) | (a <= RARE_MAX_SHAPE)
     ln_weight = LEVEL_POWER * np.log(m * (1.0 - m)) + STRENGTH_POWER * np.log(k)
     return Candidates(a[kept], b[kept], ln_weight[kept])
 
 
-def cells_for_pulls(pulls: float) -> int:
-    """How many cells it takes for an arm of so many pulls: about half as wide, in the angle, as the posterior's standard deviation."""
+def cells_for(pulls: float, arms: int) -> int:
+    """How many cells it takes for an arm of so many pulls: about half as wide, in the angle, as the posterior's standard deviation.
+
+    Of many arms there are fewer.
+    """
     wanted = 2.0 * math.pi * math.sqrt(max(1.0, pulls))
-    return min(CELLS_MAX, max(CELLS_MIN, 1 << math.ceil(math.log2(wanted))))
+    most = min(CELLS_MAX, 1 << int(math.log2(ALL_ARMS_MAX_CELLS / arms + 1.0)))
+    return max(CELLS_MIN, min(most, 1 << math.ceil(math.log2(wanted))))
 
 
 def belief_cells(team: Team, prior: Prior | None, pulls: float) -> Any:
@@ -50,10 +61,10 @@ def belief_cells(team: Team, prior: Prior | None, pulls: float) -> Any:
     strongest = max((a + b for a, b in filter(None, prior.shapes)), default=0.0)
     arrays = team.arrays
     kinds = (tuple(arrays.r.tolist()), tuple(arrays.s_k.tolist()))
-    return _cells_of_kinds(*kinds, prior, cells_for_pulls(pulls + strongest))
+    return _cells_of_kinds(*kinds, prior, cells_for(pulls + strongest, len(prior.shapes)))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=CELLS_MAX_KEPT)
 def _cells_of_kinds(
     roots: tuple[float, ...], slopes: tuple[float, ...], prior: Prior, count: int
 ) -> Any:
@@ -66,7 +77,7 @@ def _cells_of_kinds(
     distinct: list[BetaShape] = sorted({one for one in alone if one is not None})
     rows = [-1 if one is None else distinct.index(one) for one in alone]
     candidates = np.empty((len(a), count))
-    kernels.fill_powers(ln_priors(mu, a, b), candidates)
+    kernels.fill_chances(ln_priors(mu, a, b), candidates)
     own = (np.array([shape[i] for shape in distinct], float) for i in (0, 1))
     return kernels.BeliefCells(
         mu=mu,
