@@ -354,11 +354,10 @@ def apply_revision(state: State, event: Event) -> None:
 
 
 def apply_arm_revision(state: State, event: Event) -> None:
-    """Change what is stated of an arm's mean; what is certain goes by it only if nothing was reported of the arm yet."""
+    """Change what is stated of an arm's mean; what is certain goes by it only if nothing was ever reported of the arm."""
     n = state.arm(event.body["id"])
     prior = parse_shape(event.body["prior"], "prior")
-    seen = any(arm == n for round in state.rounds for _, arm in round.told)
-    fixed = state.arms[n].fixed if seen else prior
+    fixed = state.arms[n].fixed if state.arms[n].seen else prior
     state.arms[n] = replace(state.arms[n], prior=prior, fixed=fixed)
     _drop_cached_names(state)
 
@@ -559,6 +558,8 @@ def _add_counts(
     k, n = counts
     if sign > 0 and int(state.pulls[:, arm].sum()) + n > COUNT_MAX:
         raise InvalidInput(_full_arm_text(state, (round.number, pair), arm))
+    if n and not state.arms[arm].seen:
+        state.arms[arm] = replace(state.arms[arm], seen=True)
     state.pulls[row, arm] += sign * n
     state.successes[row, arm] += sign * k
 

@@ -63,15 +63,16 @@ class Agent:
 
 @dataclass(frozen=True)
 class Arm:
-    """A place: its name, whether retired, and the first round that could visit it.
+    """A place: its name, whether retired, the first round that could visit it, and whether an outcome of it was ever reported.
 
     `prior` is the Beta that is stated of its mean, and `fixed` what was stated of it before the first outcome: what is certain goes
-    by that.
+    by that. An outcome that was withdrawn has been seen all the same.
     """
 
     name: str
     retired: bool = False
     since: int = 1
+    seen: bool = False
     prior: BetaShape | None = None
     fixed: BetaShape | None = None
 

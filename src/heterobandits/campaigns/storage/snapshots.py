@@ -93,7 +93,7 @@ def unpack_state(data: bytes) -> State:
         rows=[AgentRow(agent, since, Reports.of(given)) for agent, since, given in fields["rows"]],
         arms=[
             Arm(*item, *(None if shape is None else (shape[0], shape[1]) for shape in shapes))
-            for *item, shapes in ((*arm[:3], arm[3:]) for arm in fields["arms"])
+            for *item, shapes in ((*arm[:4], arm[4:]) for arm in fields["arms"])
         ],
         policy=parse_policy(**fields["policy"], season=fields["season"]),
         rounds=Rounds(fields["rounds"]),
