@@ -101,6 +101,7 @@ def test_the_whole_story(browser, site, tmp_path):  # noqa: F811
         owner.press("Try it first")
         owner.page.locator("#outlook .chart").first.wait_for(timeout=60_000)
         assert site_is_empty(site)
+        owner.page.get_by_label("Keep this as what is known beforehand").check()
         owner.press("Make the campaign")
         owner.page.wait_for_url(re.compile(r"/campaigns/[0-9a-f]{12}$"))
         campaign = owner.page.url.rpartition("/")[2]
@@ -406,7 +407,7 @@ def test_by_the_keyboard_alone(browser, site):  # noqa: F811
         to("Agents")
         who.page.keyboard.type("Ana\t0.9")  # a tab goes on to the next field
         who.page.get_by_label("Agents", exact=True).fill("Ana;0,9\nBen;0,5")
-        who.page.get_by_label("Arms", exact=True).fill("east\nwest\nnorth")
+        who.page.get_by_label("Arms", exact=True).fill("east;5 of 20\nwest;5 of 20\nnorth;5 of 20")
         enter("Make the campaign")
         enter("Plan round 1")
         to("Ben")

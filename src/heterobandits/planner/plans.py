@@ -71,6 +71,8 @@ REASONS_IN_NUMBERS: dict[ReasonCode, str] = {
 
 JUDGED_CODES = ("highest", "among the highest", "best to be had", "best allowed", "highest left")
 
+AWAITED_CLAUSE = "somebody is on the way there"
+
 
 @dataclass(frozen=True)
 class Reason:
@@ -123,7 +125,7 @@ class Reason:
         if self.lot is not None:
             alike = "" if not self.pulls else " that are as good"
             said += f"{',' if self.pulls else ';'} drawn by lot among {self.lot:,}{alike}"
-        return [said, *self._fit(), *["somebody is on the way there"] * self.awaited]
+        return [said, *self._fit(), *[AWAITED_CLAUSE] * self.awaited]
 
     def _finds_so_far(self) -> str:
         return f"{self.successes:,} found in {render_count(self.pulls or 0, 'test')}"

@@ -4,7 +4,7 @@ from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State
-from heterobandits.planner.plans import Reason, render_count
+from heterobandits.planner.plans import AWAITED_CLAUSE, Reason, render_count
 from heterobandits.planner.visits import VisitReport
 
 HOME_SENTENCES: dict[str, str] = {
@@ -18,7 +18,9 @@ HOME_SENTENCES: dict[str, str] = {
 def why_sentence(reason: Reason, agent: str) -> str:
     """In sentences why a plan sends an agent where it goes, as `str(reason)` says it."""
     if reason.code in HOME_SENTENCES:
-        return HOME_SENTENCES[reason.code].format(agent=agent)
+        clauses = [HOME_SENTENCES[reason.code].format(agent=agent)]
+        clauses += [f"{AWAITED_CLAUSE.capitalize()}."] * reason.awaited
+        return " ".join(clauses)
     clauses = [part[0].upper() + part[1:] for part in reason.clauses]
     return " ".join(f"{part.replace(': finds ', f': {agent} finds ')}." for part in clauses)
 
