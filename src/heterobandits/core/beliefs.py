@@ -113,16 +113,29 @@ def fill_cell_logs(mu, r, s, ln_hit, ln_miss):
             ln_miss[k, q] = ln_less(s[k] * mu[q])
 
 
+@inner
+def ln_over_middle(q, c):
+    """ln of the integral of x^(c - 1) from q to q + 1 over its value in the middle."""
+    least = exp(c * ln(float(q))) if q > 0 else 0.0
+    return ln((exp(c * ln(q + 1.0)) - least) / c) - (c - 1.0) * ln(q + 0.5)
+
+
 @compiled
 def fill_cell_priors(mu, a, b, out):
     """out[g, q] = the logarithm of the probability of cell q under Beta(a[g], b[g]).
 
-    Its density in the angle is proportional to mu^(a - 1/2) (1 - mu)^(b - 1/2).
+    Its density in the angle is proportional to mu^(a - 1/2) (1 - mu)^(b - 1/2). Where a or b is below 1/2 that has a pole at an
+    end, near which it is not as in the middle of a cell.
     """
+    Q = len(mu)
     for g in range(len(a)):
         row = out[g]
-        for q in range(len(mu)):
+        for q in range(Q):
             row[q] = (a[g] - 0.5) * ln(mu[q]) + (b[g] - 0.5) * ln_less(mu[q])
+            if a[g] < 0.5:
+                row[q] += ln_over_middle(q, 2.0 * a[g])
+            if b[g] < 0.5:
+                row[q] += ln_over_middle(Q - 1 - q, 2.0 * b[g])
         ln_total = log_of_sum(row)
         for q in range(len(mu)):
             row[q] -= ln_total

@@ -17,10 +17,10 @@ ALL_ARMS_MAX_CELLS = (
 )  # cells of all arms together, where there are more than `CELLS_MIN` of each
 CELLS_MAX_KEPT = 8  # teams with priors of which the cells stay at hand: some megabytes each
 LEVEL_LOGITS = np.arange(-8.0, 6.01, 0.5)  # of the common mean m: from 3 in 10,000 to 0.9975
-STRENGTHS = 2.0 ** np.arange(0.0, 15.01)  # the k of a common prior: what it counts for, in tests
-CANDIDATE_MIN_SHAPE = 0.5  # of a and b of a candidate: the density in the angle has no pole then
+STRENGTHS = 2.0 ** np.arange(-2.0, 15.01)  # the k of a common prior: what it counts for, in tests
+CANDIDATE_MIN_SHAPE = 0.1  # of a and b of a candidate: most places are then empty, and a few rich
 CANDIDATE_MAX_STRENGTH = 1024.0  # of a candidate, or else of an a this small:
-RARE_MAX_SHAPE = 8.0
+RARE_MAX_SHAPE = 4.0
 # of the weights, of m (1 - m) and of k: docs/priors.md has what others bring
 LEVEL_POWER, STRENGTH_POWER = -0.6, -0.5
 
