@@ -1,13 +1,17 @@
 """What is known of a campaign's arms beforehand: how it is said, what it counts for, and what is certain all the same."""
 
+import math
 import re
 
 import pytest
+from scipy import integrate
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.answers import certainty
-from heterobandits.campaigns.analysis.probabilities import probable, true_finds
+from heterobandits.campaigns.analysis.beliefs import true_finds
+from heterobandits.campaigns.analysis.probabilities import has_forecast, probable
+from heterobandits.campaigns.analysis.season_summary import finds_in_turn, summarize_season
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.files.csv_tables import read_last_season, render_visits
 from heterobandits.campaigns.storage import snapshots
@@ -64,16 +68,17 @@ class TestStated:
 
     def test_arms_that_are_alike_are_called_likely_the_best_all_or_not_at_all(self):
         """Which of them is the best in most draws is chance. With false alarms and calibration estimates differ in their last bits."""
-        for arms, others in ((6, 0), (3, 2)):
-            state = begun([0.95, 0.7, 0.7], arms, prior=(1.6, 59.7))
+        for going, named in ((1, 1), (2, 2), (4, 0)):
+            state = begun([0.7] * going, 8, prior=(1.6, 59.7))
             assert not [s for s in probable(state).sentences if s.startswith("Most")]
-            closed = [f"place {n}" for n in range(1, arms)]
-            state = planned(state, closed=closed, absent=["agent B", "agent C"])
-            (first, *_) = probable(reported(state, 1, {0: (2, 14)})).sentences
-            assert first.startswith("Most likely best: place 0 (")
-            chances = re.findall(r"\((\d+) %\)", first)
-            assert len(chances) == 1 + others
-            assert len(set(chances[1:])) <= 1
+            state = planned(state, closed=[f"place {n}" for n in range(going, 8)])
+            state = reported(state, 1, dict.fromkeys(range(going), (2, 14)))
+            said = [
+                s for s in probable(state).sentences if s.startswith("Most likely best: place ")
+            ]
+            chances = re.findall(r"\((\d+) %\)", " ".join(said))
+            assert len(chances) == named
+            assert len(set(chances)) == min(1, named)
 
     def test_it_survives_a_snapshot_and_a_verification(self, tmp_path):
         log = opened(tmp_path)
@@ -93,15 +98,36 @@ class TestStated:
 class TestLastSeason:
     """Visits of a season before, from a spreadsheet that a campaign wrote."""
 
-    def test_the_visits_of_a_campaign_become_priors(self, tmp_path):
-        state = lived(begun([{"sensitivity": 0.5, "tests": 8}], ["ford", "gate"]), (0.3, 0.0), 6)
+    @pytest.mark.parametrize("alarms", [0.0, 0.03])
+    @pytest.mark.parametrize("counts", [1.0, 0.5])
+    def test_the_visits_of_a_campaign_become_priors(self, tmp_path, alarms, counts):
+        """The Beta with the mean and the variance of all that the visits say, false alarms among it, by SciPy's integrals."""
+        agents = [
+            {"sensitivity": 0.5, "tests": 40, "false_positive_rate": alarms},
+            {"sensitivity": 0.9, "tests": 10},
+        ]
+        state = lived(begun(agents, ["ford", "gate"]), (0.2, 0.01), 9)
         (path := tmp_path / "visits.csv").write_text(render_visits(state))
-        found = read_last_season(path, [{"name": "gate"}, {"name": "ford"}], 0.5)
+        found = read_last_season(path, [{"name": "gate"}, {"name": "ford"}], counts)
         for n, name in enumerate(("ford", "gate")):
-            k, tests = int(state.successes[:, n].sum()), int(state.pulls[:, n].sum())
-            if tests:
-                missed = max(0.0, 0.5 * tests - k)
-                assert found[name] == pytest.approx((1 + 0.5 * k, 1 + 0.5 * missed))
+            seen = list(
+                zip(
+                    (0.5, 0.9), (alarms, 0.0), state.pulls[:, n], state.successes[:, n], strict=True
+                )
+            )
+
+            def likelihood(mu, seen=seen):
+                chances = [(phi + (s - phi) * mu, c, y) for s, phi, c, y in seen]
+                return math.prod(p**y * (1 - p) ** (c - y) * 2.0**c for p, c, y in chances)
+
+            z, first, second = (
+                integrate.quad(lambda mu, k=k: mu**k * likelihood(mu), 0, 1, limit=200)[0]
+                for k in range(3)
+            )
+            mean, variance = first / z, second / z - (first / z) ** 2
+            worth = mean * (1 - mean) / variance - 1
+            exact = [1 + counts * max(0.0, part * worth - 1) for part in (mean, 1 - mean)]
+            assert found[name] == pytest.approx(exact, rel=0.01)
 
     def test_nothing_is_taken_over_by_half(self, tmp_path):
         (path := tmp_path / "visits.csv").write_text(
@@ -121,3 +147,46 @@ def test_of_so_many_positives_about_so_many_are_true():
     state = begun(agents, 1, prior=(5000, 5000))
     state = reported(planned(state), 1, {0: (5, 10)})
     assert true_finds(state) == pytest.approx(5 * 0.45 / 0.5, rel=0.01)
+
+
+def test_what_was_true_before_an_arm_was_forgotten_was_true():
+    """An arm of one half becomes empty and is forgotten: of what was positive there most is true as it was."""
+    agents = [{"sensitivity": 0.9, "false_positive_rate": 0.05, "tests": 100}]
+    state = begun(agents, 2, prior=(1, 1))
+    for number in (1, 2):
+        state = reported(planned(state, closed=["place 1"]), number, {0: (48, 100)})
+    before = true_finds(state)
+    assert before == pytest.approx(96 * 0.92, rel=0.05)
+    state = after(state, ("arm forgotten", {"arm": "arm-1", "round": 2, "because": "asked"}))
+    assert true_finds(state) == pytest.approx(before, rel=1e-9)
+    state = reported(planned(state, closed=["place 1"]), 3, {0: (5, 100)})
+    assert true_finds(state) == pytest.approx(before, abs=3.0)
+    assert finds_in_turn(state) is None
+    assert "place 0 was forgotten" in summarize_season(state).warnings[-1]
+
+
+def test_nothing_is_forecast_of_what_is_forgotten():
+    state = reported(planned(begun([0.9], 2), closed=["place 1"]), 1, {0: (1, 1)})
+    assert has_forecast(state)
+    state = after(state, ("arm forgotten", {"arm": "arm-1", "round": 1, "because": "asked"}))
+    assert not has_forecast(state)
+
+
+def test_what_visits_in_turn_would_find_has_luck_in_it():
+    """A known mean of 1/2 and 100 tests: 80 % of binomial counts lie within 1.28 standard deviations of 5, about 44 to 56."""
+    state = begun([{"sensitivity": 1.0, "tests": 100}], 1, prior=(5e5, 5e5))
+    state = reported(planned(state), 1, {0: (50, 100)})
+    turn = finds_in_turn(state)
+    assert turn.expected == pytest.approx(50, abs=0.5)
+    assert (turn.low, turn.high) == (pytest.approx(43.6, abs=1), pytest.approx(56.4, abs=1))
+
+
+@pytest.mark.parametrize(("agents", "arms"), [(1, 40), (2, 60)])
+def test_no_arm_is_given_up_that_nobody_visited(agents, arms):
+    """Of 40 arms one agent visits each with a chance of 1 in 40: all were called not worth a visit after the first."""
+    state = lived(begun([0.9] * agents, arms), [0.3] * arms, 1)
+    said = " ".join(probable(state).sentences)
+    for n in range(arms):
+        if not state.pulls[:, n].any():
+            assert f"place {n}," not in said.partition("Probably not")[2]
+    assert "more, whose" not in said

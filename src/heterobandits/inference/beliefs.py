@@ -17,7 +17,7 @@ from heterobandits.core.families import outcomes
 from heterobandits.core.randomness import WORD_SIZE, round_words
 from heterobandits.interrupts import end_abandoned_work
 from heterobandits.model.belief_cells import ALL_ARMS_MAX_CELLS, belief_cells
-from heterobandits.model.prior import Prior
+from heterobandits.model.prior import BetaShape, Prior
 from heterobandits.model.team import Team
 
 BELIEF_DRAWS = 4000  # draws that a chance is counted in: off by less than 0.016, 95 times of 100
@@ -76,6 +76,11 @@ class Beliefs:
         return np.asarray(self.room.density @ self.cells.mu)
 
     @cached_property
+    def variance(self) -> Floats:
+        """The posterior variance of each arm's mean."""
+        return np.asarray(self.room.density @ self.cells.mu**2 - self.mean**2)
+
+    @cached_property
     def log_evidence(self) -> Floats:
         """The logarithm of how likely what was seen of each arm is on the average over its prior, as `Posteriors` has it."""
         return np.asarray(self.room.ln_evidence + self.room.top)
@@ -83,7 +88,7 @@ class Beliefs:
     @cached_property
     def likelihood(self) -> Floats:
         """The likelihood of every cell over the greatest, arms by cells."""
-        return np.exp(self.room.height)
+        return np.asarray(np.exp(self.room.height))
 
     def quantiles(self, share: float) -> Floats:
         """The mean below which each arm's lies with this probability; within a cell every mean is as likely."""
@@ -129,6 +134,26 @@ def cumulative(density: Floats) -> Floats:
     below = np.zeros((len(density), density.shape[1] + 1))
     np.cumsum(density, axis=1, out=below[:, 1:])
     return below / below[:, -1:]
+
+
+def shapes_of_visits(
+    team: Team, pulls: LearningTable, successes: LearningTable, counts: float = 1.0
+) -> list[BetaShape]:
+    """For each arm, the Beta with the mean and the variance of what these visits say of it, which counts for this share of that.
+
+    >>> shape, = shapes_of_visits(Team([1.0]), np.array([[8]]), np.array([[1]]))
+    >>> [round(part, 2) for part in shape]  # 1 success and 7 failures
+    [2.0, 8.0]
+    """
+    known = Beliefs.of(team, pulls, successes, Prior((None,) * pulls.shape[1]))
+    tests = known.mean * (1.0 - known.mean) / known.variance - 1.0
+    parts = zip(known.mean * tests, (1.0 - known.mean) * tests, strict=True)
+    return [(shape_part(a, counts), shape_part(b, counts)) for a, b in parts]
+
+
+def shape_part(part: float, counts: float) -> float:
+    """a or b of a Beta that counts for this share."""
+    return 1.0 + counts * max(0.0, float(part) - 1.0)
 
 
 def draws_for(arms: int) -> int:

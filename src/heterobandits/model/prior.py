@@ -64,8 +64,9 @@ class Prior:
         return tuple(UNIFORM if one is None else one for one in self.shapes)
 
     def widened(self, arms: int) -> "Prior":
-        """The same for more arms, of which nothing is stated."""
-        return Prior(self.shapes + (None,) * (arms - len(self.shapes)), self.learned)
+        """The same for more arms: what is stated of all arms alike is stated of them, too, and else nothing."""
+        common = self.shapes[0] if len(set(self.shapes)) == 1 else None
+        return Prior(self.shapes + (common,) * (arms - len(self.shapes)), self.learned)
 
 
 def parse_prior(given: Any, arms: int) -> Prior:
@@ -122,7 +123,8 @@ def parse_shape_number(given: Any, name: str) -> float:
 def shape_of_words(typical: float, high: float) -> BetaShape:
     """The Beta of "typically so much, hardly ever above so much": the median, and what one place in 100 exceeds.
 
-    Where no Beta with a and b of at least 1 has both, that with a = 1 (or b = 1) that has the second.
+    Where no Beta with a and b of at least 1 has both: above one half that with b = 1 that has the first, below that with a = 1 that
+    has the second.
 
     >>> [round(part, 2) for part in shape_of_words(0.02, 0.1)]
     [1.34, 50.55]
@@ -140,6 +142,9 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
         a = math.exp(t)
         return float(betaincinv(a, btdtrib(a, 0.5, typical), 1.0 - HARDLY_EVER)) - high
 
+    upwards = math.log(0.5) / math.log(typical)  # Beta(upwards, 1) has this median
+    if upwards >= 1.0 and excess(math.log(upwards)) <= 0.0:
+        return upwards, 1.0
     if excess(0.0) <= 0.0:  # even the widest is hardly ever so high: the places differ more
         return 1.0, max(1.0, math.log(HARDLY_EVER) / math.log1p(-high))
     if excess(MOST_LN_SHAPE) > 0.0:
@@ -147,10 +152,7 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
             f"typically {typical:g} and hardly ever above {high:g}: so close together that nothing is left to learn"
         )
     a = math.exp(brentq(excess, 0.0, MOST_LN_SHAPE))
-    b = float(btdtrib(a, 0.5, typical))
-    if b < 1.0:
-        return max(1.0, math.log(1.0 - HARDLY_EVER) / math.log(high)), 1.0
-    return a, b
+    return a, max(1.0, float(btdtrib(a, 0.5, typical)))
 
 
 def shape_of_range(low: float, high: float) -> BetaShape:
@@ -180,10 +182,15 @@ def shape_of_counts(
     """
     if not 0 <= found <= tests:
         raise InvalidInput(f"{found:g} found in {tests:g} tests: at most as many as tests")
-    if not 0.0 <= counts <= 1.0:
-        raise InvalidInput(f"it counts for {counts:g}: from 0, not at all, to 1, as if seen now")
+    check_weight(counts)
     missed = max(0.0, sensitivity * tests - found)
     return 1.0 + counts * found, 1.0 + counts * missed
+
+
+def check_weight(counts: float) -> None:
+    """Refuse what something cannot count for."""
+    if not 0.0 <= counts <= 1.0:
+        raise InvalidInput(f"it counts for {counts:g}: from 0, not at all, to 1, as if seen now")
 
 
 def parse_stated_prior(value: Any, name: str = "prior") -> BetaShape | None:

@@ -16,7 +16,7 @@ from scipy.stats import beta
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
-from heterobandits.campaigns.analysis.probabilities import true_finds
+from heterobandits.campaigns.analysis.beliefs import true_finds
 from heterobandits.campaigns.audit import report
 from heterobandits.campaigns.audit.report import (
     EVENTS_CLOSING_TAG,

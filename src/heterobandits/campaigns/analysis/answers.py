@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heterobandits.campaigns.analysis.beliefs import beliefs_of
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State, once_for_state
 from heterobandits.inference.intervals import RANKING_MAX_ARMS, exact_posteriors, order_threshold
+from heterobandits.model.prior import Prior
 from heterobandits.planner.certainty import Certainty
 from heterobandits.planner.changes import (
     ArmAlarm,
@@ -175,7 +177,8 @@ def forecast_visits(state: State, contested: Sequence[int]) -> int | None:
     """
     team, delta = state.team, state.policy.delta
     pulls, successes = (t[:, list(contested)].astype(np.float64) for t in state.knowledge.tables)
-    mean = certainty(state).posteriors.mean[list(contested)]
+    mean = beliefs_of(state).mean[list(contested)]
+    fixed = Prior(tuple(state.fixed_prior.shapes[n] for n in contested))
     going = [agent.row for agent in state.agents if not agent.retired]
     tests = np.zeros((len(team), 1))
     tests[going, 0] = np.array(team.tests)[going] / len(going)
@@ -186,7 +189,7 @@ def forecast_visits(state: State, contested: Sequence[int]) -> int | None:
     def is_known(visits: int) -> bool:
         each = visits / len(contested)
         tables = (pulls + each * tests, successes + each * found)
-        known, share = exact_posteriors(team, *tables, delta)
+        known, share = exact_posteriors(team, *tables, delta, prior=fixed)
         needed = order_threshold(len(state.arms), share)
         return bool((known.evidence(first, others) >= needed).all())
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from heterobandits.campaigns.analysis.answers import certainty
+from heterobandits.campaigns.analysis.beliefs import beliefs_of
 from heterobandits.campaigns.analysis.probabilities import (
     PROBABLE_TAIL_CHANCE,
-    beliefs_of,
     probable,
 )
 from heterobandits.campaigns.state import State, once_for_state

@@ -17,7 +17,8 @@ import numpy as np
 
 from heterobandits.arrays import Floats
 from heterobandits.campaigns.analysis.answers import mixed_arms_text
-from heterobandits.campaigns.analysis.probabilities import NOTHING_KNOWN, beliefs_of, has_forecast
+from heterobandits.campaigns.analysis.beliefs import beliefs_of
+from heterobandits.campaigns.analysis.probabilities import NOTHING_KNOWN, has_forecast
 from heterobandits.campaigns.plan_events import plan_arguments
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State

@@ -7,13 +7,11 @@ true about as often as it says, on the average over such campaigns. What is cert
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from heterobandits.arrays import Floats
-from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arms
+from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arms, unseen_arms
+from heterobandits.campaigns.analysis.beliefs import beliefs_of, drawn_means
 from heterobandits.campaigns.state import State, once_for_state
 from heterobandits.errors import InvalidInput
-from heterobandits.inference.beliefs import Beliefs, chances_of_draws, draws_for
+from heterobandits.inference.beliefs import chances_of_draws
 
 PROBABLE_TAIL_CHANCE = 0.1  # the chance to be below, or above, an ordinary interval
 SENTENCE_MIN_CHANCE = 0.05  # of an arm to be named as one of the likely best
@@ -32,7 +30,9 @@ RATE_AXIS_ENDS = (
     1.0,
 )  # means at which an axis may end
 ALIKE_DIGITS = 9  # of means that count as the same
-UNPROMISING_CHANCE = 0.05  # to be among the best, below which a visit is probably not worth it
+# to be among the best, below which a visit is probably not worth it: this, and this share of an arm's chance if all are alike
+UNPROMISING_CHANCE = 0.05
+UNPROMISING_SHARE = 0.25
 NOTHING_KNOWN = "Nothing was reported yet, and nothing is stated of any arm beforehand: so nothing can be forecast."
 
 
@@ -69,21 +69,9 @@ class Probable:
     sentences: list[str]
 
 
-@once_for_state
-def beliefs_of(state: State) -> Beliefs:
-    """The posterior of all means, by the tables that the policy looks at."""
-    return Beliefs.of(state.team, *state.knowledge.tables, state.prior)
-
-
-@once_for_state
-def drawn_means(state: State) -> Floats:
-    """Draws of all means together, arms by draws, in which chances are counted."""
-    return beliefs_of(state).draws(draws_for(len(state.arms)), state.seed)
-
-
 def has_forecast(state: State) -> bool:
-    """Whether anything can be forecast: something was reported, or stated beforehand."""
-    return bool(state.pulls.any()) or any(arm.prior is not None for arm in state.arms)
+    """Whether anything can be forecast: something was reported that counts, or stated beforehand."""
+    return bool(state.knowledge.pulls.any()) or any(arm.prior is not None for arm in state.arms)
 
 
 class NothingKnown(InvalidInput):
@@ -122,39 +110,48 @@ def probable(state: State) -> Probable:
 
 
 def chance_sentences(state: State, known: Probable) -> list[str]:
-    """What is probable in words: which arms are most likely the best, and which are probably not worth a visit.
-
-    Arms that are alike are named all or not at all: of which draw has which of them as the best, only chance decides.
-    """
-    ranked = sorted(known.arms.values(), key=lambda one: -one.best)
-    groups: dict[tuple[float, ...], list[ArmChances]] = {}
-    for one in ranked:
-        groups.setdefault(likeness_of_chances(one), []).append(one)
-    if len(groups) == 1:
-        return []
-    named: list[str] = []
-    total = 0.0
-    for group in sorted(groups.values(), key=lambda alike: -mean_chance(alike)):
-        each = mean_chance(group)
-        if len(named) + len(group) > SENTENCE_MAX_BEST or (
-            named and (each < SENTENCE_MIN_CHANCE or total >= SENTENCE_CHANCES)
-        ):
-            break
-        named += [
-            f"{state.arms[one.arm].name} ({render_percent(each, known.draws)})" for one in group
-        ]
-        total += each * len(group)
-    sentences = [f"Most likely best: {', '.join(named)}."] if named else []
-    poor = [one for one in reversed(ranked) if one.among < UNPROMISING_CHANCE]
+    """What is probable in words: which arms are most likely the best, and which are probably not worth a visit."""
+    likely = likely_best(known)
+    names = {n: f"{state.arms[n].name} ({render_percent(best, known.draws)})" for n, best in likely}
+    sentences = [f"Most likely best: {', '.join(names.values())}."] if names else []
+    least = min(UNPROMISING_CHANCE, UNPROMISING_SHARE * known.among / len(known.arms))
+    hardly_known = [n for n in unseen_arms(state, list(known.arms)) if state.arms[n].prior is None]
+    poor = [
+        one.arm
+        for one in sorted(known.arms.values(), key=lambda one: one.best)
+        if one.among < least and one.arm not in names and one.arm not in hardly_known
+    ]
     if poor and known.among < len(known.arms):
         best = "the best" if known.among == 1 else f"the best {known.among}"
         each = "chance" if len(poor) == 1 else "chances"
         sentences.append(
-            f"Probably not worth a visit: {render_arms(state, [one.arm for one in poor], 'and')}, whose {each} to be "
-            f"among {best} {'is' if len(poor) == 1 else 'are'} below {UNPROMISING_CHANCE:.0%}."
+            f"Probably not worth a visit: {render_arms(state, poor, 'and')}, whose {each} to be "
+            f"among {best} {'is' if len(poor) == 1 else 'are'} below {100.0 * least:.2g} %."
         )
     mixed = mixed_arms_text(state)
     return [*sentences, mixed] if mixed else sentences
+
+
+def likely_best(known: Probable) -> list[tuple[int, float]]:
+    """The few arms that are most likely the best, each with its chance, if that is more than the luck of the draws.
+
+    Arms that are alike are named all or not at all: of which draw has which of them as the best, only chance decides.
+    """
+    groups: dict[tuple[float, ...], list[ArmChances]] = {}
+    for one in known.arms.values():
+        groups.setdefault(likeness_of_chances(one), []).append(one)
+    even = 1.0 / len(known.arms)
+    least = even + 2.0 * math.sqrt(even * (1.0 - even) / known.draws)
+    named: list[tuple[int, float]] = []
+    for group in sorted(groups.values(), key=lambda alike: -mean_chance(alike)):
+        each = mean_chance(group)
+        said = sum(chance for _, chance in named)
+        if each <= least or len(named) + len(group) > SENTENCE_MAX_BEST:
+            break
+        if named and (each < SENTENCE_MIN_CHANCE or said >= SENTENCE_CHANCES):
+            break
+        named += [(one.arm, each) for one in group]
+    return named
 
 
 def likeness_of_chances(arm: ArmChances) -> tuple[float, ...]:
@@ -207,15 +204,3 @@ def fit_rate_axis(most: float) -> float:
     (0.1, 0.6, 0.01)
     """
     return next(end for end in RATE_AXIS_ENDS if most <= end or end == RATE_AXIS_ENDS[-1])
-
-
-def true_finds(state: State) -> float:
-    """How many of the successes reported are expected to be true, where agents give false alarms.
-
-    A success of agent a at an arm of mean mu is true with probability s_a mu / (phi_a + d_a mu).
-    """
-    team, known = state.team, beliefs_of(state)
-    mu: Floats = known.cells.mu
-    s, phi = np.array(team.sensitivities)[:, None], np.array(team.false_positive_rates)[:, None]
-    share = s * mu / (phi + (s - phi) * mu)
-    return float((state.successes * (share @ known.room.density.T)).sum())

@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heterobandits.arrays import Floats, Integers
-from heterobandits.campaigns.analysis.probabilities import beliefs_of
+from heterobandits.campaigns.analysis.beliefs import beliefs_of
 from heterobandits.campaigns.state import State
 from heterobandits.core.assignment import assign, table
 from heterobandits.core.randomness import WORD_SIZE, round_words, slots
 from heterobandits.inference.intervals import exact_posteriors, order_threshold
 from heterobandits.machine import count_cores
+from heterobandits.model.prior import Prior
 from heterobandits.planner.matching import has_own_rows
 
 TRUTH_FIRST_TRIAL = 2**62  # the trials, from here on, whose luck says which reports are true
@@ -237,9 +238,8 @@ class ProjectionLanes:
     def results(self, rounds: int) -> ProjectedDraws:
         """What came of so many rounds."""
         rotation = rounds * rotation_detections(self.means[self.free], self.team.worth[self.turns])
-        found = self.rotation_luck(
-            rounds * int(np.array(self.team.tests)[self.turns].sum()), rotation
-        )
+        tests = rounds * int(np.array(self.team.tests)[self.turns].sum())
+        found = draw_rotation_finds(self.seed, self.first, tests, rotation)
         kept = (rows_by_draw(part, len(self.expected)) for part in (self.course, self.known))
         return ProjectedDraws(
             self.expected,
@@ -251,13 +251,6 @@ class ProjectionLanes:
             *kept,
         )
 
-    def rotation_luck(self, tests: int, expected: Floats) -> Floats:
-        """How many detections a rotation makes of which so many are expected, as if all of its tests had the same chance."""
-        lanes = len(expected)
-        luck = draw_uniforms(self.seed, TRUTH_FIRST_TRIAL + self.first, 0, 0, 1, lanes)[0]
-        found = successes_by_luck(luck, np.full(lanes, max(tests, 1)), expected / max(tests, 1))
-        return np.asarray(found, np.float64)
-
     def best_possible(self) -> Floats:
         """A round's detections of the best assignment: who finds most to the arm with the highest mean, and so on."""
         falling = -np.sort(-self.means[self.free], axis=0)[: len(self.turns)]
@@ -267,7 +260,8 @@ class ProjectionLanes:
         """Whether the evidence is enough that the best arm is above each other one, 1 or 0."""
         _, arms, lanes = self.pulls.shape
         pulls, successes = (part.reshape(-1, arms * lanes) for part in (self.pulls, self.successes))
-        known, share = exact_posteriors(self.team, pulls, successes, self.policy.delta)
+        fixed = Prior(tuple(one for one in self.state.fixed_prior.shapes for _ in range(lanes)))
+        known, share = exact_posteriors(self.team, pulls, successes, self.policy.delta, prior=fixed)
         best = self.free[self.means[self.free].argmax(axis=0)]
         others = np.where(self.free[:-1, None] < best, self.free[:-1, None], self.free[1:, None])
         every = np.arange(lanes)
@@ -285,6 +279,14 @@ def rotation_detections(means: Floats, worth: Floats) -> Floats:
     """The detections in a round if the agents went round the arms in turn; agents beyond the number of arms take turns at home."""
     each = means.sum(axis=0) / max(len(means), len(worth))
     return np.asarray(float(worth.sum()) * each)
+
+
+def draw_rotation_finds(seed: int, first: int, tests: int, expected: Floats) -> Floats:
+    """How much a rotation of so many tests finds in each draw, of which so much is expected, as if all had the same chance."""
+    lanes = len(expected)
+    luck = draw_uniforms(seed, TRUTH_FIRST_TRIAL + first, 0, 0, 1, lanes)[0]
+    found = successes_by_luck(luck, np.full(lanes, max(tests, 1)), expected / max(tests, 1))
+    return np.asarray(found, np.float64)
 
 
 def successes_by_luck(luck: Floats, tests: Integers, chance: Floats) -> Integers:

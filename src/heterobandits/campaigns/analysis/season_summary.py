@@ -1,9 +1,9 @@
 """Where a season stands: what was found, what visits in turn would have found, and what the next round is expected to find.
 
 found        the tests that reported a find, false alarms among them
-true         how many of these are expected to be true   `probabilities.true_finds`
-in turn      sum over the reported tests of offset_a + slope_a m, m being the mean of all arms' means: what they would have reported
-             if agents had gone round the arms evenly; its expectation, and an interval that holds it with 80 %
+true         how many of these are expected to be true   `beliefs.true_finds`
+in turn      the finds that the reported tests would have made if agents had gone round the arms evenly: each of them with a chance of
+             offset_a + slope_a m, m being the mean of all arms' means; expected, and between which numbers they would lie 8 times of 10
 next         the detections that are expected of the plan of the next round, as `prices` has them
 """
 
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heterobandits.campaigns.analysis.answers import mixed_arms_text
+from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arms
+from heterobandits.campaigns.analysis.beliefs import drawn_means, true_finds
 from heterobandits.campaigns.analysis.prices import detection_weights, expected_detections
 from heterobandits.campaigns.analysis.probabilities import (
     NOTHING_KNOWN,
     PROBABLE_TAIL_CHANCE,
-    drawn_means,
     has_forecast,
-    true_finds,
 )
+from heterobandits.campaigns.analysis.projection_lanes import draw_rotation_finds
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State, once_for_state
@@ -36,7 +36,7 @@ class InTurn(NamedTuple):
 class SeasonSummary(NamedTuple):
     """Where a campaign stands: visits with an outcome, tests made, finds, and the true finds among them if there are false alarms.
 
-    `in_turn` is None before anything is reported, and `next_round` if the season is over or nothing can be forecast. `warnings` say
+    `in_turn` is None before anything is reported and once an arm was forgotten, whose means before and since differ; `next_round` if the season is over or nothing can be forecast. `warnings` say
     what all of it goes by although it is known better, or why there is no forecast.
     """
 
@@ -65,16 +65,30 @@ def summarize_season(state: State) -> SeasonSummary:
         tests=int(tests.sum()),
         found=int(state.successes.sum()),
         true=true_finds(state) if alarms and tests.any() else None,
-        in_turn=finds_in_turn(state) if tests.any() else None,
+        in_turn=finds_in_turn(state),
         next_round=next_round,
-        warnings=[*filter(None, [silent, mixed_arms_text(state)])],
+        warnings=[*filter(None, [silent, mixed_arms_text(state), forgotten_text(state)])],
     )
 
 
-def finds_in_turn(state: State) -> InTurn:
-    """What the tests so far would have reported, by what is known now, if agents had gone round the arms evenly."""
+def finds_in_turn(state: State) -> InTurn | None:
+    """What the tests so far would have found, by what is known now, if agents had gone round the arms evenly; None if that is not known."""
     tests, team = state.pulls.sum(axis=1), state.team
+    if state.gone or not tests.any():
+        return None
     level = drawn_means(state).mean(axis=0)
-    found = float(tests @ team.offset) + float(tests @ team.slope) * level
+    expected = float(tests @ team.offset) + float(tests @ team.slope) * level
+    found = draw_rotation_finds(state.seed, 0, int(tests.sum()), expected)
     ends = np.quantile(found, [PROBABLE_TAIL_CHANCE, 1.0 - PROBABLE_TAIL_CHANCE])
-    return InTurn(float(found.mean()), *map(float, ends))
+    return InTurn(float(expected.mean()), *map(float, ends))
+
+
+def forgotten_text(state: State) -> str:
+    """Why finds are not compared with visits in turn; empty if they are."""
+    gone = [n for n in state.gone if state.pulls[:, n].any()]
+    if not gone:
+        return ""
+    return (
+        f"What visits in turn would have found is not worked out: {render_arms(state, gone, 'and')} "
+        f"{'was' if len(gone) == 1 else 'were'} forgotten, and had another mean before."
+    )

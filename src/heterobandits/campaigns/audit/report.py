@@ -20,6 +20,7 @@ from heterobandits.campaigns.analysis.answers import (
     render_percent_floor,
     validity_text,
 )
+from heterobandits.campaigns.analysis.beliefs import true_finds
 from heterobandits.campaigns.analysis.estimates import (
     ArmEstimate,
     mark_of_visits,
@@ -31,7 +32,6 @@ from heterobandits.campaigns.analysis.probabilities import (
     probable,
     render_certain_ends,
     render_rates,
-    true_finds,
 )
 from heterobandits.campaigns.analysis.season_summary import finds_in_turn
 from heterobandits.campaigns.audit.history_text import (
@@ -158,7 +158,7 @@ def _render_audit_page(
         tests=tests,
         found=int(state.successes.sum()),
         true_found=true_finds(state) if tests and state.team.offset.any() else None,
-        in_turn=finds_in_turn(state) if tests else None,
+        in_turn=finds_in_turn(state),
         agents=[
             (agent, reports_text(state.rows[agent.row].reports.body)) for agent in state.agents
         ],

@@ -7,10 +7,13 @@ tabs part them; with semicolons and tabs a number may have a decimal comma. Each
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from heterobandits.arrays import Integers
 from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.audit.history_text import is_far_from_plan
 from heterobandits.campaigns.rounds import PlannedRound
@@ -28,11 +31,15 @@ from heterobandits.errors import (
     InvalidInput,
     normalize_name,
     parse_integer,
+    parse_rate,
     parse_sensitivity,
     repr_of,
     unknown_name,
 )
-from heterobandits.model.prior import BetaShape, shape_of_counts
+from heterobandits.inference.beliefs import shapes_of_visits
+from heterobandits.limits import VISIT_MAX_TESTS
+from heterobandits.model.prior import BetaShape, check_weight
+from heterobandits.model.team import Team
 from heterobandits.planner.matching import AgentArm
 
 CELL_SEPARATORS = ",;\t"  # what parts cells
@@ -57,6 +64,7 @@ VISIT_FIELDS = (
     "tests_planned",
     "far",
     "sensitivity",
+    "false_positive_rate",
 )
 SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
 INTEGER_PATTERN = re.compile(r"[+-]?\d{1,18}")
@@ -115,35 +123,41 @@ def read_arms(path: Path) -> list[Any]:
 
 
 def read_last_season(
-    path: Path, arms: Iterable[Mapping[str, Any]], counts: float = 1.0
+    path: Path, arms: Sequence[Mapping[str, Any]], counts: float = 1.0
 ) -> dict[str, BetaShape]:
     """What the visits in a file say of arms: `parse_last_season`."""
     return parse_last_season(read_text(path), arms, counts, str(path))
 
 
 def parse_last_season(
-    text: str, arms: Iterable[Mapping[str, Any]], counts: float = 1.0, what: str = ""
+    text: str, arms: Sequence[Mapping[str, Any]], counts: float = 1.0, what: str = ""
 ) -> dict[str, BetaShape]:
     """What visits of a season before say of arms: for each of these arms that was visited, a Beta.
 
-    A line is a visit, with arm, successes and tests, and the sensitivity that its agent had then. Lines of other arms are refused:
-    nothing is taken over by half.
+    A line is a visit, with arm, successes and tests, and how its agent reported then: sensitivity and false_positive_rate, 1 and 0 if
+    they are not said. Lines of other arms are refused: nothing is taken over by half.
     """
-    names = {normalize_name(arm["name"]): arm["name"] for arm in arms}
+    check_weight(counts)
+    numbers = {normalize_name(arm["name"]): n for n, arm in enumerate(arms)}
+    names = [arm["name"] for arm in arms]
     errors = FieldErrors()
-    sums: dict[str, tuple[int, int, float]] = {}
+    sums: dict[tuple[float, float], Integers] = {}
 
     def read(cells: Mapping[str, str]) -> None:
         arm = normalize_name(unescape_formula(cells.get("arm", "")))
-        if arm not in names:
-            raise unknown_name("arm", arm, list(names))
-        tests = parse_integer(parse_number_or_text(cells.get("tests", "")), "tests", 0)
+        if arm not in numbers:
+            raise unknown_name("arm", arm, names)
+        tests = parse_integer(
+            parse_number_or_text(cells.get("tests", "")), "tests", 0, VISIT_MAX_TESTS
+        )
         found = parse_integer(
             parse_number_or_text(cells.get("successes", "")), "successes", 0, tests
         )
         s = parse_sensitivity(parse_number_or_text(cells.get("sensitivity") or "1"), "sensitivity")
-        had = sums.get(names[arm], (0, 0, 0.0))
-        sums[names[arm]] = (had[0] + found, had[1] + tests, had[2] + s * tests)
+        alarms = parse_number_or_text(cells.get("false_positive_rate") or "0")
+        way = s, parse_rate(alarms, s)
+        table = sums.setdefault(way, np.zeros((2, len(names)), np.int64))
+        table[:, numbers[arm]] += tests, found
 
     for row in parse_csv_lines(text, what, VISIT_FIELDS, ("arm", "successes", "tests")):
         # one that was not done has neither
@@ -154,11 +168,13 @@ def parse_last_season(
                 place = _place_of_line(what, row.number)
                 errors.note((place, f"{place}: {error}"))
     errors.end()
-    return {
-        arm: shape_of_counts(found, tests, worth / tests, counts)
-        for arm, (found, tests, worth) in sums.items()
-        if tests
-    }
+    if not sums:
+        return {}
+    team = Team([s for s, _ in sums], false_positive_rates=[phi for _, phi in sums])
+    pulls, successes = np.stack(list(sums.values()), axis=1)
+    visited = np.flatnonzero(pulls.any(axis=0))
+    shapes = shapes_of_visits(team, pulls[:, visited], successes[:, visited], counts)
+    return {names[n]: shape for n, shape in zip(visited, shapes, strict=True)}
 
 
 def parse_pasted_agents(text: str) -> list[dict[str, Any]]:
@@ -421,6 +437,7 @@ def render_visits(state: State) -> str:
             names = (escape_formula(state.agents[agent].name), escape_formula(state.arms[arm].name))
             found, tests = _counts_of_visit(round, (agent, arm))
             planned = planned_tests_of(state, agent, round)
+            reports = state.rows[state.row_in(agent, round.number)].reports
             table.writerow(
                 [
                     round.number,
@@ -431,7 +448,8 @@ def render_visits(state: State) -> str:
                     status_of_visit(round, (agent, arm)),
                     planned,
                     "yes" if is_far_from_plan(tests, planned) else "",
-                    state.rows[state.row_in(agent, round.number)].reports.sensitivity,
+                    reports.sensitivity,
+                    reports.false_positive_rate,
                 ]
             )
     return page.getvalue()
