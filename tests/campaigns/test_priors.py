@@ -66,6 +66,13 @@ class TestStated:
         assert (state.arms[0].prior, state.arms[0].fixed) == ((60.0, 2.0), None)
         assert snapshots.unpack_state(snapshots.pack_state(state)).arms == state.arms
 
+    def test_an_outcome_that_is_moved_to_an_arm_may_be_what_was_stated_of_it(self):
+        state = reported(planned(begun([0.9], 2), closed=["place 1"]), 1, {0: (1, 1)})
+        state = after(state, ("arm revised", {"id": "arm-2", "prior": [60, 2]}))
+        assert state.arms[1].fixed == (60.0, 2.0)
+        state = after(state, ("overridden", {"round": 1, "agent": "agent-1", "arms": ["arm-2"]}))
+        assert (state.arms[1].prior, state.arms[1].fixed) == ((60.0, 2.0), None)
+
     def test_arms_that_are_alike_are_called_likely_the_best_all_or_not_at_all(self):
         """Which of them is the best in most draws is chance. With false alarms and calibration estimates differ in their last bits."""
         for going, named in ((1, 1), (2, 2), (4, 0)):

@@ -451,6 +451,8 @@ def apply_override(state: State, event: Event) -> None:
     for now, sign in ((round, -1), (after, 1)):
         for pair, known in now.told.items():
             if pair[0] == agent and pair not in (after if sign < 0 else round).told:
+                if sign > 0 and not state.arms[pair[1]].seen:  # what was stated may be made of it
+                    state.arms[pair[1]] = replace(state.arms[pair[1]], fixed=None)
                 _add_counts(state, round, pair, known.counts, sign)
     _replace_round(state, after)
 

@@ -147,7 +147,7 @@ class TestVisitsNeeded:
 
     def test_no_fewer_and_no_more_than_the_evidence_needs(self):
         tables = [(6, 20), (11, 20)]
-        state = seen([[20, 20]], [[k for k, _ in tables]])
+        state = seen([[20, 20]], [[k for k, _ in tables]], prior=(1, 1))
         known = answers(state)
         assert known.best is None
 
@@ -172,6 +172,29 @@ class TestVisitsNeeded:
         assert twice == math.ceil(once / 2)
         beside = seen([[20, 20], [0, 0]], [[6, 11], [0, 0]], agents=(1.0, 1e-3))
         assert answers(beside).visits_needed == pytest.approx(2 * once, rel=0.01)
+
+    def test_it_goes_by_what_is_shown_and_by_what_was_stated(self):
+        """An estimate by a stated prior is less than the share of finds; what is certain goes by the prior, too."""
+        few = answers(seen([[40, 40]], [[8, 14]], prior=(1, 1))).visits_needed
+        state = seen([[40, 40]], [[8, 14]], prior=(2, 6))
+        needed = answers(state).visits_needed
+        assert needed > few
+        each = needed / 2
+        means = [one.estimate for one in estimates(state)]
+        pulls, successes = (
+            [40 + each] * 2,
+            [k + each * mu for k, mu in zip((8, 14), means, strict=True)],
+        )
+
+        def evidence_of(a, b):
+            known = [
+                betaln(k + a, n - k + b) - betaln(a, b)
+                for k, n in zip(successes, pulls, strict=True)
+            ]
+            k, n = sum(successes), sum(pulls)
+            return sum(known) - k * math.log(k / n) - (n - k) * math.log1p(-k / n)
+
+        assert evidence_of(2, 6) == pytest.approx(math.log(1 / DELTA), abs=0.05)
 
     def test_a_tie_takes_more_than_anybody_makes(self):
         known = answers(seen([[20, 20]], [[8, 8]]))
@@ -219,7 +242,7 @@ class TestChanges:
 @cache
 def fallen():
     """South is the best for 100 rounds, and then falls to 0.05: before, and 20 rounds after."""
-    park = begun([0.9, 0.6], ["north", "east", "south"], policy="posterior-sorted")
+    park = begun([0.9, 0.6], ["north", "east", "south"], policy="posterior-sorted", prior=(1, 1))
     before = lived(park, [0.1, 0.2, 0.9], 100, seed=1)
     return before, lived(before, [0.1, 0.2, 0.05], 20, seed=1)
 

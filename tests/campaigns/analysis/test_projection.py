@@ -151,9 +151,10 @@ class TestAgainstPlans:
         low, high = every[place - 1], every[-place]
         assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
 
-    def test_best_is_known_where_the_order_names_it(self):
-        """On tables from nothing to much, of an arm that is clearly the best or not."""
-        state = begun([{"sensitivity": 0.9, "tests": 3}, 0.6], 4, policy="min-width")
+    @pytest.mark.parametrize("prior", [None, (2, 6), (6, 6)])
+    def test_best_is_known_where_the_order_names_it(self, prior):
+        """On tables from nothing to much, of an arm that is clearly the best or not; by what was stated, as the order goes by it."""
+        state = begun([{"sensitivity": 0.9, "tests": 3}, 0.6], 4, policy="min-width", prior=prior)
         means = np.array(
             [[0.9, 0.5, 0.3, 0.9], [0.2, 0.6, 0.2, 0.1], [0.1] * 4, [0.3, 0.1, 0.1, 0.1]]
         )
@@ -164,7 +165,7 @@ class TestAgainstPlans:
             for lane, known in enumerate(lanes.best_known().tolist()):
                 tables = (lanes.pulls[:, :, lane], lanes.successes[:, :, lane])
                 above = ranking_of_tables(
-                    state.team, *map(np.ascontiguousarray, tables), 0.05
+                    state.team, *map(np.ascontiguousarray, tables), 0.05, state.fixed_prior
                 ).above
                 assert known == (above[means[:, lane].argmax()].sum() == 3)
                 found.append(known)
