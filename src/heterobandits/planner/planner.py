@@ -125,7 +125,8 @@ class Planner:
         up to then no longer counts.
     prior
         What is believed of the arms' means beforehand: (a, b) for a Beta of all arms, a list with a pair or None for each, or
-        "learned", one that all arms share and that is learned from what is seen of them. Policies of the posterior go by it.
+        "learned", one that all arms share and that is learned from what is seen of them. Policies of the posterior go by it. So does
+        what is certain by what is stated, and it holds if that was not made of the outcomes, those in `pulls` among them.
 
     Examples
     --------
