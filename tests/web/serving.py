@@ -32,7 +32,7 @@ main(sys.argv[1:])
 """
 COLD = f"""
 from heterobandits.web import warmup
-warmup.load_kernels = lambda: None
+warmup.prepare_kernels = lambda note: warmup.Warmup([])
 {SERVE}"""  # kernels are loaded when they are needed, which is soon enough for a test
 NORTH = {
     "name": "North park",
@@ -111,6 +111,7 @@ STATE = {
     ),  # so that one who holds it is in the way of all others
     "budgets": Budgets,
     "chronicles": Chronicles,
+    "warmup": lambda: None,
 }
 
 

@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +19,7 @@ from heterobandits.web import METRICS_FOLDER_VARIABLE
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.storage.store import Store
+    from heterobandits.web.warmup import Warmup
 
 DEFAULT_DATABASE = "campaigns.db"
 DEFAULT_PORT = 8765
@@ -78,19 +78,19 @@ def serve_command(
             )
         from heterobandits.campaigns.storage.database import name_of_database
         from heterobandits.campaigns.storage.store import Store
+        from heterobandits.policies.catalogue import RECOMMENDED_FOR_HORIZON
+        from heterobandits.web import warmup
         from heterobandits.web.auth import OWNER_TOKEN_VARIABLE, establish_owner, is_loopback
-        from heterobandits.web.warmup import load_kernels
 
+        print_line("loading the rules that plans are made with")
+        kernels = warmup.prepare_kernels(print_line)
+        end.callback(kernels.end_compiler)
         with Store(database) as store:  # and no connection crosses a fork
-            print_line(
-                "loading kernels; the first time on a machine they are compiled, which takes minutes"
-            )
-            began = time.monotonic()
-            load_kernels()
-            print_line(f"loaded in {time.monotonic() - began:.1f} s")
             owner_hash, token = establish_owner(
                 store, None if demo else os.environ.get(OWNER_TOKEN_VARIABLE)
             )
+            if demo:
+                kernels.load_until(RECOMMENDED_FOR_HORIZON)  # the demo's
             links = demo_links(store) if demo else []
         base = f"http://{render_host(host)}:{place.getsockname()[1]}"
         if not is_loopback(host):
@@ -105,7 +105,7 @@ def serve_command(
             print(f"{whose}: {base}/enter/{opens}", flush=True)
         if workers == 1:
             check = interrupts.raise_on_interrupts()
-            run_server(place, database, owner_hash, demo)
+            run_server(place, database, owner_hash, demo, kernels)
             check()
         else:
             taken = place.getsockname()[1]
@@ -113,7 +113,7 @@ def serve_command(
 
             def work() -> None:
                 with listen_on(host, taken, shared=True) as own:
-                    run_server(own, database, owner_hash, demo)
+                    run_server(own, database, owner_hash, demo, kernels)
 
             supervise_workers(workers, work, print_line)
     return 0
@@ -136,7 +136,9 @@ def demo_links(store: "Store") -> list[tuple[str, str]]:
     return made
 
 
-def run_server(place: socket.socket, database: str, owner_hash: str | None, demo: bool) -> None:
+def run_server(
+    place: socket.socket, database: str, owner_hash: str | None, demo: bool, kernels: "Warmup"
+) -> None:
     """Serve requests until a signal comes, then finish those that have begun."""
     import uvicorn
 
@@ -154,9 +156,9 @@ def run_server(place: socket.socket, database: str, owner_hash: str | None, demo
         def ending(self) -> bool:  # type: ignore[override]
             return server.should_exit
 
-    with Store(database) as store:
+    with Store(database) as store, kernels.loading(print_line):
         settings = uvicorn.Config(
-            create_app(Repository(store), owner_hash, demo),
+            create_app(Repository(store), owner_hash, demo, kernels),
             http=Connection,
             ws="none",  # or what is installed beside it would take connections over, and bound none
             access_log=False,  # the address of a link is its key
