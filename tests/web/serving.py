@@ -188,7 +188,7 @@ class Server:
         self._reader = threading.Thread(target=self._read_notes, daemon=True)
         self._reader.start()
         self.said = self.process.stdout.readline()
-        found = re.search(r"http://\S+", self.said)
+        found = re.search(r"https?://\S+", self.said)
         if found is None:
             self.process.wait(10)
             raise AssertionError(f"it does not serve: {self.said!r} {''.join(self.noted)!r}")
