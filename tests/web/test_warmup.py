@@ -248,7 +248,7 @@ def is_gone(number):
 
 
 def eventually(true):
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while not true():
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -290,7 +290,7 @@ class TestFirstStart:
         ended, _, err = server.end(number)
         assert ended == code
         assert "Traceback" not in err
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30  # the compiling takes minutes
         eventually(lambda: all(map(is_gone, started)))
 
 
