@@ -32,7 +32,7 @@ main(sys.argv[1:])
 """
 COLD = f"""
 from heterobandits.web import warmup
-warmup.load_kernels = lambda: None
+warmup.prepare_kernels = lambda note: warmup.Warmup([])
 {SERVE}"""  # kernels are loaded when they are needed, which is soon enough for a test
 NORTH = {
     "name": "North park",
@@ -111,6 +111,7 @@ STATE = {
     ),  # so that one who holds it is in the way of all others
     "budgets": Budgets,
     "chronicles": Chronicles,
+    "warmup": lambda: None,
 }
 
 
@@ -187,7 +188,7 @@ class Server:
         self._reader = threading.Thread(target=self._read_notes, daemon=True)
         self._reader.start()
         self.said = self.process.stdout.readline()
-        found = re.search(r"http://\S+", self.said)
+        found = re.search(r"https?://\S+", self.said)
         if found is None:
             self.process.wait(10)
             raise AssertionError(f"it does not serve: {self.said!r} {''.join(self.noted)!r}")

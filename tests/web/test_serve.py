@@ -61,7 +61,7 @@ class TestStart:
         first, link = out.splitlines()
         assert first == f"{database} is served at {server.url}"
         token = link.rpartition("/enter/")[2]
-        assert "loading kernels" in err
+        assert "loading the rules" in err
         assert "warning" not in err
         again = Server(database, env=own)
         answer = httpx.get(

@@ -14,11 +14,14 @@ JsonNumber = float | Literal["infinite"] | None
 
 
 class HealthJson(TypedDict):
-    """Whether the server can do its work."""
+    """Whether the server can do its work; and whether it can plan by every rule, or by how many of them yet."""
 
     status: Literal["ok", "unavailable"]
     database: Literal["ok", "unavailable"]
     version: str
+    ready: bool
+    rules_ready: int
+    rules: int
 
 
 class NamedJson(TypedDict):

@@ -1,14 +1,15 @@
 """`heterobandits serve`: campaigns over HTTP."""
 
+import asyncio
 import os
 import signal
 import socket
 import sys
-import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -20,6 +21,8 @@ from heterobandits.web import METRICS_FOLDER_VARIABLE
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.storage.store import Store
+    from heterobandits.web.lan import LanServer
+    from heterobandits.web.warmup import Warmup
 
 DEFAULT_DATABASE = "campaigns.db"
 DEFAULT_PORT = 8765
@@ -47,6 +50,13 @@ def serve_command(
         int, typer.Option(help="The port to listen at; 0 takes one that is free.", min=0, max=65535)
     ] = DEFAULT_PORT,
     workers: Annotated[int, typer.Option(help="How many processes answer.", min=1, max=64)] = 1,
+    lan: Annotated[
+        bool,
+        typer.Option(
+            "--lan",
+            help="Serve phones on the office Wi-Fi, with a certificate that this machine makes.",
+        ),
+    ] = False,
     demo: Annotated[
         bool,
         typer.Option(
@@ -65,10 +75,12 @@ def serve_command(
         raise InvalidInput(
             f"serve needs {error.name}: pip install 'heterobandits[campaigns]'"
         ) from None
-    source = context.get_parameter_source("database")
-    if demo and source is not None and source.name == "COMMANDLINE":
+    if demo and is_stated(context, "database"):
         raise InvalidInput("--demo has a database of its own: leave out --database")
+    local = prepare_lan_server(host if is_stated(context, "host") else None) if lan else None
+    host = host if local is None else local.host
     with listen_on(host, port) as place, ExitStack() as end:
+        trust = None if local is None else end.enter_context(listen_beside(place, host))
         if demo:
             folder = end.enter_context(TemporaryDirectory(prefix="heterobandits-demo-"))
             database = str(Path(folder) / "demo.db")
@@ -78,34 +90,41 @@ def serve_command(
             )
         from heterobandits.campaigns.storage.database import name_of_database
         from heterobandits.campaigns.storage.store import Store
+        from heterobandits.policies.catalogue import RECOMMENDED_FOR_HORIZON
+        from heterobandits.web import warmup
         from heterobandits.web.auth import OWNER_TOKEN_VARIABLE, establish_owner, is_loopback
-        from heterobandits.web.warmup import load_kernels
 
+        print_line("loading the rules that plans are made with")
+        kernels = warmup.prepare_kernels(print_line)
+        end.callback(kernels.end_compiler)
         with Store(database) as store:  # and no connection crosses a fork
-            print_line(
-                "loading kernels; the first time on a machine they are compiled, which takes minutes"
-            )
-            began = time.monotonic()
-            load_kernels()
-            print_line(f"loaded in {time.monotonic() - began:.1f} s")
             owner_hash, token = establish_owner(
                 store, None if demo else os.environ.get(OWNER_TOKEN_VARIABLE)
             )
+            if demo:
+                kernels.load_until(RECOMMENDED_FOR_HORIZON)  # the demo's
             links = demo_links(store) if demo else []
         base = f"http://{render_host(host)}:{place.getsockname()[1]}"
-        if not is_loopback(host):
+        if local is not None:
+            base = f"https://{render_host(str(local.address))}:{place.getsockname()[1]}"
+        elif not is_loopback(host):
             print_line(
                 f"warning: {base} is open to the network without TLS, and whoever listens there reads the tokens; "
-                "put a server with TLS in front of it"
+                "put a server with TLS in front of it, or start it with --lan"
             )
         print(f"{'A demo' if demo else name_of_database(database)} is served at {base}", flush=True)
         if token is not None:
             print(f"the owner's link, which is shown this once: {base}/enter/{token}", flush=True)
         for whose, opens in links:
             print(f"{whose}: {base}/enter/{opens}", flush=True)
+        encryption = None
+        if local is not None and trust is not None:
+            encryption = Encryption(local, trust, base)
+            page = f"http://{render_host(str(local.address))}:{trust.getsockname()[1]}/"
+            print_trust_notice(local, page)
         if workers == 1:
             check = interrupts.raise_on_interrupts()
-            run_server(place, database, owner_hash, demo)
+            run_server(place, database, owner_hash, demo, kernels, encryption)
             check()
         else:
             taken = place.getsockname()[1]
@@ -113,7 +132,7 @@ def serve_command(
 
             def work() -> None:
                 with listen_on(host, taken, shared=True) as own:
-                    run_server(own, database, owner_hash, demo)
+                    run_server(own, database, owner_hash, demo, kernels, encryption)
 
             supervise_workers(workers, work, print_line)
     return 0
@@ -136,7 +155,46 @@ def demo_links(store: "Store") -> list[tuple[str, str]]:
     return made
 
 
-def run_server(place: socket.socket, database: str, owner_hash: str | None, demo: bool) -> None:
+class Encryption(NamedTuple):
+    """With what connections are encrypted, where phones learn to trust it, and the address of what they trust."""
+
+    lan: "LanServer"
+    trust: socket.socket
+    base: str
+
+
+def prepare_lan_server(host: str | None) -> "LanServer":
+    """The address and the certificate of a server for the local network."""
+    try:
+        from heterobandits.web.lan import prepare_lan
+    except ImportError as error:
+        raise InvalidInput(
+            f"serve --lan needs {error.name}: pip install 'heterobandits[campaigns]'"
+        ) from None
+    return prepare_lan(host)
+
+
+def print_trust_notice(lan: "LanServer", page: str) -> None:
+    """Print what phones need to trust this server."""
+    from heterobandits.web.lan import render_trust_notice
+
+    print(render_trust_notice(lan, page, coloured=sys.stdout.isatty()), flush=True)
+
+
+def is_stated(context: typer.Context, option: str) -> bool:
+    """Whether an option was given on the command line."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def run_server(
+    place: socket.socket,
+    database: str,
+    owner_hash: str | None,
+    demo: bool,
+    kernels: "Warmup",
+    encryption: Encryption | None,
+) -> None:
     """Serve requests until a signal comes, then finish those that have begun."""
     import uvicorn
 
@@ -154,10 +212,30 @@ def run_server(place: socket.socket, database: str, owner_hash: str | None, demo
         def ending(self) -> bool:  # type: ignore[override]
             return server.should_exit
 
-    with Store(database) as store:
+    if encryption is None:
+        make_connection: Callable[..., asyncio.Protocol] = Connection
+    else:
+        from heterobandits.web.encryption import EncryptedConnection, tls_context
+
+        certificate = encryption.lan.certificate
+        context = tls_context(certificate.certificate, certificate.key)
+
+        def make_connection(**given: Any) -> asyncio.Protocol:
+            return EncryptedConnection(Connection(**given), context)
+
+    class Server(uvicorn.Server):
+        """One that lets phones know its certificate."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """Listen."""
+            await super().startup(sockets)
+            if encryption is not None:
+                self.servers.append(await listen_for_trust(encryption))
+
+    with Store(database) as store, kernels.loading(print_line):
         settings = uvicorn.Config(
-            create_app(Repository(store), owner_hash, demo),
-            http=Connection,
+            create_app(Repository(store), owner_hash, demo, kernels),
+            http=cast(Any, make_connection),
             ws="none",  # or what is installed beside it would take connections over, and bound none
             access_log=False,  # the address of a link is its key
             log_level="error",  # of less it speaks for anybody who asks, as often as they ask
@@ -165,7 +243,7 @@ def run_server(place: socket.socket, database: str, owner_hash: str | None, demo
             lifespan="on",
             timeout_graceful_shutdown=SERVER_SHUTDOWN_TIMEOUT_S,
         )
-        server = uvicorn.Server(settings)
+        server = Server(settings)
 
         def end(number: int, frame: object) -> None:
             server.should_exit = True  # a signal may come before it has begun
@@ -173,6 +251,24 @@ def run_server(place: socket.socket, database: str, owner_hash: str | None, demo
         # uvicorn ends in order at a signal, and then raises it once more for whoever was there before
         signal.signal(signal.SIGTERM, end)
         server.run(sockets=[place])
+
+
+async def listen_for_trust(encryption: Encryption) -> asyncio.Server:
+    """Answer those who want the certificate of the authority."""
+    from heterobandits.web.trust import TrustAnswers, TrustConnection
+
+    answers = TrustAnswers(encryption.lan.certificate.authority, encryption.base)
+    return await asyncio.get_running_loop().create_server(
+        lambda: TrustConnection(answers), sock=encryption.trust
+    )
+
+
+def listen_beside(place: socket.socket, host: str) -> socket.socket:
+    """A socket that listens at the next port, or else at any that is free."""
+    try:
+        return listen_on(host, place.getsockname()[1] + 1)
+    except (InvalidInput, OverflowError):
+        return listen_on(host, 0)
 
 
 def raise_file_limit() -> int:

@@ -35,6 +35,8 @@ def supervise_workers(count: int, work: Callable[[], object], note: Callable[[st
             if not children:
                 return
             child, status = os.wait()
+            if child not in children:  # it was there before
+                continue
             children.discard(child)
             if not ending:
                 code = os.waitstatus_to_exitcode(status)

@@ -25,6 +25,7 @@ from heterobandits.web.pages import ahead, history, home, known, new_campaign, p
 from heterobandits.web.pages import links as link_pages
 from heterobandits.web.pages.base import handle_errors
 from heterobandits.web.turns import QUICK_PLACES, ServerPlaces
+from heterobandits.web.warmup import Warmup
 
 API_MODULES = (server, campaigns, rounds, knowledge, links)
 PAGE_MODULES = (home, new_campaign, known, plan, report, ahead, history, team, link_pages)
@@ -52,10 +53,13 @@ CAMPAIGN_PARAMETER = {
 }
 
 
-def create_app(log: Repository, owner_hash: str | None, demo: bool = False) -> FastAPI:
+def create_app(
+    log: Repository, owner_hash: str | None, demo: bool = False, warmup: Warmup | None = None
+) -> FastAPI:
     """The app over these campaigns. A demo is marked as one on every page.
 
-    Who holds the token with this hash owns the server; without one, who holds the token whose hash is in the store.
+    Who holds the token with this hash owns the server; without one, who holds the token whose hash is in the store. Without a warmup
+    nobody waits for kernels: they are loaded or compiled when a request needs them.
     """
     app = FastAPI(
         title="heterobandits",
@@ -72,6 +76,7 @@ def create_app(log: Repository, owner_hash: str | None, demo: bool = False) -> F
     app.state.slowing = BadTokenBackoff()
     app.state.metrics = Metrics()
     app.state.demo = demo
+    app.state.warmup = warmup
     app.state.places = ServerPlaces()
     app.state.budgets = Budgets()
     app.state.chronicles = history.Chronicles()

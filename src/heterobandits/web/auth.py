@@ -113,6 +113,33 @@ PAGE_ROUTE_ROLES: RouteRoles = {
 }
 ROUTE_ROLES = API_ROUTE_ROLES | PAGE_ROUTE_ROLES
 
+# That need the kernels of the campaign's own rule; all others of these may need any.
+OWN_RULE_ROUTES = frozenset(
+    {
+        ("POST", f"{API_BASE}/rounds"),
+        ("GET", f"{API_BASE}/rounds/{{round}}/explanations"),
+        ("GET", f"{API_BASE}/agents"),
+        ("GET", f"{API_BASE}/arms"),
+        ("GET", f"{API_BASE}/answers"),
+        ("GET", PAGE_BASE),
+        ("GET", f"{PAGE_BASE}/wall"),
+        ("GET", f"{PAGE_BASE}/plan"),
+        ("POST", f"{PAGE_BASE}/plan"),
+        ("GET", f"{PAGE_BASE}/audit.html"),
+    }
+)
+ALL_RULES_ROUTES = frozenset(
+    {
+        ("GET", f"{API_BASE}/shadow"),
+        ("GET", f"{API_BASE}/projection"),
+        ("GET", f"{API_BASE}/worth"),
+        ("POST", "/new/try"),
+        ("GET", f"{PAGE_BASE}/ahead"),
+        ("GET", f"{PAGE_BASE}/ahead/run"),
+        ("GET", f"{PAGE_BASE}/compare"),
+    }
+)
+
 # How many bytes of a body a route takes; of those that are not here a few fields.
 SMALL_BODY_MAX_BYTES = 8_000  # three names of 200 letters in any alphabet, as programs escape them
 TEXT_BODY_MAX_BYTES = 200_000  # a note of 10,000 such letters; some 10,000 pairs that are forbidden

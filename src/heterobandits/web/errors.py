@@ -20,6 +20,7 @@ from heterobandits.campaigns.storage.repository import KeyReused
 from heterobandits.campaigns.storage.store import StoreUnavailable, UnknownCampaign, WriteConflict
 from heterobandits.campaigns.validation import REPORT_MAX_ERRORS, InvalidFields
 from heterobandits.errors import InvalidInput, repr_of
+from heterobandits.web.warmup import WarmupProgress
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 NO_SNIFF_HEADER = ("X-Content-Type-Options", "nosniff")  # with every answer
@@ -54,6 +55,14 @@ class WrongMediaType(InvalidInput):
 
 class ServerBusy(InvalidInput):
     """The server is busy with other requests."""
+
+
+class GettingReady(InvalidInput):
+    """What is asked for needs rules that are being compiled, and how far that is."""
+
+    def __init__(self, message: str, progress: WarmupProgress) -> None:
+        super().__init__(message)
+        self.progress = progress
 
 
 class TooManyWrites(InvalidInput):
@@ -98,6 +107,7 @@ PROBLEM_KINDS = (  # the first that fits
     ProblemKind(KeyReused, 422, "key-reused", "The idempotency key is of another request"),
     ProblemKind(TooManyWrites, 429, "too-many", "Too much was written"),
     ProblemKind(StoreUnavailable, 503, "unavailable", "The database cannot be used now"),
+    ProblemKind(GettingReady, 503, "getting-ready", "The server is getting ready"),
     ProblemKind(ServerBusy, 503, "busy", "Too much is asked at once"),
     ProblemKind(InvalidInput, 422, "invalid-input", "The input cannot be used"),
 )
@@ -181,6 +191,8 @@ def retry_after_header(error: InvalidInput) -> dict[str, str]:
     """The header that says when to ask again, if that helps."""
     if isinstance(error, TooManyWrites):
         return {"Retry-After": str(math.ceil(error.seconds))}
+    if isinstance(error, GettingReady):
+        return {"Retry-After": str(error.progress.retry_after)}
     return (
         {"Retry-After": str(DATABASE_RETRY_AFTER_S)} if problem_kind_of(error).status == 503 else {}
     )

@@ -25,6 +25,8 @@ from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.errors import InvalidInput
 from heterobandits.web.auth import (
+    ALL_RULES_ROUTES,
+    OWN_RULE_ROUTES,
     Admission,
     BadTokenBackoff,
     Caller,
@@ -33,7 +35,13 @@ from heterobandits.web.auth import (
     is_public,
 )
 from heterobandits.web.budgets import REFUSAL_PAUSE_S, refuse_too_many, spend_bytes
-from heterobandits.web.errors import BodyTooLarge, NotAdmitted, NotFound, missing_page_error
+from heterobandits.web.errors import (
+    BodyTooLarge,
+    GettingReady,
+    NotAdmitted,
+    NotFound,
+    missing_page_error,
+)
 from heterobandits.web.request_fields import BodyRequest, Form
 from heterobandits.web.turns import (
     CLIENT_GONE_STATUS,
@@ -42,6 +50,7 @@ from heterobandits.web.turns import (
     compute_by_size,
     hold_quick_place,
 )
+from heterobandits.web.warmup import Warmup
 
 ROUTE_KEY = "heterobandits.route"  # where a request keeps the template of its path
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # Python does not read a number of thousands of digits
@@ -131,6 +140,7 @@ class GuardedRoute(APIRoute):
         if is_public(request.method, self.path_format):
             return await self.answer_in_turn(request, handle)
         await admit_or_slow_down(request, self.path_format, self.tokens(request))
+        refuse_until_ready(request, self.path_format)
         if not NUMBER.fullmatch(request.path_params.get("round", "0")):
             # one round has one name, by which its reports are counted
             raise missing_page_error(request)
@@ -202,6 +212,19 @@ async def admit_or_slow_down(request: Request, route: str, tokens: Sequence[str]
         request.scope["query_string"],
     )
     request.state.again = partial(look, found.token)
+
+
+def refuse_until_ready(request: Request, route: str) -> None:
+    """Refuse what needs rules that are not loaded yet."""
+    warmup: Warmup | None = request.app.state.warmup
+    if warmup is None or warmup.ready:
+        return
+    asked, needs = request.state.asked, (request.method, route)
+    if needs in ALL_RULES_ROUTES or (
+        needs in OWN_RULE_ROUTES and not warmup.has_rule(asked.state.policy.name)
+    ):
+        progress = warmup.progress
+        raise GettingReady(f"the server is getting ready: {progress.text}", progress)
 
 
 async def delay_bad_token(request: Request) -> None:

@@ -9,6 +9,7 @@ from heterobandits.provenance import version_of
 from heterobandits.web.api.base import ApiRoute
 from heterobandits.web.metrics import METRICS_MEDIA_TYPE
 from heterobandits.web.turns import compute_in_thread, server_places_of
+from heterobandits.web.warmup import Warmup, rules_to_load
 
 router = APIRouter(route_class=ApiRoute)
 
@@ -33,8 +34,21 @@ async def health_route(request: Request) -> Response:
         state, status = "ok", 200
     except StoreUnavailable:  # which one and why is not for everybody
         state, status = "unavailable", 503
-    about = {"status": state, "database": state, "version": version_of("heterobandits")}
+    about = {
+        "status": state,
+        "database": state,
+        "version": version_of("heterobandits"),
+        **readiness_of(request.app.state.warmup),
+    }
     return JSONResponse(about, status, {"Cache-Control": "no-store"})
+
+
+def readiness_of(warmup: Warmup | None) -> dict[str, bool | int]:
+    """Whether every rule can be used, how many can, and how many there are."""
+    if warmup is None:
+        total = len(rules_to_load())
+        return {"ready": True, "rules_ready": total, "rules": total}
+    return {"ready": warmup.ready, "rules_ready": warmup.loaded, "rules": len(warmup.rules)}
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

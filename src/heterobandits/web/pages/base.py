@@ -24,8 +24,10 @@ from heterobandits.web.auth import PAGE_BASE, Caller, is_allowed
 from heterobandits.web.errors import (
     NO_SNIFF_HEADER,
     Forbidden,
+    GettingReady,
     MalformedBody,
     NotAdmitted,
+    Notice,
     input_error,
     notice_of,
     problem_kind_of,
@@ -43,6 +45,7 @@ from heterobandits.web.requests import (
 COOKIE_NAME = "hb_{}"  # by campaign, and of the server's owner: one browser may hold several links
 HOST_COOKIE_PREFIX = "__Host-"  # before that over TLS: such a cookie no other host can have set, nor a page without TLS
 COOKIE_MAX_AGE_S = 400 * 86_400  # seconds that browsers keep a cookie, at most
+READY_RELOAD_S = 3  # seconds after which a page that waits for rules is asked for again
 # what a person can do something about, on the page it was sent from
 REFUSAL_STATUSES = (409, 412, 422)
 CONTENT_SECURITY_POLICY = (
@@ -199,9 +202,30 @@ def menu_entries(caller: Caller, state: State) -> list[tuple[str, str]]:
 def error_page(request: Request, error: Exception) -> Response:
     """What is said in place of a page."""
     notice = notice_of(request, error)
+    if isinstance(error, GettingReady):
+        return getting_ready_page(request, error, notice)
     title, detail = ERROR_TEXTS.get(type(error), (notice.title, notice.detail))
     answer = render_page(request, "error.html", status=notice.status, title=title, detail=detail)
     answer.headers.update(notice.headers)
+    return answer
+
+
+def getting_ready_page(request: Request, error: GettingReady, notice: Notice) -> Response:
+    """What is said while rules are compiled: how far that is; the page asks again by itself."""
+    campaign = request.path_params.get("campaign")
+    may_report = is_allowed(request.state.asked.caller.role, "GET", f"{PAGE_BASE}/report")
+    again = request.method == "GET"
+    answer = render_page(
+        request,
+        "getting-ready.html",
+        status=notice.status,
+        progress=error.progress,
+        again=again,
+        report=page_path(campaign, "/report") if campaign and may_report else None,
+    )
+    answer.headers.update(notice.headers)
+    if again:
+        answer.headers["Refresh"] = str(READY_RELOAD_S)
     return answer
 
 
