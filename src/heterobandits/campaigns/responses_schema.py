@@ -88,6 +88,7 @@ class EntryJson(NamedJson):
     number: int
     rounds: int
     waiting: list[int]
+    archived: bool
 
 
 class CampaignJson(EntryJson):
