@@ -152,6 +152,10 @@ class Campaigns:
         """Another number of rounds in the season; None for no end."""
         return self._change(campaign, {"season": season})
 
+    def archive(self, campaign: str, archived: bool = True) -> responses_schema.CampaignJson:
+        """A campaign is put away, or back: nothing is planned meanwhile."""
+        return self._change(campaign, {"archived": archived})
+
     def add_agents(
         self, campaign: str, agents: Iterable[Mapping[str, Any]]
     ) -> list[responses_schema.AgentJson]:
@@ -225,6 +229,16 @@ class Campaigns:
             responses_schema.RoundJson,
             self._write("POST", url_path(campaign, "rounds", round, "close")),
         )
+
+    def cancel_round(self, campaign: str, round: int) -> responses_schema.RoundsJson:
+        """The last round is cancelled, of which nothing is reported; the answer has the one before it, and how many are left."""
+        done = self._write("DELETE", url_path(campaign, "rounds", round))
+        return cast(responses_schema.RoundsJson, done)
+
+    def undo(self, campaign: str, event: int) -> list[responses_schema.EventJson]:
+        """What was done last, with this token, is taken back if `event` is still the last; the events that say so."""
+        done = self._write("POST", url_path(campaign, "undo"), {"event": event})
+        return cast(responses_schema.EventsJson, done)["events"]
 
     def explanations(self, campaign: str, round: int) -> list[responses_schema.WhyJson]:
         """Why a round sent each agent where it was planned to go."""

@@ -211,6 +211,30 @@ class TestASeason:
         assert last["earlier"] == 7
         assert "and 7 before: --last 9 shows them all" in park("history", "--last", 2)
 
+    def test_the_last_round_is_cancelled_and_what_was_done_last_undone(self, park, told, refused):
+        told("plan")
+        assert park("cancel", "--round", 1) == "cancelled round 1\n"
+        assert refused("cancel", "--round", 1) == "round 1 is not planned: none is yet"
+        assert refused("explain") == "no round is planned yet: nothing to explain"
+        assert refused("undo").startswith("'round cancelled' cannot be undone: ")
+        told("plan")
+        park("report", "Ana=1")
+        assert "is reported already" in refused("cancel", "--round", 1)
+        assert ": withdrawn, before it was 1 of 1" in park("undo")
+        assert refused("undo", "--who", "Zoë") == "Vera did that last: nobody else can undo it"
+        undone = told("undo")["events"]
+        assert [one["kind"] for one in undone] == ["reported"]
+        park("verify")
+
+    def test_a_campaign_is_put_away_and_brought_back(self, park, told, refused):
+        assert park("archive") == "archived the campaign\n"
+        assert told("list")[0]["archived"]
+        assert "(archived)" in park("list")
+        assert park("status").splitlines()[0].endswith(", archived")
+        assert "is archived: bring it back to plan" in refused("plan")
+        assert park("unarchive") == "brought the campaign back from the archive\n"
+        assert not told("status")["archived"]
+
     def test_a_price_that_goes_by_an_arm_that_has_changed_says_so(self, called, campaign, told):
         Path("agents.csv").write_text("name,sensitivity,tests\nAna,1,50\n")
         Path("arms.csv").write_text("name\nriver\ngate\n")
@@ -564,7 +588,7 @@ class TestMistakes:
             (("override", "--round", "1", "Ana"), "'Ana' says no arm: such as Ana=ford, or Ana=- for none"),
             (("plan", "--absent", "Zoe"), "unknown agent 'Zoe'"),
             (("plan", "--force", "Ana"), "--force is 'Ana': an agent and an arm, such as Ana=river"),
-            (("plan", "--absent", "Ana", "--force", "Ana=hill"), "forced pair ('Ana', 'hill'): the agent is absent"),
+            (("plan", "--absent", "Ana", "--force", "Ana=hill"), "Ana has to go to hill, but is absent"),
             (("plan", "--who", "a\x1b[31m"), "who is 'a\\x1b[31m'"),
             (("add", "agent", "Dan"), "sensitivity is missing: a probability in (0, 1]"),
             (("add", "agent", "Dan", "--calibration", "much"), "calibration is 'much': how many of how many"),

@@ -293,11 +293,23 @@ class TestPairs:
     @pytest.mark.parametrize(
         ("how", "culprit"),
         [
-            ({"forced": [(0, 1)], "absent": [0]}, "'agent 1', 'arm 2'.*the agent is absent"),
-            ({"forced": [(0, 1)], "closed": [1]}, "'agent 1', 'arm 2'.*the arm is closed"),
-            ({"forced": [(0, 1)], "forbidden": [(0, 1)]}, "'agent 1', 'arm 2'.*forbidden as well"),
-            ({"forced": [(0, 1), (0, 2)]}, "'agent 1'.*two arms"),
-            ({"forced": [(0, 1), (1, 1)]}, "'arm 2'.*two agents"),
+            ({"forced": [(0, 1)], "absent": [0]}, "agent 1 has to go to arm 2, but is absent"),
+            (
+                {"forced": [(0, 1)], "closed": [1]},
+                "agent 1 has to go to arm 2, but that arm is closed",
+            ),
+            (
+                {"forced": [(0, 1)], "forbidden": [(0, 1)]},
+                "agent 1 has to go to arm 2, but may not go there",
+            ),
+            (
+                {"forced": [(0, 1), (0, 2)]},
+                "agent 1 .* can go to one arm: arm 2 and arm 3 are too many",
+            ),
+            (
+                {"forced": [(0, 1), (1, 1)]},
+                "agent 1 .* an arm takes one agent: agent 1 and agent 2 are too many",
+            ),
             ({"forbidden": [(0, 0), (0, 1), (0, 2)]}, "no assignment is left"),
             ({"forbidden": [(0, 1), (0, 2), (1, 1), (1, 2)]}, "no assignment is left"),
             (

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from browsers import DESKTOP, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
-from heterobandits.campaigns.storage.repository import Repository
+from heterobandits.campaigns import service
+from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 from serving import NORTH, OWNER, SERVE, Server
 
@@ -337,8 +338,9 @@ def demo():
 PARTS = (
     "", "/wall", "/plan?absent=agent-2&closed=arm-1&kind=forced&agent=agent-1&arm=arm-3", "/report", "/rounds",
     "/rounds/30", "/rounds/4?why", "/ahead", "/compare?policy=cucb", "/history", "/team", "/team?agent=agent-1",
+    "/rounds/30/cancel",
 )  # fmt: skip
-ALONE = ("/", "/new", "/new?template=tests", "/nowhere")
+ALONE = ("/", "/new", "/new?template=tests", "/nowhere", "/leave")
 
 
 @pytest.mark.slow
@@ -419,6 +421,72 @@ def test_by_the_keyboard_alone(browser, site):  # noqa: F811
         to("Found")
         who.page.keyboard.press("Enter")
         who.says("saved")
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["without JavaScript", "with it"])
+def test_mistakes_are_taken_back(browser, site, plain):  # noqa: F811
+    """A round that was recorded twice, cancelled and undone; who is retired and comes back; a campaign that is put away."""
+    url, log = site.url, Store(site.database)
+    campaign = service.create(Repository(log), Author("Vera"), **NORTH).state.campaign
+    log.close()
+    home, found = f"{url}/campaigns/{campaign}", {}
+    with person(browser, PHONE if plain else DESKTOP, java_script_enabled=not plain) as who:
+
+        def look(name):
+            who.fits()
+            if not plain and (wrong := violations(who.page)):
+                found[name] = wrong
+
+        (
+            opened_plainly(who, f"{url}/enter/{OWNER}")
+            if plain
+            else opened(who, f"{url}/enter/{OWNER}", "/")
+        )
+        who.go(f"{home}/plan")
+        who.press("Record round 1")
+        who.says("Round 1 was recorded.")
+        look("the sheet with what can be undone")
+        who.go(f"{home}/plan")
+        who.says("There is no outcome of round 1 yet.")
+        who.press("Record round 2")
+        who.says("Is it time for round 2?")
+        look("the plan that asks")
+        assert len(site.state(campaign).rounds) == 1
+        who.press("Yes, record round 2 as well")
+        who.says("Round 2 was recorded.")
+        who.press("Undo")
+        who.page.wait_for_url(re.compile("/rounds$"))
+        assert len(site.state(campaign).rounds) == 1
+        who.go(f"{home}/rounds/1")
+        who.follow("Cancel this round")
+        who.says("Cancel round 1?")
+        look("the question")
+        who.press("Cancel round 1")
+        who.says("No round is planned yet.")
+        assert len(site.state(campaign).rounds) == 0
+        who.go(f"{home}/team?agent=agent-2")
+        who.press("Retire it")
+        who.says("Ben was retired.")
+        who.press("Undo")
+        who.says("Ben is back.")
+        assert not site.state(campaign).agents[1].retired
+        who.go(f"{home}/team")
+        who.page.locator("#form-archive summary").click()
+        who.press("Archive the campaign")
+        who.says("This campaign is archived")
+        look("an archived campaign")
+        who.go(url)
+        who.page.get_by_text("Archived: 1 campaign").click()
+        look("the archive")
+        who.follow("North park")
+        who.follow("Sign out on this phone")
+        who.says("Sign out on this phone?")
+        look("the question before one signs out")
+        who.press("Sign out")
+        who.says("link")
+        who.go(home)
+        who.says("Open your link")
+    assert found == {}
 
 
 def test_without_javascript(browser, site):  # noqa: F811

@@ -75,6 +75,13 @@ class TestStory:
         assert park.report(north, 3, "Ana", None, arm="gate")["missing"]
         assert park.withdraw(north, 3, "Ana", arm="gate")["waits"]
         assert park.close_round(north, 3)["closed"]
+        park.plan_round(north)
+        assert park.cancel_round(north, 4)["last"] == 3
+        number = park.campaign(north)["number"]
+        park.archive(north)
+        assert [one["kind"] for one in park.undo(north, number + 1)] == ["brought back"]
+        park.archive(north)
+        assert not park.archive(north, archived=False)["archived"]
         assert park.add_note(north, "rain", 3)["round"] == 3
         assert [one["round"] for one in park.rounds(north)] == [1, 2, 3]
         assert park.round(north, 1)["visits"][0]["successes"] == 0

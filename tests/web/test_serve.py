@@ -1,6 +1,7 @@
 """`heterobandits serve` as a process: its first lines, its end, its warnings, no tokens in its output, no compiling."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,9 @@ import pytest
 import uvicorn
 from numba import config
 
+from heterobandits.campaigns.service import hash_of_token
+from heterobandits.campaigns.storage.store import Store
+from heterobandits.web.auth import establish_owner
 from heterobandits.web.connections import BoundedConnection, ConnectionLimits
 from serving import NORTH, OWNER, SERVE, Server, served
 
@@ -72,6 +76,49 @@ class TestStart:
         assert code == 0
         assert len(out.splitlines()) == 1
         assert "hb_" not in out + err
+
+    def test_whoever_has_the_machine_makes_another_link_for_the_owner(self, tmp_path):
+        database = tmp_path / "park.db"
+        with Store(database) as store:
+            _, lost = establish_owner(store, None)
+        own = {"HETEROBANDITS_OWNER_TOKEN": ""}
+        server = Server(database, "--new-owner-link", env=own)
+        opened = {}
+        try:
+            page = httpx.get(
+                f"{server.url}/api/campaigns", headers={"Authorization": f"Bearer {lost}"}
+            )
+            opened["lost"] = page.status_code
+        finally:
+            code, out, err = server.end()
+        assert code == 0
+        link = re.fullmatch(
+            rf"the owner's link, which is shown this once: {server.url}/enter/(hb_owner_[\w-]{{43}})",
+            out.splitlines()[1],
+        )
+        assert opened["lost"] == 401
+        assert "had before opens nothing any more" in err
+        again = Server(database, env=own)
+        try:
+            given = {"Authorization": f"Bearer {link[1]}"}
+            assert httpx.get(f"{again.url}/api/campaigns", headers=given).status_code == 200
+        finally:
+            again.end()
+
+    def test_no_link_is_made_that_would_open_nothing(self, tmp_path, called_serve, monkeypatch):
+        database = tmp_path / "park.db"
+        with Store(database) as store:
+            _, token = establish_owner(store, None)
+        monkeypatch.setenv("HETEROBANDITS_OWNER_TOKEN", "o" * 43)
+        code, out, err = called_serve("--database", database, "--port", 0, "--new-owner-link")
+        assert (code, out) == (2, "")
+        assert "HETEROBANDITS_OWNER_TOKEN is set" in err
+        with Store(database) as store:
+            assert store.setting("owner") == hash_of_token(token)
+        monkeypatch.delenv("HETEROBANDITS_OWNER_TOKEN")
+        code, _, err = called_serve("--demo", "--port", 0, "--new-owner-link")
+        assert code == 2
+        assert "a demo prints a link" in err
 
     def test_a_port_in_use_is_one_line(self, tmp_path, called_serve):
         with socket.socket() as taken:

@@ -56,6 +56,10 @@ EVENT_KINDS = (
     "prior changed",
     "arm forgotten",
     "arm remembered",
+    "round cancelled",
+    "round reopened",
+    "archived",
+    "brought back",
 )
 
 CANONICAL_ENCODER = json.JSONEncoder(

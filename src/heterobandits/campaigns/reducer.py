@@ -55,7 +55,12 @@ from heterobandits.errors import (
 from heterobandits.limits import COUNT_MAX
 from heterobandits.model.prior import parse_shape
 from heterobandits.planner.history import parse_visit_outcome
-from heterobandits.planner.knowledge import add_forgetting, take_back
+from heterobandits.planner.knowledge import (
+    add_forgetting,
+    cut_forgettings,
+    forget_again,
+    take_back,
+)
 from heterobandits.planner.matching import AgentArm
 from heterobandits.planner.planner import check_retirement, check_size
 from heterobandits.planner.roster import (
@@ -80,7 +85,8 @@ OWNER_ROLES = frozenset({"owner"})
 PLANNER_ROLES = OWNER_ROLES | {"planner"}
 REPORTER_ROLES = PLANNER_ROLES | {"reporter"}
 PLANNER_EVENT_KINDS = {
-    "round planned", "overridden", "arm forgotten", "arm remembered", "round closed", "note"
+    "round planned", "overridden", "arm forgotten", "arm remembered", "round closed", "note",
+    "round cancelled", "round reopened"
 }  # fmt: skip
 REPORTER_EVENT_KINDS = {"reported", "corrected", "withdrawn"}
 WRITER_ROLES_BY_KIND = {  # the roles whose links may write a kind of event
@@ -394,6 +400,7 @@ def apply_plan(state: State, event: Event) -> None:
     """Add a planned round: who goes where."""
     body = event.body
     number = state.next_round
+    check_in_use(state)
     if body["round"] != number:
         raise InvalidInput(f"round {repr_of(body['round'])} is not the next: that is {number}")
     if state.season is not None and number > state.season:
@@ -421,6 +428,43 @@ def apply_plan(state: State, event: Event) -> None:
         number, tuple(assignment), event=event.number, time=event.time, given=given
     )
     _replace_round(state, planned)
+
+
+def check_in_use(state: State) -> None:
+    """Refuse to plan for a campaign that was put away."""
+    if state.archived:
+        raise InvalidInput(
+            f"{state.name!r} is archived: bring it back to plan another round; reports are taken all the same"
+        )
+
+
+def apply_cancellation(state: State, event: Event) -> None:
+    """Take the last round back, of which nothing is known: the next to be planned has its number again.
+
+    What began with the round after it begins with that one now; what was forgotten after it is forgotten up to the round before.
+    """
+    check_cancellable(state, state.round(event.body["round"]))
+    state.rounds.drop_last()
+    following = state.next_round
+    state.waiting -= {following}
+    state.rows = [replace(row, since=min(row.since, following)) for row in state.rows]
+    state.arms = [replace(arm, since=min(arm.since, following)) for arm in state.arms]
+    state.forgotten = tuple(cut_forgettings(state.forgotten, len(state.rounds)))
+    _drop_cached_names(state)
+
+
+def check_cancellable(state: State, round: PlannedRound) -> None:
+    """Refuse to cancel a round that is not the last, or of which something is known."""
+    if round.number < len(state.rounds):
+        raise InvalidInput(
+            f"round {round.number} is not the last: rounds are cancelled from the last back, and that is {len(state.rounds)}"
+        )
+    if round.told:
+        agent, arm = next(iter(round.told))
+        raise InvalidInput(
+            f"round {round.number} cannot be cancelled: {_visit_text(state, round, (agent, arm))} is reported already; "
+            "withdraw what was reported by mistake, or close the round"
+        )
 
 
 GIVEN_FIELDS = ("absent", "closed", "forbidden", "forced")
@@ -462,6 +506,9 @@ def apply_forgetting(state: State, event: Event) -> None:
     arm, last = state.arm(event.body["arm"]), len(state.rounds)
     because = parse_choice(event.body["because"], "because", FORGETTING_CAUSES)
     name = state.arms[arm].name
+    if because == "again":
+        state.forgotten = tuple(forget_again(state.forgotten, arm, event.body["round"], name))
+        return
     if event.body["round"] != last:
         raise InvalidInput(f"round {repr_of(event.body['round'])} is not the last: that is {last}")
     if not last:
@@ -474,7 +521,7 @@ def apply_forgetting(state: State, event: Event) -> None:
     state.forgotten = tuple(after)
 
 
-FORGETTING_CAUSES = ("asked", "change")
+FORGETTING_CAUSES = ("asked", "change", "again")
 
 
 def apply_remembering(state: State, event: Event) -> None:
@@ -588,6 +635,28 @@ def apply_closing(state: State, event: Event) -> None:
     _replace_round(state, replace(round, closed=True))
 
 
+def apply_reopening(state: State, event: Event) -> None:
+    """Wait again for a round that was closed."""
+    round = state.round(event.body["round"])
+    if not round.closed:
+        raise InvalidInput(f"round {round.number} is not closed")
+    _replace_round(state, replace(round, closed=False))
+
+
+def apply_archiving(state: State, event: Event) -> None:
+    """Put a campaign away: nothing is planned any more until somebody brings it back."""
+    if state.archived:
+        raise InvalidInput(f"{state.name!r} is archived already")
+    state.archived = True
+
+
+def apply_retrieval(state: State, event: Event) -> None:
+    """Bring back a campaign that was put away."""
+    if not state.archived:
+        raise InvalidInput(f"{state.name!r} is not archived")
+    state.archived = False
+
+
 def _replace_round(state: State, round: PlannedRound) -> None:
     """Replace a round in the state, and note whether it waits."""
     state.rounds.put(round)
@@ -678,4 +747,8 @@ REDUCER_BY_KIND: dict[str, Callable[[State, Event], None]] = {
     "link issued": apply_link,
     "link revoked": apply_revocation,
     "imported": apply_import,
+    "round cancelled": apply_cancellation,
+    "round reopened": apply_reopening,
+    "archived": apply_archiving,
+    "brought back": apply_retrieval,
 }

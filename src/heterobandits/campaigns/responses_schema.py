@@ -91,6 +91,7 @@ class EntryJson(NamedJson):
     number: int
     rounds: int
     waiting: list[int]
+    archived: bool
 
 
 class CampaignJson(EntryJson):

@@ -65,6 +65,10 @@ class Rounds(Sequence[PlannedRound]):
         """A round in its place; only by whom it belongs to."""
         self._items[round.number - 1 : round.number] = [round]
 
+    def drop_last(self) -> None:
+        """The same without the last round; only by whom it belongs to."""
+        del self._items[-1]
+
     def copy(self) -> "Rounds":
         """The same, to be changed."""
         return Rounds(self._items)

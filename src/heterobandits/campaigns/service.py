@@ -511,6 +511,52 @@ def close_round(log: Repository, campaign: str, request: Author, round: int) -> 
     )
 
 
+def cancel_round(
+    log: Repository, campaign: str, request: Author, round: int, planned: int | None = None
+) -> WriteResult:
+    """Take back the last round that was planned, of which nothing is reported: the next one has its number again.
+
+    Refused if another event than `planned` has planned the round meanwhile.
+    """
+
+    def make(state: State) -> list[Draft]:
+        at = state.round(round)
+        if planned is not None and at.event != planned:
+            raise Stale(
+                f"round {at.number} was cancelled already, and planned anew since you looked"
+            )
+        return [Draft("round cancelled", {"round": at.number})]
+
+    return log.write(campaign, request, make)
+
+
+def undo(log: Repository, campaign: str, request: Author, number: int) -> WriteResult:
+    """Take back what was done last, with all that was written with it, if event `number` still is the last of it.
+
+    Whoever did it can undo it, for `reversal.UNDO_MAX_S` seconds.
+    """
+    from heterobandits.campaigns.reversal import drafts_of_undo
+
+    def make(state: State) -> list[Draft]:
+        if state.number != number:
+            raise Stale(
+                f"event {number} is not the last any more: something else has happened since, and nothing was undone"
+            )
+        return drafts_of_undo(log, state, request)
+
+    return log.write(campaign, request, make)
+
+
+def archive(log: Repository, campaign: str, request: Author) -> WriteResult:
+    """Put a campaign away: it is not listed, and nothing is planned; what is reported late is taken all the same."""
+    return log.write(campaign, request, lambda state: [Draft("archived", {})])
+
+
+def unarchive(log: Repository, campaign: str, request: Author) -> WriteResult:
+    """Bring back a campaign that was put away."""
+    return log.write(campaign, request, lambda state: [Draft("brought back", {})])
+
+
 def add_note(
     log: Repository, campaign: str, request: Author, text: str, round: int | None = None
 ) -> WriteResult:
@@ -607,6 +653,19 @@ def revoke_link(log: Repository, campaign: str, request: Author, link: str) -> W
 
     def make(state: State) -> list[Draft]:
         return [Draft("link revoked", {"link": link})]
+
+    return log.write(campaign, request, make, gives_way=False)
+
+
+def revoke_some_links(
+    log: Repository, campaign: str, request: Author, links: Iterable[str]
+) -> WriteResult:
+    """Revoke several links in one write; those that are revoked already stay so."""
+    which = list(links)
+
+    def make(state: State) -> list[Draft]:
+        still = (link for link in which if not (link in state.links and state.links[link].revoked))
+        return [Draft("link revoked", {"link": link}) for link in still]
 
     return log.write(campaign, request, make, gives_way=False)
 

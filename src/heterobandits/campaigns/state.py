@@ -121,6 +121,7 @@ class State:
     plans_by: PriorKind = "stated"
     forgotten: tuple[Forgetting, ...] = ()
     on_change: OnChange = "nothing"
+    archived: bool = False
 
     @cached_property
     def team(self) -> Team:

@@ -64,6 +64,13 @@ def serve_command(
             help="A made-up half season to look at, in a database that is gone when the server stops.",
         ),
     ] = False,
+    new_owner_link: Annotated[
+        bool,
+        typer.Option(
+            "--new-owner-link",
+            help="Make a new link for the owner of the server, for who has lost theirs; the old one opens nothing any more.",
+        ),
+    ] = False,
 ) -> int:
     """Serve the campaigns of a database as pages and over HTTP, until Ctrl-C.
 
@@ -77,6 +84,8 @@ def serve_command(
         ) from None
     if demo and is_stated(context, "database"):
         raise InvalidInput("--demo has a database of its own: leave out --database")
+    if new_owner_link:
+        check_new_owner_link(demo)
     local = prepare_lan_server(host if is_stated(context, "host") else None) if lan else None
     host = host if local is None else local.host
     with listen_on(host, port) as place, ExitStack() as end:
@@ -92,7 +101,12 @@ def serve_command(
         from heterobandits.campaigns.storage.store import Store
         from heterobandits.policies.catalogue import RECOMMENDED_FOR_HORIZON
         from heterobandits.web import warmup
-        from heterobandits.web.auth import OWNER_TOKEN_VARIABLE, establish_owner, is_loopback
+        from heterobandits.web.auth import (
+            OWNER_TOKEN_VARIABLE,
+            establish_owner,
+            is_loopback,
+            renew_owner_token,
+        )
 
         print_line("loading the rules that plans are made with")
         kernels = warmup.prepare_kernels(print_line)
@@ -103,6 +117,8 @@ def serve_command(
             )
             if demo:
                 kernels.load_until(RECOMMENDED_FOR_HORIZON)  # the demo's
+            if new_owner_link:
+                token = renew_owner_token(store)
             links = demo_links(store) if demo else []
         base = f"http://{render_host(host)}:{place.getsockname()[1]}"
         if local is not None:
@@ -115,6 +131,8 @@ def serve_command(
         print(f"{'A demo' if demo else name_of_database(database)} is served at {base}", flush=True)
         if token is not None:
             print(f"the owner's link, which is shown this once: {base}/enter/{token}", flush=True)
+        if new_owner_link:
+            print_line("the link that the owner had before opens nothing any more")
         for whose, opens in links:
             print(f"{whose}: {base}/enter/{opens}", flush=True)
         encryption = None
@@ -136,6 +154,19 @@ def serve_command(
 
             supervise_workers(workers, work, print_line)
     return 0
+
+
+def check_new_owner_link(demo: bool) -> None:
+    """Refuse to make a link for the owner where it would open nothing."""
+    from heterobandits.web.auth import OWNER_TOKEN_VARIABLE
+
+    if demo:
+        raise InvalidInput("--new-owner-link is for a database that stays: a demo prints a link")
+    if os.environ.get(OWNER_TOKEN_VARIABLE):
+        raise InvalidInput(
+            f"--new-owner-link makes a link in place of the one that the database knows, but {OWNER_TOKEN_VARIABLE} is set, and the server "
+            "then opens for that token alone: its link is the address of the server and /enter/ with the token; or unset it"
+        )
 
 
 def demo_links(store: "Store") -> list[tuple[str, str]]:

@@ -170,6 +170,26 @@ def take_back(entries: Sequence[Forgetting], arm: int, name: str) -> list[Forget
     ]
 
 
+def forget_again(entries: Sequence[Forgetting], arm: int, last: int, name: str) -> list[Forgetting]:
+    """The same after an arm is forgotten again as it was, up to the round `last`, which somebody had taken back."""
+    places = [i for i, one in enumerate(entries) if one == Forgetting(arm, last, True)]
+    if not places:
+        raise InvalidInput(f"that {name!r} was forgotten up to round {last} was not taken back")
+    return [
+        one._replace(taken_back=one.taken_back and i != places[-1]) for i, one in enumerate(entries)
+    ]
+
+
+def cut_forgettings(entries: Iterable[Forgetting], rounds: int) -> list[Forgetting]:
+    """The same if only so many rounds were held: nothing is forgotten that nobody saw, and nothing twice."""
+    cut = (one._replace(last=min(one.last, rounds)) for one in entries)
+    kept: list[Forgetting] = []
+    for one in cut:
+        if one.last and (one.taken_back or one not in kept):
+            kept.append(one)
+    return kept
+
+
 def counted_visits(visits: Iterable[Visit], gone: Mapping[int, int]) -> list[Visit]:
     """The visits that count, where arms have been forgotten up to some round."""
     return [visit for visit in visits if visit.round > gone.get(visit.arm, 0)]

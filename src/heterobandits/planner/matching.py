@@ -77,16 +77,18 @@ class Circumstances(NamedTuple):
         never, must = pairs(forbidden, "forbidden"), pairs(forced, "forced")
         gone = some(left, "left", "agent", agents)
         for a, n in sorted(must):
+            places = [arms[m] for b, m in sorted(must) if b == a]
+            others = [agents[b] for b, m in sorted(must) if m == n]
             for wrong, why in (
-                (a in gone, "the agent left the team"),
-                (a in away, "the agent is absent"),
-                (n in shut, "the arm is closed"),
-                ((a, n) in never, "the pair is forbidden as well"),
-                (sum(b == a for b, _ in must) > 1, "the agent is forced to two arms"),
-                (sum(m == n for _, m in must) > 1, "two agents are forced to that arm"),
+                (a in gone, "has left the team"),
+                (a in away, "is absent"),
+                (n in shut, "that arm is closed"),
+                ((a, n) in never, "may not go there: choose one of the two"),
+                (len(places) > 1, f"can go to one arm: {' and '.join(places)} are too many"),
+                (len(others) > 1, f"an arm takes one agent: {' and '.join(others)} are too many"),
             ):
                 if wrong:
-                    raise InvalidInput(f"forced pair ({agents[a]!r}, {arms[n]!r}): {why}")
+                    raise InvalidInput(f"{agents[a]} has to go to {arms[n]}, but {why}")
         return cls(away, shut, never, must, gone)
 
     def check(

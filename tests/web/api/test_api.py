@@ -479,6 +479,53 @@ class TestRounds:
         ]
         refused(ask.post(f"{north}/rounds/1/close"), 422, "invalid-input")
 
+    def test_the_last_round_is_cancelled_and_only_it(self, ask, north, log):
+        first = ask.get(f"{north}/rounds/1").json()
+        ask.post(f"{north}/rounds")
+        refused(ask.delete(f"{north}/rounds/1"), 422, "invalid-input")
+        refused(ask.delete(f"{north}/rounds/3"), 404, "not-found")
+        key = {"Idempotency-Key": "cancel 2"}
+        said = conforms(responses_schema.RoundsJson, ask.delete(f"{north}/rounds/2", headers=key))
+        assert (said["last"], [one["round"] for one in said["rounds"]]) == (1, [1])
+        # the answer was lost, and it is asked again
+        assert ask.delete(f"{north}/rounds/2", headers=key).json() == said
+        refused(ask.get(f"{north}/rounds/2"), 404, "not-found")
+        assert ask.get(f"{north}/rounds/1").json() == first
+        assert conforms(responses_schema.RoundsJson, ask.delete(f"{north}/rounds/1")) == {
+            "rounds": [],
+            "last": 0,
+        }
+        again = conforms(responses_schema.RoundJson, ask.post(f"{north}/rounds"), 201)
+        assert again["round"] == 1
+
+    def test_what_was_done_last_is_undone(self, ask, north):
+        last = ask.get(north).json()["number"]
+        ask.post(f"{north}/rounds/1/close")
+        refused(ask.post(f"{north}/undo", json={"event": last}), 412, "changed-since")
+        answer = ask.post(f"{north}/undo", json={"event": last + 1})
+        said = conforms(responses_schema.EventsJson, answer)
+        assert [one["kind"] for one in said["events"]] == ["round reopened"]
+        assert said["last"] == last + 2
+        assert ask.get(f"{north}/rounds/1").json()["waits"]
+        ask.post(f"{north}/notes", json={"text": "rain"})
+        refused(ask.post(f"{north}/undo", json={"event": last + 3}), 422, "invalid-input")
+        refused(ask.post(f"{north}/undo", json={}), 422, "invalid-input")
+
+    def test_nobody_undoes_what_another_did(self, ask, north, made):
+        link = ask.post(f"{north}/links", json={"role": "planner", "name": "Zoë"}).json()
+        ask.post(f"{north}/rounds/1/close")
+        last = ask.get(north).json()["number"]
+        with Asker(made[0], link["token"]) as zoe:
+            refused(zoe.post(f"{north}/undo", json={"event": last}), 422, "invalid-input")
+
+    def test_a_campaign_is_put_away_and_brought_back(self, ask, north):
+        assert conforms(responses_schema.CampaignJson, ask.get(north))["archived"] is False
+        assert ask.patch(north, json={"archived": True}).json()["archived"]
+        refused(ask.post(f"{north}/rounds"), 422, "invalid-input")
+        refused(ask.patch(north, json={"archived": True}), 422, "invalid-input")
+        refused(ask.patch(north, json={"archived": False, "name": "x"}), 422, "invalid-input")
+        assert not ask.patch(north, json={"archived": False}).json()["archived"]
+
     def test_why(self, ask, north):
         said = conforms(
             responses_schema.ExplanationsJson, ask.get(f"{north}/rounds/1/explanations")
@@ -784,7 +831,7 @@ class TestLargeCampaigns:
             assert answers[0].json() == answers[1].json()
         else:
             with Visitor(made[0], OWNER) as visitor:
-                assert visitor.submit(f"{home}/plan", **given).status_code == 303
+                assert visitor.submit(f"{home}/plan", **given, anyway="1").status_code == 303
         assert planned[:2] == [(2, ["agent-1"]), (3, ["agent-1"])]
         assert log.state(campaign).round(2).given.absent == {0}
 

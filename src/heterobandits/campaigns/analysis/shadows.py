@@ -47,7 +47,7 @@ def shadow(
     delta: float | None = None,
     tell: Callable[[float], None] = ignore_progress,
 ) -> Shadow:
-    """What a policy would have planned in each round of a campaign, in one pass over its log.
+    """What a policy would have planned in each round of a campaign that was not cancelled, in one pass over its log.
 
     Its delta, and its memory if it forgets, are those of the campaign at that time, unless a delta is given. `tell` is told
     the share that is done, and may end it all by raising.
@@ -62,6 +62,8 @@ def shadow(
             state = fold_events(since, state)
             since = []
             rounds.append(shadow_round(state, event, policy_for_shadow(state, policy, delta)))
+        elif event.kind == "round cancelled":
+            rounds.pop()
         since.append(event)
     name = policy_for_shadow(fold_events(since, state), policy, delta).name
     differ, tied = sum(map(is_different, rounds)), sum(one.tied for one in rounds)

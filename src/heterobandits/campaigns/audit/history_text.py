@@ -294,7 +294,7 @@ class EventNarrator:
         return text
 
     def _arm_forgotten(self, body: Mapping[str, Any]) -> str:
-        why = ", which has changed" if body["because"] == "change" else ""
+        why = {"change": ", which has changed", "again": " again"}.get(body["because"], "")
         return (
             f"forgot what was seen of {self._name(body['arm'])}{why}, up to round {body['round']}"
         )
@@ -320,6 +320,18 @@ class EventNarrator:
 
     def _round_closed(self, body: Mapping[str, Any]) -> str:
         return f"closed round {body['round']}"
+
+    def _round_reopened(self, body: Mapping[str, Any]) -> str:
+        return f"opened round {body['round']} again"
+
+    def _round_cancelled(self, body: Mapping[str, Any]) -> str:
+        return f"cancelled round {body['round']}"  # of which nothing is told any more
+
+    def _archived(self, body: Mapping[str, Any]) -> str:
+        return "archived the campaign"
+
+    def _brought_back(self, body: Mapping[str, Any]) -> str:
+        return "brought the campaign back from the archive"
 
     def _note(self, body: Mapping[str, Any]) -> str:
         text = " / ".join(body["text"].splitlines())

@@ -13,16 +13,19 @@ from heterobandits.cli.campaign.files import (
 )
 from heterobandits.cli.campaign.options import check_extra
 from heterobandits.cli.campaign.rounds import (
+    cancel_command,
     close_command,
     correct_command,
     note_command,
     override_command,
     plan_command,
     report_command,
+    undo_command,
     withdraw_command,
 )
 from heterobandits.cli.campaign.team import (
     add_command,
+    archive_command,
     believe_command,
     bring_back_command,
     forget_command,
@@ -31,6 +34,7 @@ from heterobandits.cli.campaign.team import (
     retire_command,
     revise_command,
     set_command,
+    unarchive_command,
 )
 from heterobandits.cli.campaign.views import (
     agents_command,
@@ -54,6 +58,8 @@ CAMPAIGN_COMMANDS: dict[str, Callable[..., int | None]] = {
     "withdraw": withdraw_command,
     "override": override_command,
     "close": close_command,
+    "cancel": cancel_command,
+    "undo": undo_command,
     "note": note_command,
     "history": history_command,
     "add": add_command,
@@ -65,6 +71,8 @@ CAMPAIGN_COMMANDS: dict[str, Callable[..., int | None]] = {
     "revise": revise_command,
     "believe": believe_command,
     "set": set_command,
+    "archive": archive_command,
+    "unarchive": unarchive_command,
     "agents": agents_command,
     "shadow": shadow_command,
     "project": project_command,

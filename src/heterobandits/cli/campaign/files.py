@@ -180,6 +180,7 @@ def list_command(file: FileArgument, format: TableOrJson = "table") -> None:
                 "season": one.state and one.state.season,
                 "rounds": one.state and len(one.state.rounds),
                 "waiting": one.state and sorted(one.state.waiting),
+                "archived": one.state and one.state.archived,
                 "wrong": one.wrong,
             }
             for head, one in there
@@ -188,7 +189,7 @@ def list_command(file: FileArgument, format: TableOrJson = "table") -> None:
     rows = [
         (
             one.campaign,
-            one.name,
+            one.name + " (archived)" * (one.state is not None and one.state.archived),
             "?" if one.state is None else render_round_count(one.state),
             "?" if one.state is None else f"{len(one.state.waiting):,}",
             head.time[:16].replace("T", " "),

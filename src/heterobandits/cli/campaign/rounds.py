@@ -233,6 +233,41 @@ def close_command(
         print_change(log, state, done, format)
 
 
+def cancel_command(
+    file: FileArgument,
+    round: ThisRoundOption,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Cancel the last round, of which nothing is reported: the next one has its number.
+
+    Example: heterobandits campaign cancel park.db --round 3
+    """
+    from heterobandits.campaigns import service
+
+    with open_campaign(file, campaign) as (log, state):
+        done = service.cancel_round(log, state.campaign, author_of(who), round)
+        print_change(log, state, done, format)
+
+
+def undo_command(
+    file: FileArgument,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Take back what you did last, if nothing else has happened since and it is not ten minutes ago.
+
+    Who was added, notes and links stay: the command says what to do instead.
+    """
+    from heterobandits.campaigns import service
+
+    with open_campaign(file, campaign) as (log, state):
+        done = service.undo(log, state.campaign, author_of(who), state.number)
+        print_change(log, state, done, format)
+
+
 def note_command(
     file: FileArgument,
     text: Annotated[str, typer.Argument(help="What to note.", metavar="TEXT", show_default=False)],

@@ -1,4 +1,4 @@
-"""`heterobandits campaign add`, `retire`, `return`, `forget`, `remember`, `rename`, `revise` and `set`: what changes between rounds."""
+"""`heterobandits campaign add`, `retire`, `return`, `forget`, `remember`, `rename`, `revise`, `set` and `archive`: what changes between rounds."""
 
 from typing import Annotated, Literal
 
@@ -271,4 +271,32 @@ def set_command(
             )
         else:
             done = service.set_season(log, state.campaign, request, parse_season_option(season))
+        print_change(log, state, done, format)
+
+
+def archive_command(
+    file: FileArgument,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Put a campaign away: nothing is planned until it is back; what is reported late is taken."""
+    from heterobandits.campaigns import service
+
+    with open_campaign(file, campaign) as (log, state):
+        done = service.archive(log, state.campaign, author_of(who))
+        print_change(log, state, done, format)
+
+
+def unarchive_command(
+    file: FileArgument,
+    campaign: CampaignOption = None,
+    who: WhoOption = None,
+    format: TableOrJson = "table",
+) -> None:
+    """Bring back a campaign that was put away."""
+    from heterobandits.campaigns import service
+
+    with open_campaign(file, campaign) as (log, state):
+        done = service.unarchive(log, state.campaign, author_of(who))
         print_change(log, state, done, format)

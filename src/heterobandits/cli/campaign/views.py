@@ -59,7 +59,10 @@ def status_command(
         return
     season = "" if state.season is None else f" of {state.season:,}"
     planned = "no round planned yet" if not state.rounds else f"round {len(state.rounds):,}{season}"
-    print(f"{state.name} ({state.campaign}): {planned}, policy {state.policy.label}")
+    print(
+        f"{state.name} ({state.campaign}): {planned}, policy {state.policy.label}"
+        + ", archived" * state.archived
+    )
     for number in sorted(state.waiting):
         print(waiting_in_words(state, number))
     for sentence in (*likely.sentences, *said.sentences):

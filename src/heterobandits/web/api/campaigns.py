@@ -118,9 +118,9 @@ async def read_campaign_route(request: HttpRequest, asked: Context) -> Response:
 
 @router.patch("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
 def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) -> Response:
-    """Another name, another policy (with delta, memory and on_change), another season or prior: one at a time."""
+    """Another name, another policy (with delta, memory and on_change), another season or prior, archived or back: one at a time."""
     given = body.model_fields_set - {name for name in POLICY_FIELDS if getattr(body, name) is None}
-    kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season",), ("prior",))
+    kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season",), ("prior",), ("archived",))
     where = asked.where
     if kind == ("name",):
         done = service.rename(*where, "campaign", None, body.name)
@@ -128,9 +128,20 @@ def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) 
         done = service.set_season(*where, body.season)
     elif kind == ("prior",):
         done = service.set_prior(*where, body.prior)
+    elif kind == ("archived",):
+        done = (service.archive if body.archived else service.unarchive)(*where)
     else:
         done = service.set_policy(*where, *(getattr(body, field) for field in POLICY_FIELDS))
     return campaign_reply(serialization.state_after(asked.log, done))
+
+
+@router.post("/api/campaigns/{campaign}/undo", response_model=responses_schema.EventsJson)
+def undo_route(asked: Context, body: requests_schema.UndoBody) -> Response:
+    """What was done last is taken back, with all that was written with it, by whoever did it and for ten minutes."""
+    done = service.undo(*asked.where, body.event)
+    state = serialization.state_after(asked.log, done)
+    events = serialization.json_of_events(done.events)
+    return json_reply(state, {"events": events, "last": state.number})
 
 
 @router.post(

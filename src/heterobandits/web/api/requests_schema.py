@@ -72,7 +72,7 @@ class CampaignBody(Body):
 
 
 class CampaignChange(Body):
-    """One change of a campaign: its name, its policy with delta, memory and on_change, its season, which may have no end, or its prior."""
+    """One change of a campaign: its name, its policy with delta, memory and on_change, its season, which may have no end, its prior, or whether it is archived."""
 
     name: NameField
     policy: ShortText | None = None
@@ -81,6 +81,13 @@ class CampaignChange(Body):
     on_change: ShortText | None = None
     season: int | None = None
     prior: Literal["learned", "stated"] = "learned"
+    archived: bool = False
+
+
+class UndoBody(Body):
+    """What is to be undone: the number of the last event, which says that nothing else has happened since."""
+
+    event: int
 
 
 class AgentsBody(Body):

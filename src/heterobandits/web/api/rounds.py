@@ -125,6 +125,22 @@ def read_round_route(asked: Context, round: int) -> Response:
     return json_reply(asked.state, serialization.json_of_round(asked.log, asked.state, number))
 
 
+@router.delete(
+    "/api/campaigns/{campaign}/rounds/{round}", response_model=responses_schema.RoundsJson
+)
+def cancel_round_route(asked: Context, round: int) -> Response:
+    """The last round is cancelled, of which nothing is reported: the next one has its number. What is left are the rounds before."""
+    try:
+        done = service.cancel_round(*asked.where, round)
+    except InvalidInput:
+        find_in_path(asked.log.state(asked.id).round, round)
+        raise
+    state = serialization.state_after(asked.log, done)
+    last = state.rounds[-1:]
+    entries = [serialization.json_of_round_entry(at) for at in last]
+    return json_reply(state, {"rounds": entries, "last": len(state.rounds)})
+
+
 @router.post(
     "/api/campaigns/{campaign}/rounds/{round}/close", response_model=responses_schema.RoundJson
 )

@@ -11,12 +11,14 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from heterobandits.campaigns.events import OWNER_NAME, SERVER_LINK
+from heterobandits.campaigns import reversal
+from heterobandits.campaigns.events import OWNER_NAME, SERVER_LINK, utc_now
 from heterobandits.campaigns.reducer import LinkEnded
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.state import State, parse_time
 from heterobandits.campaigns.validation import InvalidFields
 from heterobandits.errors import InvalidInput
 from heterobandits.output.pages import render_template
@@ -93,6 +95,14 @@ CAMPAIGN_MENU = (
 )
 
 
+class UndoOffer(NamedTuple):
+    """What was done last by whoever looks, and for how many seconds they can undo it."""
+
+    text: str
+    event: int
+    seconds: int
+
+
 class ForeignForm(Forbidden):
     """A form that another site's page has sent."""
 
@@ -111,6 +121,13 @@ class PageRoute(GuardedRoute):
             check_origin(request)
         return await super().answer(request, handle)
 
+    async def answer_admitted(self, request: Request, handle: RequestHandler) -> Response:
+        """Look, beside the loop, for what can be undone on the page."""
+        asked: RequestContext = request.state.asked
+        if request.method == "GET" and may_undo(asked):
+            request.state.undo = await run_in_threadpool(offer_of_undo, asked)
+        return await super().answer_admitted(request, handle)
+
     def read(self, request: BodyRequest) -> None:
         """Read the form, and its key: with other fields it is of another request, as after a step back."""
         asked: RequestContext = request.state.asked
@@ -118,6 +135,27 @@ class PageRoute(GuardedRoute):
         key, digest = asked.form.text("key"), digest_of_request(request)
         whole = f"{key[:64]}-{digest[:16]}" if key else None
         asked.asker = asked.asker._replace(key=whole, digest=digest)
+
+
+def may_undo(asked: RequestContext) -> bool:
+    """Whether somebody may undo things in a campaign in which something has just happened."""
+    if asked.campaign is None or not is_allowed(asked.caller.role, "POST", f"{PAGE_BASE}/undo"):
+        return False
+    return 0.0 <= seconds_since(asked.campaign.changed) < reversal.UNDO_MAX_S
+
+
+def offer_of_undo(asked: RequestContext) -> UndoOffer | None:
+    """What whoever looks did last and can undo."""
+    done = reversal.written_last(asked.log, asked.state)
+    if not reversal.can_be_undone(done, asked.asker.who, asked.asker.link):
+        return None
+    left = int(reversal.UNDO_MAX_S - seconds_since(asked.state.changed))
+    return UndoOffer(reversal.describe_write(done), asked.state.number, left)
+
+
+def seconds_since(time: str) -> float:
+    """The seconds since a time."""
+    return (parse_time(utc_now()) - parse_time(time)).total_seconds()
 
 
 def tokens_of(request: Request, *owners: str) -> list[str]:
@@ -178,6 +216,7 @@ def render_page(
             script=static_path("site.js"),
             static=static_path,
             demo=request.app.state.demo,
+            undo=None if state is None else getattr(request.state, "undo", None),
             **data,
         ),
         status,

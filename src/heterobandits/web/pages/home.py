@@ -144,9 +144,18 @@ def seconds_between(one: str, other: str) -> int:
     return int((parse_time(other) - parse_time(one)).total_seconds())
 
 
+@router.get("/leave")
+async def ask_leave(request: Request) -> Response:
+    """Whether this browser is to forget its links, and what that means."""
+    names = cookie_campaigns(request)
+    if not names:
+        return see_other("/")
+    return render_page(request, "leave.html", held=len(names), owns=OWNER_NAME in names)
+
+
 @router.post("/leave")
 async def submit_leave(request: Request) -> Response:
-    """Forget the links that this browser holds."""
+    """Forget the links that this browser holds, and nothing else: what waits there to be sent stays."""
     answer = see_other("/")
     for name in filter(COOKIE_NAME_PATTERN.fullmatch, request.cookies):
         secure = name.startswith(HOST_COOKIE_PREFIX)
@@ -185,7 +194,8 @@ async def show_home(request: Request) -> Response:
         request,
         "campaigns.html",
         asked,
-        entries=entries,
+        entries=[one for one in entries if not is_archived(one[0])],
+        archived=[one for one in entries if is_archived(one[0])],
         owns=owner is not None,
         more=len(names[BROWSER_MAX_LINKS:]),
     )
@@ -218,6 +228,11 @@ def campaign_cards(log: Repository, callers: list[Caller]) -> list[tuple[Campaig
         (one, own.get(one.campaign, page_path(one.campaign)), last_change_of(one)) for one in seen
     ]
     return sorted(made, key=lambda entry: entry[2], reverse=True)
+
+
+def is_archived(one: CampaignEntry) -> bool:
+    """Whether a campaign was put away."""
+    return one.state is not None and one.state.archived
 
 
 def last_change_of(one: CampaignEntry) -> str:

@@ -13,7 +13,6 @@ from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.events import render_timestamp, utc_now
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import LINK_ROLES, Link, State, member_id, parse_time
-from heterobandits.campaigns.storage.repository import Author
 from heterobandits.campaigns.validation import (
     FieldErrors,
     parse_display_name,
@@ -138,15 +137,7 @@ def change_link(asked: Context, link: str) -> Response:
 
 def revoke_links(asked: RequestContext, links: Sequence[str]) -> None:
     """Revoke those of these links that are still open."""
-    known = asked.state.links
-    for link in links:
-        if link in known and not known[link].revoked:
-            service.revoke_link(asked.log, asked.id, author_of_part(asked.asker, link), link)
-
-
-def author_of_part(asker: Author, what: str) -> Author:
-    """The author of one of several writes in a request, with a key of its own."""
-    return asker if asker.key is None else asker._replace(key=f"{asker.key}-{what}")
+    service.revoke_some_links(*asked.where, [link for link in links if link in asked.state.links])
 
 
 @router.post("/campaigns/{campaign}/cards")

@@ -1,5 +1,6 @@
-"""Rounds: planned, shown as a sheet, changed by hand and closed."""
+"""Rounds: planned, shown as a sheet, changed by hand, closed and cancelled; and the last thing that was done, undone."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,10 +10,13 @@ from fastapi import APIRouter, Request, Response
 from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.analysis.answers import shared_arm_warnings
+from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned
+from heterobandits.campaigns.reducer import check_cancellable
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State, member_id
+from heterobandits.campaigns.storage.repository import WriteResult
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.visits import VisitReport
 from heterobandits.web.api.rounds import plan_in_turn
@@ -26,16 +30,23 @@ from heterobandits.web.pages.base import (
     render_page,
     see_other,
 )
-from heterobandits.web.pages.text import outcome_text, waiting_text, why_sentence
+from heterobandits.web.pages.text import ago_text, outcome_text, waiting_text, why_sentence
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext, find_in_path
-from heterobandits.web.turns import compute_for_state, write_in_turn
+from heterobandits.web.turns import compute_for_state, compute_quick, write_in_turn
 
 ROUNDS_LIST_MAX = 50  # rounds in a list
 PLAN_FORM_SPARE_PAIRS = 2  # pairs that may be added at once
 FORM_MAX_PAIRS = 100  # that a page draws, each with all agents and arms to choose from
 HIDDEN = 3  # fields of the form that nobody sees
+OVERTAKEN_MAX_EVENTS = 500  # of which it is looked whether they have happened since a page was made
+STAYED_HOME = "-"  # in place of an arm where somebody went
 LATE_AGENT_TEXT = "Not in the team yet when this round was planned."
+# a page of a campaign where something can be done
+PLACE_PATTERN = re.compile(
+    r"/campaigns/([0-9a-f]{12})(?:/(?:plan|report|rounds(?:/(\d{1,9}))?|ahead|history|team))?",
+    re.ASCII,
+)
 PAIR_CHOICES = (("forced", "has to go to"), ("forbidden", "may not go to"))
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -126,6 +137,9 @@ def render_preview(
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         errors=errors,
         note=refused,
+        over=is_season_over(state),
+        unheard=unheard_round(state),
+        asks=isinstance(refused, Unheard),
     )  # fmt: skip
 
 
@@ -136,27 +150,149 @@ async def record_plan(request: Request, asked: Context) -> Response:
     given = parse_plan_form(form)
     if form.text("look"):  # the form of a large team is too long for an address
         return await preview_in_turn(request, asked, given)
+    seen = form.text("seen") or None
     try:
-        check_previewed_circumstances(given, form)
-        record = partial(record_preview, asked, form.text("seen") or None)
+        check_previewed_circumstances(asked.state, given, form)
+        record = partial(record_preview, asked, seen, form.text("anyway"))
         done = await plan_in_turn(request, asked, given.circumstances, record)
+    except Unheard as error:
+        return await preview_in_turn(request, asked, given, error)
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
-        return await preview_in_turn(request, asked, given, error)
-    return see_other(page_path(asked.id, f"/rounds/{done}"))
+        state = await compute_quick(request, asked.log.state, asked.id)
+        if seen is None or seen == state.hash:
+            return await preview_in_turn(request, asked, given, error)
+        return await compute_quick(request, overtaken_page, request, asked, state, seen)
+    number = int(done.events[0].body["round"])
+    if not done.repeated:
+        return see_other(page_path(asked.id, f"/rounds/{number}"))
+    return await compute_quick(request, recorded_page, request, asked, done)
 
 
-def check_previewed_circumstances(given: PlanForm, form: Form) -> None:
+class Unheard(InvalidInput):
+    """A plan of the next round while nothing is known of the last one: it may be a mistake."""
+
+
+def check_previewed_circumstances(state: State, given: PlanForm, form: Form) -> None:
     """Refuse circumstances that the plan was not looked at with."""
     if form.text("shown", given.text) != given.text:
         raise service.Stale("This is the plan with what is ticked now: look at it, then record it.")
 
 
-def record_preview(asked: RequestContext, seen: str | None, **given: Any) -> int:
-    """The number of the round that was planned, if the last event still has the hash that it had on the page."""
-    done = service.plan_round(asked.log, asked.id, asked.asker, seen, **given)
-    return int(done.events[0].body["round"])
+def unheard_round(state: State) -> int | None:
+    """The number of the last round, if it waits and nothing is known of it at all."""
+    last = state.rounds[-1] if state.rounds else None
+    return last.number if last is not None and last.waits and not last.told else None
+
+
+def record_preview(
+    asked: RequestContext, seen: str | None, anyway: str, **given: Any
+) -> WriteResult:
+    """What recording the plan comes to, if the last event still has the hash that it had on the page.
+
+    While nothing is known of the last round, whoever records another has to say that it is meant: by its number.
+    """
+    look = given.pop("look", service.preview)
+
+    def heed(state: State, **circumstances: Any) -> Preview:
+        number = unheard_round(state)
+        if number is not None and anyway != str(number):
+            raise Unheard(
+                f"Round {number} is recorded, and there is no outcome of it yet. Is it time for round {number + 1}?"
+            )
+        made: Preview = look(state, **circumstances)
+        return made
+
+    return service.plan_round(asked.log, asked.id, asked.asker, seen, heed, **given)
+
+
+def recorded_page(request: Request, asked: RequestContext, done: WriteResult) -> Response:
+    """The page after a form that was sent before: its round is recorded already, and no other."""
+    number, event = int(done.events[0].body["round"]), done.events[0].number
+    state = done.state
+    there = number <= len(state.rounds) and state.round(number).event == event
+    said = (
+        f"Round {number} is recorded already"
+        if there
+        else f"Round {number} was recorded, and cancelled since"
+    )
+    links = [(page_path(asked.id, f"/rounds/{number}"), f"Open round {number}")] if there else []
+    return notice_page(request, asked, state, said, ["Nothing was recorded now."], links, 200)
+
+
+def overtaken_page(request: Request, asked: RequestContext, state: State, seen: str) -> Response:
+    """The page in place of a plan that something was faster than: what has happened since it was looked at."""
+    latest = asked.log.store.read(
+        asked.id, max(0, state.number - OVERTAKEN_MAX_EVENTS), state.number
+    )
+    place = next((i for i, event in enumerate(latest) if event.hash == seen), None)
+    since = [] if place is None else latest[place + 1 :]
+    said = [*news_text(state, since), "So the plan may be another one, and nothing was recorded."]
+    recorded = [event.body["round"] for event in since if event.kind == "round planned"]
+    links = [
+        (page_path(asked.id, f"/rounds/{number}"), f"Open round {number}")
+        for number in dict.fromkeys(recorded)
+        if number <= len(state.rounds)
+    ]
+    return notice_page(request, asked, state, "Nothing was recorded", said, links, 412)
+
+
+def notice_page(
+    request: Request,
+    asked: RequestContext,
+    state: State,
+    title: str,
+    sentences: Sequence[str],
+    links: Sequence[tuple[str, str]],
+    status: int,
+) -> Response:
+    """The page that says why no round was recorded; the plan of the next is one press away, and not on it."""
+    ending = (
+        []
+        if is_season_over(state)
+        else [(page_path(asked.id, "/plan"), f"Look at round {state.next_round}")]
+    )
+    return render_page(
+        request,
+        "notice.html",
+        asked,
+        status,
+        title=title,
+        sentences=sentences,
+        links=[*links, *ending],
+    )
+
+
+def is_season_over(state: State) -> bool:
+    """Whether no round of the season is left to be planned."""
+    return state.rounds_left == 0
+
+
+def news_text(state: State, since: Sequence[Event]) -> list[str]:
+    """What has happened, in sentences: rounds one by one, the rest counted."""
+    if not since:
+        return ["Something was reported or changed since you looked."]
+    made, outcomes, others = [], 0, 0
+    for event in since:
+        if event.kind in ("round planned", "round cancelled"):
+            what = "recorded" if event.kind == "round planned" else "cancelled"
+            made.append(
+                f"Round {event.body['round']} was {what} {ago_text(event.time)} by {event.who}."
+            )
+        elif event.kind in ("reported", "corrected", "withdrawn"):
+            outcomes += 1
+        else:
+            others += 1
+    if outcomes:
+        made.append(
+            f"{'An outcome was' if outcomes == 1 else f'{outcomes:,} outcomes were'} reported since you looked."
+        )
+    if others:
+        made.append(
+            f"{'Something else was' if others == 1 else f'{others:,} other things were'} changed since you looked."
+        )
+    return made
 
 
 def plan_rows(
@@ -219,6 +355,9 @@ def render_sheet(
 ) -> Response:
     """The page of a round."""
     state = asked.state
+    goers: dict[int, list[str]] = {}  # who goes where
+    for agent, arm in at.sent:
+        goers.setdefault(arm, []).append(state.agents[agent].name)
     return render_page(
         request,
         "round.html",
@@ -228,7 +367,11 @@ def render_sheet(
         rows=plan_rows(state, service.recorded_plan(asked.log, state, at), at),
         reasons=service.explain(asked.log, asked.id, at.number) if is_why_asked(request) else {},
         given=circumstances_text(state, at) + shared_arm_warnings(state, at),
-        arms=[(member_id("arm", n), one.name) for n, one in enumerate(state.arms)],
+        arms=[
+            (member_id("arm", n), one.name, goers.get(n, [])) for n, one in enumerate(state.arms)
+        ],
+        goers=goers,
+        cancellable=at.number == len(state.rounds) and not at.told,
         error=error,
         ids=[member_id("agent", a) for a in range(len(state.agents))],
     )
@@ -255,7 +398,7 @@ async def submit_override(request: Request, asked: Context, round: int) -> Respo
     form = asked.form
     try:
         where = (asked.log, asked.id, asked.asker, number, form.text("agent"))
-        await write_in_turn(request, service.override, *where, form.texts("arm"))
+        await write_in_turn(request, service.override, *where, parse_override_arms(form))
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
@@ -264,6 +407,91 @@ async def submit_override(request: Request, asked: Context, round: int) -> Respo
             request, asked.state, lambda: render_sheet(request, asked, at, said)
         )
     return see_other(page_path(asked.id, f"/rounds/{number}"))
+
+
+def parse_override_arms(form: Form) -> list[str]:
+    """Where somebody went instead, by a form in which nothing is chosen beforehand."""
+    chosen = form.texts("arm")
+    if not chosen:
+        raise InvalidInput("Choose where they went, or that they stayed home.")
+    arms = [key for key in chosen if key != STAYED_HOME]
+    if arms and STAYED_HOME in chosen:
+        raise InvalidInput("Choose where they went, or that they stayed home: it cannot be both.")
+    return arms
+
+
+@router.get("/campaigns/{campaign}/rounds/{round}/cancel")
+def ask_cancel(request: Request, asked: Context, round: int) -> Response:
+    """Whether a round is to be cancelled, and what that means."""
+    at = find_in_path(asked.state.round, round)
+    return cancel_page(request, asked, at)
+
+
+def cancel_page(
+    request: Request, asked: RequestContext, at: PlannedRound, error: str | None = None
+) -> Response:
+    """The page that asks before a round is cancelled, or says why it cannot be."""
+    with collect_field_errors() as errors:
+        check_cancellable(asked.state, at)
+    said = error or errors.get("")
+    status = 200 if error is None else 422
+    return render_page(
+        request, "cancel.html", asked, status, round=at, error=said, sent=len(at.sent)
+    )
+
+
+@router.post("/campaigns/{campaign}/rounds/{round}/cancel")
+def submit_cancel(request: Request, asked: Context, round: int) -> Response:
+    """The last round is cancelled; one that was planned in its place since is another one."""
+    planned = asked.form.whole("planned")
+    try:
+        service.cancel_round(asked.log, asked.id, asked.asker, round, planned)
+    except InvalidInput as error:
+        if problem_kind_of(error).status not in REFUSAL_STATUSES:
+            raise
+        state = asked.log.state(asked.id)
+        if round > len(state.rounds):  # it is cancelled
+            return see_other(page_path(asked.id, "/rounds"))
+        return cancel_page(request, asked, find_in_path(asked.state.round, round), str(error))
+    return see_other(page_path(asked.id, "/rounds"))
+
+
+@router.post("/campaigns/{campaign}/undo")
+def submit_undo(request: Request, asked: Context) -> Response:
+    """What was done last is taken back, if it still is the last."""
+    try:
+        done = service.undo(*asked.where, asked.form.whole("event") or 0)
+    except InvalidInput as error:
+        if problem_kind_of(error).status not in REFUSAL_STATUSES:
+            raise
+        said = (
+            "Something else has happened since."
+            if isinstance(error, service.Stale)
+            else f"It cannot be undone any more: {error}."
+        )
+        back = [(page_path(asked.id), "Go on")]
+        status = problem_kind_of(error).status
+        return render_page(
+            request,
+            "notice.html",
+            asked,
+            status,
+            title="Nothing was undone",
+            sentences=[said],
+            links=back,
+        )
+    return see_other(place_after_undo(asked.form.text("to"), done.state))
+
+
+def place_after_undo(place: str, state: State) -> str:
+    """The page that somebody undid something on, or the nearest that is still there."""
+    begin = page_path(state.campaign)
+    found = PLACE_PATTERN.fullmatch(place)
+    if found is None or found[1] != state.campaign:
+        return begin
+    if found[2] is not None and int(found[2]) > len(state.rounds):
+        return page_path(state.campaign, "/rounds")
+    return place
 
 
 @router.post("/campaigns/{campaign}/rounds/{round}/close")

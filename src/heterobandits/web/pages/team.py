@@ -20,7 +20,7 @@ from heterobandits.campaigns.files.csv_tables import (
     parse_trial_cell,
 )
 from heterobandits.campaigns.reducer import check_pairs
-from heterobandits.campaigns.state import Arm, MemberKind, State, member_id
+from heterobandits.campaigns.state import Arm, Link, MemberKind, State, member_id
 from heterobandits.campaigns.validation import (
     FieldErrors,
     InvalidFields,
@@ -215,8 +215,11 @@ def agent_page(
 ) -> Response:
     """The page of one agent; with a form that was refused."""
     state = asked.state
+    rows = [row for row in state.rows if row.agent == number]
     ways = [
-        (row.since, reports_text(row.reports.body)) for row in state.rows if row.agent == number
+        (row.since, reports_text(row.reports.body))
+        for row, later in zip(rows, [*rows[1:], None], strict=True)
+        if later is None or later.since > row.since  # or no round was held in between
     ]
     return render_page(
         request,
@@ -226,9 +229,16 @@ def agent_page(
         tried=tried,
         here=page_path(state.campaign),
         agent=agent_row(state, number, tests_by_agent(state)[number]),
+        links=links_of_agent(state, number),
         ways=ways if len(ways) > 1 else [],
         since=REVISION_TEXTS,
     )
+
+
+def links_of_agent(state: State, number: int) -> list[Link]:
+    """The links with which an agent can report."""
+    moment = utc_now()
+    return [link for link in state.links.values() if link.agent == number and link.holds(moment)]
 
 
 def reports_from_form(form: Form) -> dict[str, Any]:
@@ -284,12 +294,20 @@ def submit_agent(request: Request, asked: Context, agent: str) -> Response:
     """Another name, retired or back, or another way to report."""
     which = asked.agent(agent)
     key = member_id("agent", which)
-    do = parse_choice(asked.form.text("do"), "do", ("rename", "retire", "return", "revise"))
+    do = parse_choice(
+        asked.form.text("do"), "do", ("rename", "retire", "return", "revise", "revoke")
+    )
     with collect_field_errors() as errors:
         if do == "revise":
             revise_by_form(asked, key)
+        elif do == "revoke":
+            service.revoke_some_links(
+                *asked.where, [link.id for link in links_of_agent(asked.state, which)]
+            )
         else:
             change_entry(asked, "agent", key, do)
+        if do == "retire" and links_of_agent(asked.state, which):  # which still report
+            return see_other(page_path(asked.id, f"/team?agent={key}"))
         return see_other(page_path(asked.id, f"/team#{key}"))
     known = errors_by_field(errors, "name") if do == "rename" else errors
     return agent_page(request, asked, which, RefusedForm(do, known, asked.form))
@@ -377,9 +395,11 @@ def revise_arm_by_form(asked: RequestContext, number: int) -> None:
 
 @router.post("/campaigns/{campaign}/settings")
 def change_settings(request: Request, asked: Context) -> Response:
-    """Another name, another season, another prior or another policy."""
+    """Another name, another season, another prior or another policy; archived, or back."""
     form = asked.form
-    do = parse_choice(form.text("do"), "do", ("name", "season", "prior", "policy"))
+    do = parse_choice(
+        form.text("do"), "do", ("name", "season", "prior", "policy", "archive", "unarchive")
+    )
     with collect_field_errors() as errors:
         if do == "name":
             service.rename(*asked.where, "campaign", None, form.text("name"))
@@ -387,6 +407,8 @@ def change_settings(request: Request, asked: Context) -> Response:
             service.set_season(*asked.where, form.whole("season"))
         elif do == "prior":
             service.set_prior(*asked.where, parse_prior_kind(form.text("prior")))
+        elif do in ("archive", "unarchive"):
+            (service.archive if do == "archive" else service.unarchive)(*asked.where)
         else:
             set_policy_by_form(asked, form)
         return see_other(page_path(asked.id, "/team#settings"))

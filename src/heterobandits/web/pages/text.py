@@ -1,9 +1,10 @@
 """What pages say of plans, visits and ranks, in words for whoever goes there."""
 
 from heterobandits.campaigns.audit.history_text import counts_text
+from heterobandits.campaigns.events import utc_now
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import body_of_counts
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.state import State, parse_time
 from heterobandits.planner.plans import AWAITED_CLAUSE, Reason, render_count
 from heterobandits.planner.visits import VisitReport
 
@@ -49,3 +50,13 @@ def waiting_text(state: State, round: PlannedRound) -> str:
     most = 6
     more = [f"{render_count(len(who) - most, 'other')}"] if len(who) > most else []
     return ", ".join(who[:most] + more)
+
+
+def ago_text(time: str) -> str:
+    """How long ago something happened."""
+    minutes = int((parse_time(utc_now()) - parse_time(time)).total_seconds() // 60)
+    if minutes < 2:
+        return "a minute ago" if minutes == 1 else "just now"
+    if minutes < 120:
+        return f"{minutes} minutes ago"
+    return f"{minutes // 60} hours ago" if minutes < 48 * 60 else f"on {time[:10]}"

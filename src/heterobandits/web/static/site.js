@@ -74,6 +74,10 @@ for (const form of document.querySelectorAll("form[data-live]")) {
   });
 }
 
+// What was done last can be undone for a while.
+const undo = document.querySelector("form[data-left]");
+if (undo) setTimeout(() => { undo.hidden = true; }, 1000 * undo.dataset.left);
+
 for (const button of document.querySelectorAll("[data-print]")) {
   button.hidden = false;
   button.addEventListener("click", () => window.print());
