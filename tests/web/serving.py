@@ -21,6 +21,7 @@ from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.app import create_app
 from heterobandits.web.auth import BadTokenBackoff, Gate
 from heterobandits.web.budgets import Budgets
+from heterobandits.web.link_uses import LinkUseNotes
 from heterobandits.web.pages.history import Chronicles
 from heterobandits.web.turns import ServerPlaces
 
@@ -111,6 +112,7 @@ STATE = {
     ),  # so that one who holds it is in the way of all others
     "budgets": Budgets,
     "chronicles": Chronicles,
+    "link_uses": LinkUseNotes,
 }
 
 

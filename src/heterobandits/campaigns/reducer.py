@@ -37,6 +37,7 @@ from heterobandits.campaigns.validation import (
     parse_agents,
     parse_arms,
     parse_display_name,
+    parse_ends,
     parse_new_name,
     parse_note,
     parse_on_change,
@@ -239,6 +240,7 @@ def apply_creation(event: Event) -> State:
         waiting=frozenset(),
         plans_by=parse_prior_kind(body.get("prior", "stated")),
         on_change=parse_on_change(body.get("on_change", "nothing")),
+        ends=parse_ends(body.get("ends")),
     )
     _add_arms(state, body["arms"])
     _add_agents(state, body["agents"])
@@ -377,8 +379,9 @@ def apply_policy(state: State, event: Event) -> None:
 
 
 def apply_season(state: State, event: Event) -> None:
-    """Change the number of rounds in the season."""
+    """Change the number of rounds in the season, and the day on which it ends, if that is said."""
     season = parse_season(event.body["season"])
+    state.ends = parse_ends(event.body.get("ends", state.ends))
     if season is not None and season < len(state.rounds):
         raise InvalidInput(f"season is {season}: {len(state.rounds)} rounds are planned already")
     state.policy = parse_policy(**policy_body(state.policy), season=season)
@@ -626,6 +629,7 @@ def apply_link(state: State, event: Event) -> None:
         body["expires"],
         body["token_hash"],
         event.number,
+        made=event.time,
     )
 
 

@@ -88,6 +88,7 @@ class Link:
     token_hash: str
     event: int
     revoked: bool = False
+    made: str = ""
 
     def holds(self, time: str) -> bool:
         """Whether it still may be used, at this time."""
@@ -120,6 +121,7 @@ class State:
     plans_by: PriorKind = "stated"
     forgotten: tuple[Forgetting, ...] = ()
     on_change: OnChange = "nothing"
+    ends: str | None = None
 
     @cached_property
     def team(self) -> Team:

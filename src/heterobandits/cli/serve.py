@@ -82,6 +82,8 @@ def serve_command(
         from heterobandits.web.warmup import load_kernels
 
         with Store(database) as store:  # and no connection crosses a fork
+            if store.link_keys.warning is not None:
+                print_line(f"warning: {store.link_keys.warning}")
             print_line(
                 "loading kernels; the first time on a machine they are compiled, which takes minutes"
             )

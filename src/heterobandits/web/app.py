@@ -20,6 +20,7 @@ from heterobandits.web.api import campaigns, knowledge, links, rounds, server
 from heterobandits.web.auth import ANYONE_ROLES, ROUTE_ROLES, BadTokenBackoff, Gate
 from heterobandits.web.budgets import Budgets
 from heterobandits.web.errors import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, ProblemDetails
+from heterobandits.web.link_uses import LinkUseNotes
 from heterobandits.web.metrics import CountedApp, Metrics
 from heterobandits.web.pages import ahead, history, home, known, new_campaign, plan, report, team
 from heterobandits.web.pages import links as link_pages
@@ -74,6 +75,7 @@ def create_app(log: Repository, owner_hash: str | None, demo: bool = False) -> F
     app.state.demo = demo
     app.state.places = ServerPlaces()
     app.state.budgets = Budgets()
+    app.state.link_uses = LinkUseNotes()
     app.state.chronicles = history.Chronicles()
     for module in (*API_MODULES, *PAGE_MODULES):
         app.include_router(module.router)
@@ -101,6 +103,7 @@ async def limit_threads(app: FastAPI) -> AsyncIterator[None]:
     sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
     gc.freeze()  # what was loaded stays, and need not be looked through while all wait
     yield
+    await app.state.link_uses.finish()
     gc.unfreeze()
     sys.setswitchinterval(before)
 

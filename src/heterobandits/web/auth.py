@@ -108,6 +108,7 @@ PAGE_ROUTE_ROLES: RouteRoles = {
     ("POST", f"{PAGE_BASE}/forgotten/{{arm}}"): PLANNER_ACCESS,
     ("POST", f"{PAGE_BASE}/settings"): OWNER_ACCESS,
     ("POST", f"{PAGE_BASE}/links"): OWNER_ACCESS,
+    ("GET", f"{PAGE_BASE}/links/{{link}}"): OWNER_ACCESS,
     ("POST", f"{PAGE_BASE}/links/{{link}}"): OWNER_ACCESS,
     ("POST", f"{PAGE_BASE}/cards"): OWNER_ACCESS,
 }

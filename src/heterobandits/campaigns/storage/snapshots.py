@@ -61,6 +61,7 @@ def pack_state(state: State) -> bytes:
         "plans_by": state.plans_by,
         "forgotten": state.forgotten,
         "on_change": state.on_change,
+        "ends": state.ends,
     }
     data = json.dumps(fields, separators=(",", ":")).encode()
     return hashlib.sha256(data).digest() + zlib.compress(data, 1)
@@ -87,6 +88,7 @@ def unpack_state(data: bytes) -> State:
                 "season",
                 "plans_by",
                 "on_change",
+                "ends",
             )
         },
         agents=[Agent(*item) for item in fields["agents"]],

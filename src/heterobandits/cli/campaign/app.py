@@ -11,6 +11,7 @@ from heterobandits.cli.campaign.files import (
     new_command,
     verify_command,
 )
+from heterobandits.cli.campaign.links import link_command, links_command, revoke_command
 from heterobandits.cli.campaign.options import check_extra
 from heterobandits.cli.campaign.rounds import (
     close_command,
@@ -65,6 +66,9 @@ CAMPAIGN_COMMANDS: dict[str, Callable[..., int | None]] = {
     "revise": revise_command,
     "believe": believe_command,
     "set": set_command,
+    "link": link_command,
+    "links": links_command,
+    "revoke": revoke_command,
     "agents": agents_command,
     "shadow": shadow_command,
     "project": project_command,

@@ -120,12 +120,14 @@ async def read_campaign_route(request: HttpRequest, asked: Context) -> Response:
 def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) -> Response:
     """Another name, another policy (with delta, memory and on_change), another season or prior: one at a time."""
     given = body.model_fields_set - {name for name in POLICY_FIELDS if getattr(body, name) is None}
-    kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season",), ("prior",))
+    kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season", "ends"), ("prior",))
     where = asked.where
     if kind == ("name",):
         done = service.rename(*where, "campaign", None, body.name)
-    elif kind == ("season",):
-        done = service.set_season(*where, body.season)
+    elif kind == ("season", "ends"):
+        season = body.season if "season" in given else asked.state.season
+        ends = [body.ends] if "ends" in given else []
+        done = service.set_season(*where, season, *ends)
     elif kind == ("prior",):
         done = service.set_prior(*where, body.prior)
     else:

@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from heterobandits.campaigns.events import OWNER_NAME, SERVER_LINK
+from heterobandits.campaigns.events import OWNER_NAME, SERVER_LINK, utc_now
 from heterobandits.campaigns.reducer import LinkEnded
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import InvalidFields
@@ -175,6 +175,7 @@ def render_page(
             script=static_path("site.js"),
             static=static_path,
             demo=request.app.state.demo,
+            printed=utc_now(),
             **data,
         ),
         status,
