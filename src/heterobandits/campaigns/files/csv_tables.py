@@ -9,12 +9,14 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.audit.history_text import is_far_from_plan
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
+from heterobandits.campaigns.storage.store import Telling
 from heterobandits.campaigns.validation import (
     AGENT_FIELDS,
     ARM_FIELDS,
@@ -57,6 +59,10 @@ VISIT_FIELDS = (
     "tests_planned",
     "far",
     "sensitivity",
+    "planned_arm",
+    "planned_at",
+    "reported_by",
+    "reported_at",
 )
 SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
 INTEGER_PATTERN = re.compile(r"[+-]?\d{1,18}")
@@ -411,16 +417,25 @@ def _place_of_field(place: str, field: str) -> str:
     return f"{place}: {field}"
 
 
-def render_visits(state: State) -> str:
-    """All visits as CSV for a spreadsheet, one line each, by round and agent."""
+def render_visits(
+    state: State, tellings: Mapping[int, Telling] = MappingProxyType({}), separator: str = ","
+) -> str:
+    """All visits as CSV for a spreadsheet, one line each, by round and agent; below those of a round who was absent or stayed home.
+
+    `tellings` says of events when they were written, and by whom. With semicolons decimals have a comma.
+    """
     page = io.StringIO(newline="")
-    table = csv.writer(page)
+    table = csv.writer(page, delimiter=separator)
     table.writerow(VISIT_FIELDS)
     for round in state.rounds:
+        planned_at = round.time[:16].replace("T", " ")
         for agent, arm in round.sent:
             names = (escape_formula(state.agents[agent].name), escape_formula(state.arms[arm].name))
             found, tests = _counts_of_visit(round, (agent, arm))
             planned = planned_tests_of(state, agent, round)
+            told = round.told.get((agent, arm))
+            said = None if told is None else tellings.get(told.event)
+            sensitivity = state.rows[state.row_in(agent, round.number)].reports.sensitivity
             table.writerow(
                 [
                     round.number,
@@ -431,10 +446,37 @@ def render_visits(state: State) -> str:
                     status_of_visit(round, (agent, arm)),
                     planned,
                     "yes" if is_far_from_plan(tests, planned) else "",
-                    state.rows[state.row_in(agent, round.number)].reports.sensitivity,
+                    str(sensitivity).replace(".", "," if separator == ";" else "."),
+                    _planned_arm(state, round, agent),
+                    planned_at,
+                    "" if said is None else escape_formula(said.who),
+                    "" if said is None else said.time[:16].replace("T", " "),
                 ]
             )
+        for agent, why in _agents_at_home(state, round):
+            row = [""] * len(VISIT_FIELDS)
+            row[:3] = [str(round.number), round.time, escape_formula(state.agents[agent].name)]
+            row[VISIT_FIELDS.index("status")] = why
+            row[VISIT_FIELDS.index("planned_arm")] = _planned_arm(state, round, agent)
+            row[VISIT_FIELDS.index("planned_at")] = planned_at
+            table.writerow(row)
     return page.getvalue()
+
+
+def _planned_arm(state: State, round: PlannedRound, agent: int) -> str:
+    """Where the plan of a round sent an agent, who may have gone elsewhere."""
+    arm = round.assignment[agent] if agent < len(round.assignment) else None
+    return "" if arm is None else escape_formula(state.arms[arm].name)
+
+
+def _agents_at_home(state: State, round: PlannedRound) -> Iterator[tuple[int, str]]:
+    """Who went nowhere in a round, and why; of who is no longer in the team it is told only if something was said of them then."""
+    for agent in range(len(round.assignment)):
+        if not round.arms_of(agent):
+            if agent in round.given.absent:
+                yield agent, "absent"
+            elif agent in round.moved or not state.agents[agent].retired:
+                yield agent, "stayed home"
 
 
 def _counts_of_visit(round: PlannedRound, pair: AgentArm) -> tuple[int | None, int | None]:

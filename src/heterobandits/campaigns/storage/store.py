@@ -296,6 +296,15 @@ class Store:
         with self._reading() as connection:
             return connection.execute(found.limit(1)).first() is not None
 
+    def tellings(self, campaign: str, kinds: Iterable[str]) -> dict[int, Telling]:
+        """When the events of these kinds were written, and by whom, by number."""
+        columns = (EVENTS_TABLE.c.number, EVENTS_TABLE.c.time, EVENTS_TABLE.c.who)
+        query = sa.select(*columns).where(
+            EVENTS_TABLE.c.campaign == campaign, EVENTS_TABLE.c.kind.in_(kinds)
+        )
+        with self._reading() as connection:
+            return {number: Telling(*told) for number, *told in connection.execute(query)}
+
     def append(
         self,
         events: Sequence[Event],

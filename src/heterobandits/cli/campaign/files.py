@@ -238,7 +238,8 @@ def export_command(
     with open_repository(file) as log:
         one = find_campaign(log, campaign, file)
         if visits:
-            text = render_visits(one.whole)
+            tellings = log.store.tellings(one.campaign, ("reported", "corrected"))
+            text = render_visits(one.whole, tellings)
         elif audit:
             text = report.render_audit(log.store.read(one.campaign, 0, one.whole.number))
         else:
