@@ -9,7 +9,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from heterobandits.campaigns.amounts import check_amount
 from heterobandits.campaigns.analysis.answers import arms_to_forget
@@ -230,10 +230,17 @@ def remember_arm(log: Repository, campaign: str, request: Author, arm: Any) -> W
 
 def heed_changes(state: State, round: int, drafts: list[Draft]) -> list[Draft]:
     """These and, in a campaign that forgets arms that have changed, an event for each arm of the round that thereby has."""
+    return heed_changes_in(state, {round}, drafts)
+
+
+def heed_changes_in(state: State, rounds: Iterable[int], drafts: list[Draft]) -> list[Draft]:
+    """The same for the arms of several rounds."""
     if state.on_change == "nothing" or not drafts:
         return drafts
     after = state_after_drafts(state, drafts)
-    arms = arms_to_forget(after, sorted({arm for _, arm in after.round(round).sent}))
+    arms = arms_to_forget(
+        after, sorted({arm for number in rounds for _, arm in after.round(number).sent})
+    )
     return drafts + [Draft("arm forgotten", body_of_forgetting(after, n, "change")) for n in arms]
 
 
@@ -471,6 +478,94 @@ def outcome_drafts(
             check_amount(state, at, pair, counts, role)
             made.append(Draft(kind, body_of_visit(at, pair) | body_of_counts(counts)))
     return made
+
+
+class VisitOutcome(NamedTuple):
+    """An outcome of a visit among many: where it stands, for messages, and the visit by round, agent and arm, which may be left out.
+
+    `seen` is the last event that its author knew of, or None if that does not matter.
+    """
+
+    place: str
+    round: Any
+    agent: Any
+    arm: Any
+    outcome: Any
+    seen: int | None = None
+
+
+class OutcomeEffect(NamedTuple):
+    """What an outcome among many would do: nothing, where `draft` is None, as it is known already; or why it cannot be."""
+
+    entry: VisitOutcome
+    visit: tuple[int, tuple[int, int]] | None = None
+    draft: Draft | None = None
+    wrong: str | None = None
+
+
+def effects_of_outcomes(
+    state: State, entries: Iterable[VisitOutcome], role: str = "owner"
+) -> list[OutcomeEffect]:
+    """What each of these outcomes would do; a visit that is told already is corrected."""
+    places: dict[tuple[int, tuple[int, int]], str] = {}
+    made = []
+    for entry in entries:
+        try:
+            at = state.round(entry.round)
+            key = entry.agent if entry.arm is None else (entry.agent, entry.arm)
+            pair = find_visit(state, at, key)
+            visit = at.number, pair
+            if visit in places:
+                raise InvalidInput(f"this visit stands in {places[visit]} already")
+            places[visit] = entry.place
+            check_destination(state, at, pair)
+            told = at.told.get(pair)
+            counts = parse_campaign_outcome(entry.outcome, state.agents[pair[0]].name)
+            draft = None
+            if told is None or told.counts != counts:
+                check_unchanged_since(state, at, pair, entry.seen)
+                check_amount(state, at, pair, counts, role)
+                kind = "reported" if told is None else "corrected"
+                draft = Draft(kind, body_of_visit(at, pair) | body_of_counts(counts))
+            made.append(OutcomeEffect(entry, visit, draft))
+        except InvalidInput as error:
+            made.append(OutcomeEffect(entry, wrong=str(error)))
+    return made
+
+
+def report_many(
+    log: Repository,
+    campaign: str,
+    request: Author,
+    entries: Iterable[VisitOutcome],
+    role: str = "owner",
+) -> WriteResult:
+    """Report or correct outcomes of visits of any rounds, all or none; all mistakes are named at once."""
+    given = list(entries)
+
+    def make(state: State) -> list[Draft]:
+        errors, drafts, rounds = FieldErrors(), list[Draft](), set[int]()
+        for effect in effects_of_outcomes(state, given, role):
+            if effect.wrong is not None:
+                errors.note((effect.entry.place, effect.wrong))
+            elif effect.draft is not None and effect.visit is not None:
+                drafts.append(effect.draft)
+                rounds.add(effect.visit[0])
+        errors.end()
+        return heed_changes_in(state, rounds, drafts)
+
+    return log.write(campaign, request, make)
+
+
+def check_destination(state: State, round: PlannedRound, pair: tuple[int, int]) -> None:
+    """Refuse an outcome of a place where the agent was not sent."""
+    agent, arm = pair
+    if arm not in round.arms_of(agent):
+        places = " and ".join(state.arms[n].name for n in round.arms_of(agent)) or "nowhere"
+        raise InvalidInput(
+            f"round {round.number} sent {state.agents[agent].name!r} to {places}, and not to {state.arms[arm].name!r}: "
+            "if it was otherwise, change the round by hand first"
+        )
 
 
 def find_visit(state: State, round: PlannedRound, key: Any) -> tuple[int, int]:

@@ -37,6 +37,7 @@ MAY["planner"] = LOOKS | REPORTING | {
     for name in (
         "GET /plan", "POST /plan", "POST /rounds/{round}/override", "POST /rounds/{round}/close",
         "POST /forgotten/{arm}", "GET /history", "POST /notes", "GET /audit.html", "GET /events.ndjson",
+        "GET /rounds/{round}/table", "POST /rounds/{round}/table", "GET /paste", "POST /paste",
     )
 }  # fmt: skip
 MAY["owner"] = MAY["planner"] | {
@@ -59,6 +60,13 @@ FIELDS = {  # that would change something
     f"POST {PAGE_BASE}/links/{{link}}": {"do": "revoke"},
     f"POST {PAGE_BASE}/cards": {"round": "1"},
     f"POST {PAGE_BASE}/notes": {"text": "hello"},
+    f"POST {PAGE_BASE}/rounds/{{round}}/table": {
+        "visit": "agent-1 ARM",
+        "was": "",
+        "found": "1",
+        "of": "1",
+    },
+    f"POST {PAGE_BASE}/paste": {"do": "look", "text": "1,Ana,,1,1"},
     f"POST {PAGE_BASE}/rounds/{{round}}/override": {"agent": "agent-1", "arm": "arm-1"},
     f"POST {PAGE_BASE}/rounds/{{round}}/outcomes/{{agent}}": {"do": "found", "arm": "ARM"},
 }

@@ -48,6 +48,9 @@ ESCAPED_FORMULA_PATTERN = re.compile(f"{CELL_START_REGEX}'{FORMULA_START_REGEX}"
 PASTED_AGENT_COLUMNS = ("name", "sensitivity", "tests")
 OUTCOME_FIELDS = ("agent", "arm", "outcome", "successes", "tests")
 TEXT_COLUMNS = ("name", "agent", "arm", "prior")  # columns in which a comma is a comma
+# the columns of pasted outcomes where no line names them
+PASTED_OUTCOME_COLUMNS = ("round", "agent", "arm", "successes", "tests")
+OUTCOME_COLUMN_ALIASES = {"found": "successes", "of": "tests"}
 VISIT_FIELDS = (
     "round",
     "planned",
@@ -67,6 +70,18 @@ VISIT_FIELDS = (
 SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
 INTEGER_PATTERN = re.compile(r"[+-]?\d{1,18}")
 OUTCOME_FORMS_TEXT = "0, 1, successes of tests such as 3/12, or - if it was not done"
+
+
+class OutcomeLine(NamedTuple):
+    """An outcome that somebody pasted: its line, as it stands and as it was understood, or why it was not."""
+
+    number: int
+    text: str
+    round: Any = None
+    agent: str = ""
+    arm: str | None = None
+    outcome: Any = None
+    wrong: str | None = None
 
 
 class CsvLine(NamedTuple):
@@ -243,9 +258,13 @@ def read_outcomes(path: Path) -> list[tuple[str, str | tuple[str, str], str]]:
 
 def _parse_outcome_line(cells: dict[str, str], place: str) -> tuple[str | tuple[str, str], str]:
     """The agent (and arm) of a line, and its outcome, which takes one cell or two."""
-    counted = [cells[name] for name in ("successes", "tests") if name in cells]
+    counted = [_whole_cell(cells[name]) for name in ("successes", "tests") if name in cells]
     if "agent" not in cells:
         raise InvalidInput(f"{place}: agent is missing: a name")
+    if set(cells) & {"outcome", "successes", "tests"} == {"successes"} and (
+        counted[0] in ("-", NOT_DONE) or SHARE_PATTERN.fullmatch(counted[0])
+    ):  # which says all of it
+        cells, counted = cells | {"outcome": counted[0]}, []
     if ("outcome" in cells) == bool(counted) or len(counted) == 1:
         raise InvalidInput(
             f"{place}: outcome is missing: {OUTCOME_FORMS_TEXT}; or both successes and tests"
@@ -253,6 +272,58 @@ def _parse_outcome_line(cells: dict[str, str], place: str) -> tuple[str | tuple[
     agent = unescape_formula(cells["agent"])
     visit = (agent, unescape_formula(cells["arm"])) if "arm" in cells else agent
     return visit, "/".join(counted) if counted else cells["outcome"]
+
+
+def parse_pasted_outcomes(text: str) -> list[OutcomeLine]:
+    """The outcomes in a text, a visit a line: round, agent, arm, found, of; a first line may name the columns, in another order.
+
+    What is wrong with a line stands with it, so that all of them can be looked at before anything is written.
+    """
+    known = (*OUTCOME_FIELDS, *PASTED_OUTCOME_COLUMNS, *OUTCOME_COLUMN_ALIASES)
+    if has_header(text, known):
+        mark = _separator_of_header(text)
+        rows = _split_cells(text, mark, "")
+        _, head = next(rows)
+        names = [OUTCOME_COLUMN_ALIASES.get(name, name) for name in map(_column_name, head)]
+        for name in ("round", "agent"):
+            if name not in names:
+                raise InvalidInput(
+                    f"no column is called {name!r}: the first line names the columns"
+                )
+    else:
+        mark = next((one for one in reversed(CELL_SEPARATORS) if one in first_line_of(text)), ",")
+        rows, names = _split_cells(text, mark, ""), list(PASTED_OUTCOME_COLUMNS)
+    return [_parse_pasted_outcome(number, names, cells, mark) for number, cells in rows]
+
+
+def _parse_pasted_outcome(
+    number: int, names: Sequence[str], cells: Sequence[str], mark: str
+) -> OutcomeLine:
+    """A pasted line, understood or not."""
+    plain = OutcomeLine(number, ", ".join(cell for cell in cells if cell))
+    found = _parse_csv_line(number, names, cells, mark).cells
+    place = _place_of_line("", number)
+    try:
+        if any(cells[len(names) :]):
+            raise InvalidInput(f"{place}: {len(cells)} cells, and {len(names)} columns")
+        if "round" not in found:
+            raise InvalidInput(f"{place}: round is missing: its number")
+        visit, said = _parse_outcome_line(found, place)
+        outcome = parse_outcome(said)
+    except InvalidInput as error:
+        return plain._replace(wrong=str(error).removeprefix(f"{place}: "))
+    agent, arm = visit if isinstance(visit, tuple) else (visit, None)
+    which = parse_number_or_text(_whole_cell(found["round"]))
+    return plain._replace(round=which, agent=agent, arm=arm, outcome=outcome)
+
+
+def _whole_cell(text: str) -> str:
+    """A whole number as spreadsheets may write it: without decimals that are zero.
+
+    >>> [_whole_cell(text) for text in ("3.0", "3", "3.5", "not done")]
+    ['3', '3', '3.5', 'not done']
+    """
+    return re.sub(r"\A(\d{1,18})\.0+\Z", r"\1", text)
 
 
 def parse_outcome(text: str) -> int | tuple[int, int] | str:
