@@ -107,6 +107,7 @@ class Campaigns:
         seed: int = 0,
         season: int | None = None,
         on_change: str | None = None,
+        ends: str | None = None,
     ) -> responses_schema.CampaignJson:
         """A new campaign; an agent has a name and a sensitivity, and what else its body may have."""
         body = {
@@ -119,6 +120,7 @@ class Campaigns:
             "seed": seed,
             "season": season,
             "on_change": on_change,
+            "ends": ends,
         }
         return cast(responses_schema.CampaignJson, self._write("POST", "/api/campaigns", body))
 

@@ -27,12 +27,12 @@ ZOE = Author("Zoë")
 
 
 def plain(state):
-    """All that stands in a campaign but for the numbers, hashes and times of events."""
+    """All that stands in a campaign but for the numbers, hashes and times of events, and for what nobody can unsee."""
     return {
         "name": state.name,
         "agents": state.agents,
         "rows": state.rows,
-        "arms": state.arms,
+        "arms": [(arm.name, arm.retired, arm.since, arm.prior) for arm in state.arms],
         "policy": policy_body(state.policy),
         "season": state.season,
         "rounds": [

@@ -21,6 +21,7 @@ from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.app import create_app
 from heterobandits.web.auth import BadTokenBackoff, Gate
 from heterobandits.web.budgets import Budgets
+from heterobandits.web.link_uses import LinkUseNotes
 from heterobandits.web.pages.history import Chronicles
 from heterobandits.web.turns import ServerPlaces
 
@@ -112,6 +113,7 @@ STATE = {
     "budgets": Budgets,
     "chronicles": Chronicles,
     "warmup": lambda: None,
+    "link_uses": LinkUseNotes,
 }
 
 

@@ -37,6 +37,7 @@ from heterobandits.campaigns.validation import (
     parse_agents,
     parse_arms,
     parse_display_name,
+    parse_ends,
     parse_new_name,
     parse_note,
     parse_on_change,
@@ -245,6 +246,7 @@ def apply_creation(event: Event) -> State:
         waiting=frozenset(),
         plans_by=parse_prior_kind(body.get("prior", "stated")),
         on_change=parse_on_change(body.get("on_change", "nothing")),
+        ends=parse_ends(body.get("ends")),
     )
     _add_arms(state, body["arms"])
     _add_agents(state, body["agents"])
@@ -337,8 +339,6 @@ def _set_retirement(state: State, body: EventBody, gone: bool) -> None:
     n = state.member(kind, body["id"])  # type: ignore[arg-type]
     left = sum(not one.retired for one in members) + (-1 if gone else 1)
     check_retirement(kind, members[n].name, members[n].retired, gone, left)
-    if kind == "agent" and not gone:
-        check_size(left, sum(not arm.retired for arm in state.arms))
     members[n] = replace(members[n], retired=gone)
     _drop_cached_names(state)
 
@@ -382,8 +382,9 @@ def apply_policy(state: State, event: Event) -> None:
 
 
 def apply_season(state: State, event: Event) -> None:
-    """Change the number of rounds in the season."""
+    """Change the number of rounds in the season, and the day on which it ends, if that is said."""
     season = parse_season(event.body["season"])
+    state.ends = parse_ends(event.body.get("ends", state.ends))
     if season is not None and season < len(state.rounds):
         raise InvalidInput(f"season is {season}: {len(state.rounds)} rounds are planned already")
     state.policy = parse_policy(**policy_body(state.policy), season=season)
@@ -698,6 +699,7 @@ def apply_link(state: State, event: Event) -> None:
         body["expires"],
         body["token_hash"],
         event.number,
+        made=event.time,
     )
 
 

@@ -100,6 +100,7 @@ class CampaignJson(EntryJson):
     policy: PolicyJson
     seed: int
     season: int | None
+    ends: str | None
     prior: str
     on_change: Literal["nothing", "forget"]
     agents: list[AgentJson]
@@ -420,7 +421,7 @@ class NoteJson(TypedDict):
 
 
 class LinkJson(TypedDict):
-    """A link, without what opens it."""
+    """A link, without what opens it: when it was made, and when it was used last, to the hour."""
 
     id: str
     role: str
@@ -429,6 +430,8 @@ class LinkJson(TypedDict):
     agent_id: str | None
     expires: str | None
     revoked: bool
+    made: str
+    last_used: str | None
 
 
 class LinksJson(TypedDict):

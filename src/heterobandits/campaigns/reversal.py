@@ -134,6 +134,12 @@ def _draft_report(done: WrittenLast, event: Event, kind: str) -> Draft:
     return Draft(kind, {**said, **body_of_visit(at, pair)})
 
 
+def _draft_season(done: WrittenLast, event: Event) -> Draft:
+    before = done.before
+    ends = {"ends": before.ends} if "ends" in event.body else {}
+    return Draft("season changed", {"season": before.season, **ends})
+
+
 def _draft_rename(done: WrittenLast, event: Event) -> Draft:
     kind, before = event.body["what"], done.before
     if kind == "campaign":
@@ -189,7 +195,7 @@ INVERSE_BY_KIND: dict[str, Callable[[WrittenLast, Event], Draft]] = {
     "corrected": lambda done, event: _draft_report(done, event, "corrected"),
     "withdrawn": lambda done, event: _draft_report(done, event, "reported"),
     "renamed": _draft_rename,
-    "season changed": lambda done, event: Draft("season changed", {"season": done.before.season}),
+    "season changed": _draft_season,
     "policy changed": _draft_policy,
     "prior changed": lambda done, event: Draft("prior changed", {"prior": done.before.plans_by}),
     "arm revised": _draft_prior,

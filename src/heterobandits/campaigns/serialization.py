@@ -1,6 +1,7 @@
 """What programs are answered, by the server and on the command line: one function for each shape."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from heterobandits.campaigns import responses_schema, service
@@ -22,6 +23,7 @@ from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import PlannedRound, RoundGiven
 from heterobandits.campaigns.state import Link, MemberKind, State, member_id
 from heterobandits.campaigns.storage.repository import Repository, WriteResult
+from heterobandits.campaigns.storage.store import LinkUse
 from heterobandits.planner.plans import Explanation, NamedAgents
 from heterobandits.planner.visits import VisitReport
 
@@ -340,11 +342,15 @@ def json_of_note(event: Event) -> responses_schema.NoteJson:
     return json_of(responses_schema.NoteJson, event, event=event.number, **said)
 
 
-def json_of_link(state: State, known: Link) -> responses_schema.LinkJson:
+def json_of_link(
+    state: State, known: Link, uses: Mapping[str, LinkUse] = MappingProxyType({})
+) -> responses_schema.LinkJson:
     """A link, without what opens it."""
+    used = uses.get(known.id)
     return json_of(
         responses_schema.LinkJson,
         known,
         agent=None if known.agent is None else state.agents[known.agent].name,
         agent_id=None if known.agent is None else member_id("agent", known.agent),
+        last_used=None if used is None else used.last,
     )

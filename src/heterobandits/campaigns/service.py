@@ -8,7 +8,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from heterobandits.campaigns.amounts import check_amount
 from heterobandits.campaigns.analysis.answers import arms_to_forget
@@ -38,7 +38,8 @@ from heterobandits.campaigns.reducer import (
     state_after_drafts,
 )
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.state import LINK_ROLES, State, member_id, parse_time
+from heterobandits.campaigns.state import LINK_ROLES, Link, State, member_id, parse_time
+from heterobandits.campaigns.storage.link_keys import token_of_link
 from heterobandits.campaigns.storage.repository import (
     CREATION_KEY_SCOPE,
     Author,
@@ -54,6 +55,7 @@ from heterobandits.campaigns.validation import (
     parse_arms,
     parse_campaign_outcome,
     parse_display_name,
+    parse_ends,
     parse_new_name,
     parse_note,
     parse_on_change,
@@ -70,6 +72,8 @@ from heterobandits.planner.plans import Explanation
 from heterobandits.planner.roster import REVISED_SINCE_CHOICES, RevisedSince
 
 VIEWER_ROLE = "viewer"
+# whose links can be shown again: those of an owner or a planner open too much to be made by a key on a disk
+PRINTED_ROLES = ("reporter", VIEWER_ROLE)
 TOKEN_BYTES = 32
 PART_BYTES = 1_000_000  # of events that are read at once: a tenth of a second
 ID_BYTES = 6
@@ -97,6 +101,7 @@ def body_of_creation(
     season: int | None = None,
     prior: PriorKind | None = None,
     on_change: OnChange | None = None,
+    ends: str | None = None,
 ) -> dict[str, Any]:
     """A new campaign as the body of its first event; all mistakes are named at once."""
     errors = FieldErrors()
@@ -109,8 +114,10 @@ def body_of_creation(
     chosen = errors.all("policy", parse_policy, policy, level, rounds, memory)
     believed = errors.all("prior", parse_prior_kind, prior)
     heeds = None if on_change is None else errors.all("on_change", parse_on_change, on_change)
+    last = errors.all("ends", parse_ends, ends)
     errors.end()
-    then = {} if heeds is None else {"on_change": heeds}
+    then: dict[str, Any] = {} if heeds is None else {"on_change": heeds}
+    then |= {} if last is None else {"ends": last}
     return {
         "name": text,
         "agents": [{"name": n, **r.body} for n, r in team or ()],
@@ -221,10 +228,17 @@ def remember_arm(log: Repository, campaign: str, request: Author, arm: Any) -> W
 
 def heed_changes(state: State, round: int, drafts: list[Draft]) -> list[Draft]:
     """These and, in a campaign that forgets arms that have changed, an event for each arm of the round that thereby has."""
+    return heed_changes_in(state, {round}, drafts)
+
+
+def heed_changes_in(state: State, rounds: Iterable[int], drafts: list[Draft]) -> list[Draft]:
+    """The same for the arms of several rounds."""
     if state.on_change == "nothing" or not drafts:
         return drafts
     after = state_after_drafts(state, drafts)
-    arms = arms_to_forget(after, sorted({arm for _, arm in after.round(round).sent}))
+    arms = arms_to_forget(
+        after, sorted({arm for number in rounds for _, arm in after.round(number).sent})
+    )
     return drafts + [Draft("arm forgotten", body_of_forgetting(after, n, "change")) for n in arms]
 
 
@@ -295,9 +309,15 @@ def set_policy(
     return log.write(campaign, request, make)
 
 
-def set_season(log: Repository, campaign: str, request: Author, season: int | None) -> WriteResult:
-    """Change the number of rounds in the season; None for no end."""
-    body = {"season": parse_season(season)}
+def set_season(
+    log: Repository, campaign: str, request: Author, season: int | None, *ends: Any
+) -> WriteResult:
+    """Change the number of rounds in the season, None for no end; and, if it is said, the day on which it ends, None if nobody knows."""
+    errors = FieldErrors()
+    body: dict[str, Any] = {"season": errors.all("season", parse_season, season)}
+    for day in ends:
+        body["ends"] = errors.all("ends", parse_ends, day)
+    errors.end()
     return log.write(campaign, request, lambda state: [Draft("season changed", body)])
 
 
@@ -458,6 +478,94 @@ def outcome_drafts(
     return made
 
 
+class VisitOutcome(NamedTuple):
+    """An outcome of a visit among many: where it stands, for messages, and the visit by round, agent and arm, which may be left out.
+
+    `seen` is the last event that its author knew of, or None if that does not matter.
+    """
+
+    place: str
+    round: Any
+    agent: Any
+    arm: Any
+    outcome: Any
+    seen: int | None = None
+
+
+class OutcomeEffect(NamedTuple):
+    """What an outcome among many would do: nothing, where `draft` is None, as it is known already; or why it cannot be."""
+
+    entry: VisitOutcome
+    visit: tuple[int, tuple[int, int]] | None = None
+    draft: Draft | None = None
+    wrong: str | None = None
+
+
+def effects_of_outcomes(
+    state: State, entries: Iterable[VisitOutcome], role: str = "owner"
+) -> list[OutcomeEffect]:
+    """What each of these outcomes would do; a visit that is told already is corrected."""
+    places: dict[tuple[int, tuple[int, int]], str] = {}
+    made = []
+    for entry in entries:
+        try:
+            at = state.round(entry.round)
+            key = entry.agent if entry.arm is None else (entry.agent, entry.arm)
+            pair = find_visit(state, at, key)
+            visit = at.number, pair
+            if visit in places:
+                raise InvalidInput(f"this visit stands in {places[visit]} already")
+            places[visit] = entry.place
+            check_destination(state, at, pair)
+            told = at.told.get(pair)
+            counts = parse_campaign_outcome(entry.outcome, state.agents[pair[0]].name)
+            draft = None
+            if told is None or told.counts != counts:
+                check_unchanged_since(state, at, pair, entry.seen)
+                check_amount(state, at, pair, counts, role)
+                kind = "reported" if told is None else "corrected"
+                draft = Draft(kind, body_of_visit(at, pair) | body_of_counts(counts))
+            made.append(OutcomeEffect(entry, visit, draft))
+        except InvalidInput as error:
+            made.append(OutcomeEffect(entry, wrong=str(error)))
+    return made
+
+
+def report_many(
+    log: Repository,
+    campaign: str,
+    request: Author,
+    entries: Iterable[VisitOutcome],
+    role: str = "owner",
+) -> WriteResult:
+    """Report or correct outcomes of visits of any rounds, all or none; all mistakes are named at once."""
+    given = list(entries)
+
+    def make(state: State) -> list[Draft]:
+        errors, drafts, rounds = FieldErrors(), list[Draft](), set[int]()
+        for effect in effects_of_outcomes(state, given, role):
+            if effect.wrong is not None:
+                errors.note((effect.entry.place, effect.wrong))
+            elif effect.draft is not None and effect.visit is not None:
+                drafts.append(effect.draft)
+                rounds.add(effect.visit[0])
+        errors.end()
+        return heed_changes_in(state, rounds, drafts)
+
+    return log.write(campaign, request, make)
+
+
+def check_destination(state: State, round: PlannedRound, pair: tuple[int, int]) -> None:
+    """Refuse an outcome of a place where the agent was not sent."""
+    agent, arm = pair
+    if arm not in round.arms_of(agent):
+        places = " and ".join(state.arms[n].name for n in round.arms_of(agent)) or "nowhere"
+        raise InvalidInput(
+            f"round {round.number} sent {state.agents[agent].name!r} to {places}, and not to {state.arms[arm].name!r}: "
+            "if it was otherwise, change the round by hand first"
+        )
+
+
 def find_visit(state: State, round: PlannedRound, key: Any) -> tuple[int, int]:
     """The visit that an agent, or a pair (agent, arm), means."""
     if isinstance(key, tuple):
@@ -575,7 +683,7 @@ def issue_link(
     agent: Any = None,
     expires: str | None = None,
 ) -> tuple[WriteResult, str]:
-    """Issue a link, and return its token, which nobody can read again: the log has only its hash."""
+    """Issue a link, and return its token: the log has only its hash, and only the key of links can make it again."""
     done, (token,) = issue_links(
         log, campaign, request, [(name, agent)], role=role, expires=expires
     )
@@ -595,7 +703,8 @@ def issue_links(
     parse_choice(role, "role", LINK_ROLES)
     whose = list(holders)
     links = [secrets.token_hex(ID_BYTES) for _ in whose]
-    tokens = [f"hb_{campaign}_{link}_{secrets.token_urlsafe(TOKEN_BYTES)}" for link in links]
+    secret = log.store.link_keys.settle() if role in PRINTED_ROLES else None
+    tokens = [token_of_link(campaign, link, secret) for link in links]
 
     def make(state: State) -> list[Draft]:
         until = None if expires is None else parse_time(expires, "expires")
@@ -621,6 +730,47 @@ def issue_links(
         ]  # fmt: skip
 
     return log.write(campaign, request, make), tokens
+
+
+def find_token(log: Repository, state: State, link: Link) -> str | None:
+    """The token of a link, made again; None if it is another role's, or was not made with the key that there is now."""
+    return find_tokens(log, state, [link]).get(link.id)
+
+
+def find_tokens(log: Repository, state: State, links: Iterable[Link]) -> dict[str, str]:
+    """The tokens of those of these links that can be made again, by the link's id."""
+    secret = log.store.link_keys.find()
+    if secret is None:
+        return {}
+    tokens = {
+        link: token_of_link(state.campaign, link.id, secret)
+        for link in links
+        if link.role in PRINTED_ROLES
+    }
+    return {
+        link.id: token for link, token in tokens.items() if hash_of_token(token) == link.token_hash
+    }
+
+
+def living_links(log: Repository, state: State) -> dict[int, tuple[Link, str]]:
+    """The link of each agent that can be printed again, with its token: of several the one that holds longest, then the newest."""
+    time = utc_now()
+    holding = [one for one in state.links.values() if one.agent is not None and one.holds(time)]
+    tokens = find_tokens(log, state, holding)
+    found: dict[int, tuple[Link, str]] = {}
+    for link in holding:
+        if link.agent is not None and link.id in tokens:
+            had = found.get(link.agent)
+            if had is None or has_later_end(link, had[0]):
+                found[link.agent] = link, tokens[link.id]
+    return found
+
+
+def has_later_end(one: Link, other: Link) -> bool:
+    """Whether a link holds as long as another, or longer."""
+    if one.expires is None or other.expires is None:
+        return one.expires is None
+    return parse_time(one.expires) >= parse_time(other.expires)
 
 
 def check_holders(state: State, holders: Iterable[tuple[str, Any]]) -> None:

@@ -89,6 +89,7 @@ class Link:
     token_hash: str
     event: int
     revoked: bool = False
+    made: str = ""
 
     def holds(self, time: str) -> bool:
         """Whether it still may be used, at this time."""
@@ -122,6 +123,7 @@ class State:
     forgotten: tuple[Forgetting, ...] = ()
     on_change: OnChange = "nothing"
     archived: bool = False
+    ends: str | None = None
 
     @cached_property
     def team(self) -> Team:

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from datetime import date
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -41,6 +42,7 @@ NAME_MAX_LETTERS = 200  # of a name
 STATED_MAX_WORDS = 300  # different statements in words at once: each takes a millisecond or two
 NOTE_MAX_LETTERS = 10_000  # letters of a note
 CAMPAIGN_MAX_PAIRS = 1_000_000  # agents times arms: 16 MB of tables
+DAY_PATTERN = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 MEMBER_ID_PATTERN = re.compile(r"(agent|arm)-([1-9]\d{0,8})")
 # Letters of other alphabets, and digits, that look like these: what `unicodedata` does not know.
 LOOKALIKE_LETTERS = {
@@ -326,6 +328,18 @@ def parse_on_change(value: Any) -> OnChange:
 def parse_season(value: Any) -> int | None:
     """`value` as a season's number of rounds; None if it has no end."""
     return None if value is None else parse_integer(value, "season", 1, COUNT_MAX)
+
+
+def parse_ends(value: Any, name: str = "ends") -> str | None:
+    """`value` as the day on which a season ends, such as 2026-12-31; None if that is not known."""
+    if value is None:
+        return None
+    try:
+        if not isinstance(value, str) or not DAY_PATTERN.fullmatch(value):
+            raise ValueError
+        return date.fromisoformat(value).isoformat()
+    except ValueError:
+        raise InvalidInput(f"{name} is {repr_of(value)}: a day, such as 2030-12-31") from None
 
 
 def parse_seed(value: Any) -> int:

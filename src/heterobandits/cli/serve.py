@@ -112,6 +112,8 @@ def serve_command(
         kernels = warmup.prepare_kernels(print_line)
         end.callback(kernels.end_compiler)
         with Store(database) as store:  # and no connection crosses a fork
+            if store.link_keys.warning is not None:
+                print_line(f"warning: {store.link_keys.warning}")
             owner_hash, token = establish_owner(
                 store, None if demo else os.environ.get(OWNER_TOKEN_VARIABLE)
             )

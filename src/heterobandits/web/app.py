@@ -20,15 +20,26 @@ from heterobandits.web.api import campaigns, knowledge, links, rounds, server
 from heterobandits.web.auth import ANYONE_ROLES, ROUTE_ROLES, BadTokenBackoff, Gate
 from heterobandits.web.budgets import Budgets
 from heterobandits.web.errors import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, ProblemDetails
+from heterobandits.web.link_uses import LinkUseNotes
 from heterobandits.web.metrics import CountedApp, Metrics
-from heterobandits.web.pages import ahead, history, home, known, new_campaign, plan, report, team
+from heterobandits.web.pages import (
+    ahead,
+    history,
+    home,
+    known,
+    new_campaign,
+    paper,
+    plan,
+    report,
+    team,
+)
 from heterobandits.web.pages import links as link_pages
 from heterobandits.web.pages.base import handle_errors
 from heterobandits.web.turns import QUICK_PLACES, ServerPlaces
 from heterobandits.web.warmup import Warmup
 
 API_MODULES = (server, campaigns, rounds, knowledge, links)
-PAGE_MODULES = (home, new_campaign, known, plan, report, ahead, history, team, link_pages)
+PAGE_MODULES = (home, new_campaign, known, plan, report, paper, ahead, history, team, link_pages)
 # that answer requests: so many compute, and so many look meanwhile who asks
 SERVER_THREADS = 2 * QUICK_PLACES
 THREAD_SWITCH_INTERVAL_S = (
@@ -79,6 +90,7 @@ def create_app(
     app.state.warmup = warmup
     app.state.places = ServerPlaces()
     app.state.budgets = Budgets()
+    app.state.link_uses = LinkUseNotes()
     app.state.chronicles = history.Chronicles()
     for module in (*API_MODULES, *PAGE_MODULES):
         app.include_router(module.router)
@@ -106,6 +118,7 @@ async def limit_threads(app: FastAPI) -> AsyncIterator[None]:
     sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
     gc.freeze()  # what was loaded stays, and need not be looked through while all wait
     yield
+    await app.state.link_uses.finish()
     gc.unfreeze()
     sys.setswitchinterval(before)
 

@@ -42,6 +42,7 @@ from heterobandits.web.errors import (
     NotFound,
     missing_page_error,
 )
+from heterobandits.web.link_uses import note_link_use
 from heterobandits.web.request_fields import BodyRequest, Form
 from heterobandits.web.turns import (
     CLIENT_GONE_STATUS,
@@ -144,7 +145,9 @@ class GuardedRoute(APIRoute):
         if not NUMBER.fullmatch(request.path_params.get("round", "0")):
             # one round has one name, by which its reports are counted
             raise missing_page_error(request)
-        return await self.answer_admitted(request, handle)
+        answer = await self.answer_admitted(request, handle)
+        note_link_use(request, request.state.asked.caller, answer)
+        return answer
 
     async def answer_admitted(self, request: Request, handle: RequestHandler) -> Response:
         """Bound the body and take it in; who only looks need not send it."""

@@ -9,19 +9,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from heterobandits import InvalidInput
+from heterobandits.campaigns import service
 from heterobandits.campaigns.files.csv_tables import (
     CELL_SEPARATORS,
     escape_formula,
+    parse_last_season,
     parse_outcome,
     parse_pasted_agents,
     parse_pasted_arms,
+    parse_pasted_outcomes,
     read_agents,
     read_arms,
     read_outcomes,
     read_team,
+    render_visits,
     unescape_formula,
 )
+from heterobandits.campaigns.storage.repository import Author
 from heterobandits.campaigns.validation import InvalidFields
+from parks import VERA, opened, park
 
 AGENTS = [("Ana", 0.9, 1, None), ("Béa", 0.75, 12, [17, 20])]
 
@@ -296,3 +302,92 @@ class TestFormulas:
         assert read_arms(path) == names
         by_hand = file("name\n=1+1\n", "arms.csv")
         assert read_arms(by_hand) == ["=1+1"]
+
+
+class TestPastedOutcomes:
+    """Outcomes from a spreadsheet, a visit a line; the forms that a file of the command line may have, and those of spreadsheets."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "3\tAna\triver\t2\t5\n3\tBen\t\t-\n4\tChi\thill\t3/12",
+            "3;Ana;river;2;5\n3;Ben;;not done;\n4;Chi;hill;3/12;",
+            "3,Ana,river,2,5\n3,Ben,,-,\n4,Chi,hill,3/12",
+            "Round;Agent;Arm;Found;Of\n3,0;Ana;river;2,0;5,0\n3;Ben;;-;\n4;Chi;hill;3 of 12;",
+            "arm,of,found,agent,round\nriver,5.0,2.0,Ana,3.0\n,,not done,Ben,3\nhill,12,3,Chi,4",
+            "\n round,agent,arm,outcome \n\n3,Ana,river,2/5\n3,Ben,,-\n4,Chi,hill,3/12\n",
+        ],
+    )
+    def test_in_many_forms(self, text):
+        lines = parse_pasted_outcomes(text)
+        assert [line[2:] for line in lines] == [
+            (3, "Ana", "river", (2, 5), None),
+            (3, "Ben", None, "not done", None),
+            (4, "Chi", "hill", (3, 12), None),
+        ]
+
+    @pytest.mark.parametrize(
+        ("line", "wrong"),
+        [
+            (";Ana;;1;5", "round is missing"),
+            ("1;;;1;5", "agent is missing"),
+            ("1;Ana;;;", "outcome is missing"),
+            ("1;Ana;;1;", "outcome is missing"),
+            ("1;Ana;;6;5", "at most all tests are successes"),
+            ("1;Ana;;1,5;5", "the outcome is '1.5/5'"),
+            ("1;Ana;;-1;5", "the outcome is '-1/5'"),
+            ("1;Ana;;1;5;more", "6 cells, and 5 columns"),
+        ],
+    )
+    def test_a_line_that_is_wrong_says_so_and_is_in_the_way_of_no_other(self, line, wrong):
+        first, second = parse_pasted_outcomes(f"{line}\n2;Ben;;1;5")
+        assert wrong in first.wrong
+        assert (first.number, second.number) == (1, 2)
+        assert second.outcome == (1, 5)
+
+    def test_columns_that_have_to_be_there(self):
+        with pytest.raises(InvalidInput, match="no column is called 'round'"):
+            parse_pasted_outcomes("agent;found;of\nAna;1;1")
+
+
+class TestColumnsOfVisits:
+    def test_who_was_away_and_where_the_plan_sent_whom(self, tmp_path):
+        log = opened(tmp_path)
+        campaign = park(log)
+        at = service.plan_round(log, campaign, VERA, absent=["Ben"]).state.rounds[0]
+        state = log.state(campaign)
+        planned = state.arms[at.assignment[0]].name
+        other = next(arm.name for n, arm in enumerate(state.arms) if n not in at.assignment)
+        service.override(log, campaign, VERA, 1, "Ana", [other])
+        service.override(log, campaign, VERA, 1, "Chi", [])
+        service.report(log, campaign, Author("Zoë"), 1, {"Ana": 1})
+        text = render_visits(log.state(campaign), log.store.tellings(campaign, ("reported",)))
+        rows = list(csv.DictReader(io.StringIO(text)))
+        ana, ben, chi = (
+            next(row for row in rows if row["agent"] == n) for n in ("Ana", "Ben", "Chi")
+        )
+        (event,) = log.store.read(campaign)[-1:]
+        assert (ana["arm"], ana["planned_arm"], ana["reported_by"]) == (other, planned, "Zoë")
+        assert ana["reported_at"] == event.time[:16].replace("T", " ")
+        assert ana["planned_at"] == at.time[:16].replace("T", " ")
+        assert (ben["status"], ben["arm"], ben["tests"]) == ("absent", "", "")
+        assert (chi["status"], chi["arm"]) == ("stayed home", "")
+        assert list(rows[0])[:10] == [
+            "round", "planned", "agent", "arm", "successes", "tests", "status", "tests_planned", "far",
+            "sensitivity",
+        ]  # fmt: skip
+        log.store.close()
+
+    def test_it_can_be_the_last_season_of_another_campaign(self, tmp_path):
+        log = opened(tmp_path)
+        campaign = park(log)
+        service.plan_round(log, campaign, VERA, absent=["Ben"])
+        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        state = log.state(campaign)
+        arms = [{"name": arm.name} for arm in state.arms]
+        found = [
+            parse_last_season(render_visits(state, separator=mark), arms) for mark in (",", ";")
+        ]
+        assert found[0] == found[1]
+        assert len(found[0]) == 1
+        log.store.close()

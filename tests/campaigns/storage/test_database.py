@@ -53,7 +53,7 @@ LATER = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "9000", "0002"
+revision, down_revision = "9000", "0003"
 
 
 def upgrade():
@@ -95,7 +95,7 @@ def db(*arguments):
 
 def everything(where):
     """All rows of a database, without our code."""
-    tables = ("events", "keys", "snapshots", "settings")
+    tables = ("events", "keys", "snapshots", "settings", "link_uses")
     return {
         name: sorted([*map(repr, row)] for row in run_sql(str(where), f"SELECT * FROM {name}"))
         for name in tables
@@ -110,6 +110,7 @@ def filled(database):
         store.append(notes(1200, "c"))
         store.keep_snapshot("c", Snapshot(3, "v", bytes(range(256))))
         store.settle("owner", "ü")
+        assert store.note_use("c", "0123456789ab", FIRST_TIME)
     return database
 
 
@@ -637,7 +638,7 @@ class TestLaterSchema:
         before = everything(filled)
         later()
         with pytest.raises(
-            InvalidInput, match=r"older schema 0002, .* needs 9000: run `heterobandits db"
+            InvalidInput, match=r"older schema 0003, .* needs 9000: run `heterobandits db"
         ):
             Store(filled)
         assert db("check", "--database", filled) == 1
@@ -645,7 +646,7 @@ class TestLaterSchema:
             "campaigns: not read: run `heterobandits db upgrade` first" in capsys.readouterr().out
         )
         assert db("upgrade", "--database", filled) == 0
-        assert capsys.readouterr().out == "from schema 0002 to 9000\n"
+        assert capsys.readouterr().out == "from schema 0003 to 9000\n"
         assert run_sql(filled, "SELECT name, value, note FROM settings") == [
             ("owner", "ü", "later")
         ]
@@ -655,7 +656,7 @@ class TestLaterSchema:
     def test_a_backup_keeps_its_schema_and_is_upgraded_when_restored(self, filled, later, tmp_path):
         later()
         copy = str(maintenance.backup_database(filled, tmp_path / "copy.db"))
-        assert run_sql(copy, f"SELECT version_num FROM {VERSION_TABLE}") == [("0002",)]
+        assert run_sql(copy, f"SELECT version_num FROM {VERSION_TABLE}") == [("0003",)]
         assert everything(copy) == everything(filled)
         maintenance.restore_database(copy, tmp_path / "new.db")
         with Store(tmp_path / "new.db", create=False) as store:
@@ -667,7 +668,7 @@ class TestLaterSchema:
         run_sql(filled, "CREATE TABLE later (a integer)")  # which the migration is going to make
         with pytest.raises(StoreUnavailable, match="already exists"):
             maintenance.upgrade_database(filled)
-        assert run_sql(filled, f"SELECT version_num FROM {VERSION_TABLE}") == [("0002",)]
+        assert run_sql(filled, f"SELECT version_num FROM {VERSION_TABLE}") == [("0003",)]
         assert everything(filled) == before
 
 
@@ -686,6 +687,7 @@ class TestFirstSchema:
             assert store.keyed("s", "k1") == KeyedWrite("d", "first", 1, 18)
             assert store.snapshot("first") == Snapshot(7, "0.1.0", b"\x00\xff")
             assert store.setting("owner") == "somebody"
+            assert store.uses("first") == {}
         assert all(finding.fine for finding in maintenance.check_database(path))
 
     def test_it_is_of_the_first_schema(self):

@@ -699,7 +699,13 @@ class TestKnowledge:
     def test_visits_for_a_spreadsheet(self, ask, told):
         page = ask.get(f"{told}/visits.csv")
         assert page.headers["content-type"] == "text/csv; charset=utf-8"
-        assert [line.split(",")[2] for line in page.text.splitlines()] == ["agent", "Ana", "Chi"]
+        assert [line.split(",")[2] for line in page.text.splitlines()] == [
+            "agent",
+            "Ana",
+            "Chi",
+            "Ben",
+        ]
+        assert page.text.splitlines()[3].split(",")[6] == "absent"
 
 
 class TestLargeCampaigns:

@@ -5,6 +5,7 @@ import io
 import re
 from html import unescape
 from threading import Lock
+from urllib.parse import quote
 
 import pytest
 
@@ -292,7 +293,10 @@ class TestFiles:
         assert answer.text == render_audit(service.history(world.log, world.id))
         assert check_audit(answer.text).same
         sent = answer.headers
-        assert sent["content-disposition"] == f'attachment; filename="{world.id}-audit.html"'
+        assert (
+            sent["content-disposition"]
+            == f"attachment; filename=\"{world.state.name} audit.html\"; filename*=UTF-8''{quote(world.state.name)}%20audit.html"
+        )
         assert sent["content-type"] == "text/html; charset=utf-8"
         assert (sent["cache-control"], sent["x-content-type-options"]) == ("no-store", "nosniff")
         policy = sent["content-security-policy"].split("; ")
@@ -317,7 +321,9 @@ class TestFiles:
     def test_the_events_can_be_imported(self, world, tmp_path):
         with Visitor(world.app, OWNER) as visitor:
             answer = visitor.get(f"{world.home}/events.ndjson")
-        assert answer.headers["content-disposition"].endswith(f'"{world.id}-events.ndjson"')
+        assert answer.headers["content-disposition"].endswith(
+            f"{quote(world.state.name)}%20events.ndjson"
+        )
         assert answer.headers["content-type"] == "application/x-ndjson"
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
         _, log = app_on(tmp_path / "other.db")
@@ -329,7 +335,9 @@ class TestFiles:
     def test_the_visits_are_a_table_with_a_mark(self, world):
         with Visitor(world.app, world.token("viewer")) as visitor:
             answer = visitor.get(f"{world.home}/visits.csv")
-        assert answer.headers["content-disposition"].endswith(f'"{world.id}-visits.csv"')
+        assert answer.headers["content-disposition"].endswith(
+            f"{quote(world.state.name)}%20visits.csv"
+        )
         assert answer.content.startswith(b"\xef\xbb\xbfround,")
         table = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
         assert [(row["round"], row["agent"], row["status"]) for row in table] == [
@@ -338,4 +346,44 @@ class TestFiles:
             ("1", "Chi", "waiting"),
             ("2", "Ana", "reported"),
             ("2", "Chi", "waiting"),
+            ("2", "Ben", "absent"),
         ]
+
+    def test_who_reported_is_for_those_who_may_read_the_log(self, world):
+        for role, who in (("planner", {"Vera", ""}), ("viewer", {""})):
+            with Visitor(world.app, world.token(role)) as visitor:
+                answer = visitor.get(f"{world.home}/visits.csv")
+            table = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
+            assert {row["reported_by"] for row in table} == who
+
+    def test_the_visits_with_semicolons(self, world):
+        with Visitor(world.app, OWNER) as visitor:
+            answer = visitor.get(f"{world.home}/visits.csv?separator=%3B")
+            assert visitor.get(f"{world.home}/visits.csv?separator=x").status_code == 422
+            assert "visits.csv?separator=%3B" in visitor.get(f"{world.home}/history").text
+        page = io.StringIO(answer.content.decode("utf-8-sig"))
+        table = list(csv.DictReader(page, delimiter=";"))
+        assert [row["sensitivity"] for row in table][:2] == ["0,9", "0,6"]
+
+    @pytest.mark.parametrize(
+        ("name", "plain", "whole"),
+        [
+            ("Park 2026", "Park 2026", "Park%202026"),
+            ("Comoé: été", "Comoe ete", "Como%C3%A9%20%C3%A9t%C3%A9"),
+            ('a"b/..\\c', "a b .. c", "a%20b%20..%20c"),
+        ],
+    )
+    def test_files_have_the_name_of_the_campaign(self, tmp_path, name, plain, whole):
+        world = World(tmp_path, name=name)
+        with Visitor(world.app, OWNER) as visitor:
+            sent = visitor.get(f"{world.home}/visits.csv").headers["content-disposition"]
+        assert sent == (
+            f"attachment; filename=\"{plain} visits.csv\"; filename*=UTF-8''{whole}%20visits.csv"
+        )
+
+    def test_a_name_without_any_such_letter(self, tmp_path):
+        world = World(tmp_path, name="公园")
+        with Visitor(world.app, OWNER) as visitor:
+            sent = visitor.get(f"{world.home}/visits.csv").headers["content-disposition"]
+        assert f'filename="{world.id} visits.csv"' in sent
+        assert "filename*=UTF-8''%E5%85%AC%E5%9B%AD%20visits.csv" in sent

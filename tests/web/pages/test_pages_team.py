@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-import time
 from contextlib import AsyncExitStack, ExitStack
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 import numpy as np
@@ -12,6 +12,7 @@ import zxingcpp
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.state import LINK_ROLES
+from heterobandits.campaigns.storage.link_keys import LINK_KEY_VARIABLE
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web.pages.qr import is_unreachable_base, render_qr
 from heterobandits.web.pages.team import ROLES_IN_WORDS
@@ -521,7 +522,8 @@ class TestLinks:
     @pytest.mark.parametrize("role", LINK_ROLES)
     def test_it_opens_what_it_is_for(self, site, role):
         seen, address = self.made(site, role=role, name="Somebody")
-        assert "shown this once" in seen.source
+        once = "shown this once" in seen.source
+        assert once == (role in ("owner", "planner"))
         assert seen.all("#url[readonly]")
         (link,) = site.state.links.values()
         assert (link.role, link.name, link.agent, link.expires) == (role, "Somebody", None, None)
@@ -536,57 +538,112 @@ class TestLinks:
         (code,) = codes(seen)
         assert read(code) == address
 
-    def test_it_is_shown_once(self, site):
-        fields = {"key": "again", "role": "viewer", "name": "Wall"}
+    def test_a_planners_is_shown_once(self, site):
+        fields = {"key": "again", "role": "planner", "name": "Pia"}
         first = site.shown("/links", **fields)
         token = TOKEN.search(first.values["url"])[0]
         second = site.shown("/links", **fields)
-        assert "made already" in second.source
-        assert "url" not in second.ids
-        assert codes(second) == []
         (link,) = site.state.links.values()
-        for seen in (second, site.get()):
+        third = site.get(f"/links/{link.id}")
+        for seen in (second, third):
+            assert "made already" in seen.source
+            assert "url" not in seen.ids
+            assert codes(seen) == []
+        assert f"/links/{link.id}" not in [one.get("href", "") for one in site.get().all("a")]
+        for seen in (second, third, site.get()):
             for secret in (token, token[-43:], link.token_hash):
                 assert secret not in seen.source
         assert len(site.state.links) == 1
+
+    def test_a_reporters_is_shown_as_often_as_it_is_wanted(self, site):
+        fields = {"key": "again", "role": "reporter", "name": "Ana", "agent": "agent-1"}
+        address = site.shown("/links", **fields).values["url"]
+        (link,) = site.state.links.values()
+        where = f"/links/{link.id}"
+        assert site.shown("/links", **fields).values["url"] == address
+        assert f"{site.home}{where}" in [one.get("href") for one in site.get().all("#links a")]
+        answer = site.ask.get(site.home + where)
+        assert answer.headers["cache-control"] == "no-store"
+        seen = Page(answer.text)
+        assert seen.values["url"] == read(codes(seen)[0]) == address
+        assert self.opens(site, address)
+        for secret in (address[-43:], link.token_hash):
+            assert secret not in site.get().source
+        assert site.ask.get(f"{site.home}/links/0123456789ab").status_code == 404
+        site.done(where, do="revoke")
+        assert address[-43:] not in site.get(where).source
+        assert "opens nothing any more" in site.get(where).source
+
+    def test_without_the_key_it_is_not_shown_again(self, site, tmp_path):
+        _, address = self.made(site, role="reporter", name="Ana", agent="agent-1")
+        (link,) = site.state.links.values()
+        (tmp_path / "x.db.key").unlink()
+        seen = site.get(f"/links/{link.id}")
+        assert "made without the key" in seen.source
+        assert codes(seen) == []
+        assert self.opens(site, address)
+
+    def test_what_is_wrong_with_the_key_is_said(self, site, tmp_path):
+        key = tmp_path / "x.db.key"
+        self.made(site, role="reporter", name="Ana", agent="agent-1")
+        assert "Take care" not in site.get().part("links")
+        key.chmod(0o644)
+        assert "Take care: others can read" in site.get().part("links")
+        key.write_text("half")
+        assert "cannot be shown or printed again" in site.get().part("links")
+
+    def test_when_it_was_made_and_used(self, site):
+        _, address = self.made(site, role="viewer", name="Wall")
+        (link,) = site.state.links.values()
+        assert f"{link.made[:10]} {link.made[11:16]} UTC never opened" in site.get().part(link.id)
+
+        async def looked():
+            async with calling(site.app, address.rpartition("/")[2]) as wall:
+                await wall.get(f"/api{site.home}")
+                await site.app.state.link_uses.finish()
+
+        asyncio.run(looked())
+        used = site.log.store.uses(site.id)[link.id].last
+        assert f"{used[:10]} {used[11:16]} UTC" in site.get().part(link.id)
+        assert "never opened" not in site.get().part(link.id)
 
     def test_it_is_of_one_agent(self, site):
         seen, _ = self.made(site, role="reporter", name="Ben's phone", agent="agent-2")
         assert "for Ben alone" in words_of(seen.source)
         (link,) = site.state.links.values()
         assert link.agent == 1
-        assert (
-            site.get()
-            .part(link.id)
-            .startswith(f"Ben's phone {link.id} reporter, for Ben alone never")
-        )
+        assert site.get().part(link.id).startswith("Ben's phone reporter, for Ben alone ")
 
-    def test_it_expires_after_days(self, site):
-        before = time.time()
-        self.made(site, expires="30")
+    def test_it_holds_for_ever_if_the_day_is_blank(self, site):
+        self.made(site, expires="")
         (link,) = site.state.links.values()
-        at = np.datetime64(link.expires.rstrip("Z")).astype("datetime64[ms]").astype(int) / 1000
-        assert before + 30 * 86400 - 1 <= at <= time.time() + 30 * 86400
+        assert link.expires is None
+        assert "no end" in site.get().part(link.id)
+
+    def test_its_field_has_a_month_after_the_season(self, make):
+        site = make(ends="2999-12-05")
+        for field in ("link-expires", "cards-expires"):
+            assert site.get().values[field] == "3000-01-05"
 
     def test_it_expires_at_the_end_of_a_day(self, site):
         self.made(site, expires="2999-12-31")
         (link,) = site.state.links.values()
         assert link.expires == "2999-12-31T23:59:59.000000Z"
-        assert "2999-12-31 23:59 UTC" in site.get().part(link.id)
+        assert "2999-12-31" in site.get().part(link.id)
 
     @pytest.mark.parametrize(
         ("field", "typed", "said"),
         [
             ("name", "", "not blank"),
-            ("expires", "soon", "days, such as 30"),
-            ("expires", "0", "from 1 to"),
+            ("expires", "soon", "is not a day"),
+            ("expires", "30", "is not a day"),
             ("expires", "2020-01-01", "a day to come"),
-            ("expires", "2999-02-31", "no such day"),
+            ("expires", "2999-02-31", "is not a day"),
             ("agent", "agent-9", "unknown agent"),
         ],
     )
     def test_what_is_wrong_stands_beside_its_field(self, site, field, typed, said):
-        given = {"role": "reporter", "name": "Ben", "agent": "agent-2", "expires": "30"}
+        given = {"role": "reporter", "name": "Ben", "agent": "agent-2", "expires": "2999-12-31"}
         seen = site.refused("/links", **(given | {field: typed}))
         assert said in seen.beside("link", field)
         assert seen.opened == {"form-link"}
@@ -656,48 +713,74 @@ class TestCards:
     def test_a_team_of_so_many_at_once_and_no_more(self, make):
         agents = [{"name": f"agent {i}", "sensitivity": 0.5} for i in range(201)]
         site = make(agents=agents, arms=[{"name": f"arm {i}"} for i in range(201)])
-        seen = site.refused("/cards", days="1")
+        seen = site.refused("/cards")
         assert "201 agents: at most 200 at once" in seen.source
         assert not site.state.links
         site.shown("/cards", agents=[f"agent-{i}" for i in range(1, 201)])
         assert len(site.state.links) == 200
 
     def test_who_is_ticked_and_how_long(self, site):
-        before = time.time()
-        site.shown("/cards", agents=["agent-3", "agent-1"], days="7")
+        seen = site.shown("/cards", agents=["agent-3", "agent-1"], expires="2999-06-30")
         links = list(site.state.links.values())
         assert [link.agent for link in links] == [0, 2]
-        for link in links:
-            at = np.datetime64(link.expires.rstrip("Z")).astype("datetime64[ms]").astype(int) / 1000
-            assert before + 7 * 86400 - 1 <= at <= time.time() + 7 * 86400
+        assert {link.expires for link in links} == {"2999-06-30T23:59:59.000000Z"}
+        assert seen.source.count("Valid until <time") == 2
+        assert seen.source.count(">2999-06-30</time>") == 2
 
-    @pytest.mark.parametrize(("season", "days"), [(30, 30), (None, 90), (100_000, 3650)])
-    def test_how_long_unless_it_is_said(self, make, season, days):
+    @pytest.mark.parametrize("season", [26, None, 100_000])
+    def test_how_long_has_nothing_to_do_with_the_rounds(self, make, season):
+        """A season of 26 weeks outlives 26 days."""
         site = make(season=season)
-        assert site.get().values["cards-days"] == str(days)
-        before = time.time()
-        site.shown("/cards", agents="agent-1", days="")
+        service.plan_round(site.log, site.id, VERA)
+        year = (datetime.now(UTC) + timedelta(365)).date()
+        site.shown("/cards", round="1", agents="agent-1")  # which has no field for it
         (link,) = site.state.links.values()
-        at = np.datetime64(link.expires.rstrip("Z")).astype("datetime64[ms]").astype(int) / 1000
-        assert abs(at - before - days * 86400) < 60
+        assert abs(datetime.fromisoformat(link.expires).date() - year) <= timedelta(1)
+        site.shown("/cards", agents="agent-2", expires="")
+        assert list(site.state.links.values())[1].expires is None
 
-    def test_made_before(self, site):
+    def test_the_same_link_is_printed_week_after_week(self, site):
+        first = [read(code) for code in codes(site.shown("/cards"))]
+        for number in (1, 2, 3):
+            service.plan_round(site.log, site.id, VERA)
+            assert [read(code) for code in codes(site.shown("/cards", round=str(number)))] == first
+        assert len(site.state.links) == 3
+        seen = site.shown("/cards")
+        assert [read(code) for code in codes(seen)] == first
+        assert "Other links" not in seen.source
+        service.add_agents(site.log, site.id, VERA, [{"name": "Dora", "sensitivity": 0.5}])
+        assert [read(code) for code in codes(site.shown("/cards"))][:3] == first
+        assert len(site.state.links) == 4
+
+    def test_new_ones_are_made_if_they_are_wanted(self, site):
+        first = site.shown("/cards", agents="agent-1", expires="2999-06-30")
+        assert "Make new ones" not in first.source
+        second = site.shown("/cards", agents="agent-1", expires="2999-06-30")
+        assert "Make new ones" in second.source
+        hidden = [
+            (field["name"], field["value"])
+            for field in second.all("form:has(button[value=new]) input:not([name=key])")
+        ]
+        assert hidden == [("agents", "agent-1"), ("expires", "2999-06-30")]
+        third = site.shown("/cards", do="new", **dict(hidden))
+        assert read(codes(third)[0]) != read(codes(first)[0])
+        assert len(site.state.links) == 2
+        assert "Other links still hold for Ana: 1 in all." in words_of(third.source)
+
+    def test_without_a_key_they_are_shown_once(self, site, tmp_path):
+        """As on a server of PostgreSQL that was given none."""
+        site.log.store.link_keys.path = None
         first = site.shown("/cards", key="again", agents="agent-1")
+        assert "shown this once" in first.source
+        assert LINK_KEY_VARIABLE in first.source
         token = TOKEN.search(read(codes(first)[0]))[0]
         second = site.shown("/cards", key="again", agents="agent-1")
         assert "made already" in second.source
         assert codes(second) == []
         assert token not in second.source
-        assert "Make new ones" in second.source
-        assert "Earlier links" not in second.source
-        hidden = [
-            (field["name"], field["value"])
-            for field in second.all("input[type=hidden]:not([name=key])")
-        ]
-        assert hidden == [("agents", "agent-1"), ("days", "30")]
-        third = site.shown("/cards", **dict(hidden))
-        assert len(codes(third)) == 1
+        assert len(codes(site.shown("/cards", agents="agent-1"))) == 1
         assert len(site.state.links) == 2
+        assert LINK_KEY_VARIABLE in site.get().part("links")
 
     def test_earlier_links_are_revoked_with_one_press(self, site):
         _, token = service.issue_link(site.log, site.id, VERA, role="reporter", name="Ana's phone", agent="Ana")  # fmt: skip
@@ -707,9 +790,9 @@ class TestCards:
         for role, name in (("reporter", "anybody"), ("owner", "Vera")):
             service.issue_link(site.log, site.id, VERA, role=role, name=name)
         service.issue_link(site.log, site.id, VERA, role="reporter", name="Chi", agent="Chi")
-        seen = site.shown("/cards", agents=["agent-1", "agent-2"])
+        seen = site.shown("/cards", agents=["agent-1", "agent-2"], do="new")
         words = words_of(seen.source)
-        assert "Earlier links still hold for Ana: 1 in all." in words
+        assert "Other links still hold for Ana: 1 in all." in words
         earlier = [field["value"] for field in seen.all("input[name=link]")]
         assert earlier == list(site.state.links)[:1]
         site.done("/cards", do="revoke", link=earlier)
@@ -720,10 +803,10 @@ class TestCards:
 
     def test_several_earlier_links_of_several_agents(self, site):
         for _ in range(2):
-            site.shown("/cards")
-        seen = site.shown("/cards")
+            site.shown("/cards", do="new")
+        seen = site.shown("/cards", do="new")
         words = words_of(seen.source)
-        assert "Earlier links still hold for Ana, Ben, Chi: 6 in all." in words
+        assert "Other links still hold for Ana, Ben, Chi: 6 in all." in words
         earlier = [field["value"] for field in seen.all("input[name=link]")]
         site.done("/cards", do="revoke", link=earlier)
         held = [link.id for link in site.state.links.values() if not link.revoked]
@@ -742,23 +825,28 @@ class TestCards:
             for row in re.findall("<tr>(.*?)</tr>", seen.source, re.S)
         ]
         at = site.state.rounds[0]
-        assert rows[0] == "Agent Goes to Why Found / of Report"
-        assert rows[1] == "Ana lake Sent there by hand. / 1"
+        assert rows[0] == "Agent Goes to Why Found Report"
+        valid = f"Valid until {next(iter(site.state.links.values())).expires[:10]}"
+        assert rows[1] == f"Ana {valid} lake Sent there by hand. of 1"
         assert rows[2] == "Ben stays home Away this round."
         chis = site.state.arms[at.assignment[2]].name
         # of all but the lake nothing is stated, so that they are as good
-        assert rows[3].startswith(f"Chi {chis} Nobody has been there yet; drawn by lot among 3.")
+        assert rows[3].startswith(
+            f"Chi {valid} {chis} Nobody has been there yet; drawn by lot among 3."
+        )
         assert rows[3].endswith(" 3 of 12")
         assert rows[4] == "Dora stays home Not in the team when this round was planned."
-        assert len(codes(seen)) == 4
+        assert [link.name for link in site.state.links.values()] == ["Ana", "Chi"]
+        assert len(codes(seen)) == 2  # and none for who stays home
 
     @pytest.mark.parametrize(
-        ("field", "typed", "said"), [("days", "x", "a whole number"), ("days", "9999", "from 1 to")]
+        ("field", "typed", "said"),
+        [("expires", "x", "is not a day"), ("expires", "2020-01-01", "is over")],
     )
     def test_how_long_is_wrong(self, site, field, typed, said):
         seen = site.refused("/cards", agents=["agent-2"], **{field: typed})
         assert said in seen.beside("cards", field)
-        assert seen.values["cards-days"] == typed
+        assert seen.values["cards-expires"] == typed
         assert ("agents", "agent-2") in seen.checked
         assert ("agents", "agent-1") not in seen.checked
         assert seen.opened == {"form-cards"}
@@ -826,7 +914,7 @@ class TestHostileNames:
             self.check(site.refused("/settings", do="season", season=name), name)
             self.check(site.refused("/settings", do="policy", policy=name, delta=name), name)
             self.check(site.refused("/links", role=name, name="", agent=name, expires=name), name)
-            self.check(site.refused("/cards", days=name), name)
+            self.check(site.refused("/cards", expires=name), name)
         for fields in ({}, {"round": "1"}):
             self.check(site.shown("/cards", **fields), *HOSTILE)
         for number in range(1, 7):
@@ -835,7 +923,7 @@ class TestHostileNames:
 
 class TestSize:
     def test_a_large_team(self, make):
-        """20 agents, 50 arms, 20 rounds, all of them with a link: under 80 kB."""
+        """20 agents, 50 arms, 20 rounds, all of them with a link: under 90 kB."""
         agents = [{"name": f"Ranger {i}", "sensitivity": 0.5 + i / 50} for i in range(20)]
         arms = [f"area {i}" for i in range(50)]
         site = make(agents=agents, arms=arms)
@@ -845,7 +933,7 @@ class TestSize:
             service.report(site.log, site.id, VERA, at.number, found)
         cards = site.shown("/cards")
         assert len(cards.source) < 100_000
-        assert len(site.ask.get(f"{site.home}/team").content) < 80_000
+        assert len(site.ask.get(f"{site.home}/team").content) < 90_000
 
     def test_of_very_many_the_first_are_shown_and_the_one_that_is_wrong(self, make):
         agents = [{"name": f"Ranger {i}", "sensitivity": 0.8} for i in range(1, 304)]
@@ -874,7 +962,7 @@ class TestSize:
             ("POST", "/agents", {"name": "Ada", "sensitivity": "2"}),
             ("POST", "/settings", {"do": "season", "season": "-1"}),
             ("POST", "/links", {"role": "nobody", "name": "x"}),
-            ("POST", "/cards", {"days": "0"}),
+            ("POST", "/cards", {"expires": "0"}),
         ],
     )
     def test_while_a_long_list_is_drawn_others_write(self, make, method, part, fields):

@@ -70,6 +70,11 @@ def season_text(season: int | None) -> str:
     return "without an end" if season is None else f"of {season:,} round{'s' * (season != 1)}"
 
 
+def ends_text(body: Mapping[str, Any]) -> str:
+    """The day on which a season ends, if an event's body has it."""
+    return f", until {body['ends']}" if body.get("ends") else ""
+
+
 def prior_text(given: Any) -> str:
     """What an event's body states of an arm's mean."""
     shape = parse_stated_prior(given)
@@ -96,6 +101,7 @@ class EventNarrator:
 
     def __init__(self, state: "State | None" = None) -> None:
         self.names: dict[str, str] = {}
+        self._links: dict[str, str] = {}  # whose, by id
         self._told: dict[tuple[int, str], dict[str, str]] = {}
         self._plans: dict[int, dict[str, str | None]] = {}
         self._tests: dict[str, int] = {}  # of a visit, by agent
@@ -103,6 +109,7 @@ class EventNarrator:
         self._state = state
         if state is not None:
             self.names = {"campaign": state.name}
+            self._links = {link.id: link.name for link in state.links.values()}
             self._meet("agent", state.agent_names)
             self._meet("arm", state.arm_names)
 
@@ -205,7 +212,7 @@ class EventNarrator:
         )
         return (
             f"created {body['name']}: {agents}, {arms}, policy "
-            f"{policy_text(body['policy'])}, a season {season_text(body['season'])}{on_change_text(body)}"
+            f"{policy_text(body['policy'])}, a season {season_text(body['season'])}{ends_text(body)}{on_change_text(body)}"
         )
 
     def _agents_added(self, body: Mapping[str, Any]) -> str:
@@ -252,7 +259,7 @@ class EventNarrator:
         return f"changed the policy to {policy_text(body['policy'])}{on_change_text(body)}"
 
     def _season_changed(self, body: Mapping[str, Any]) -> str:
-        return f"changed the season to one {season_text(body['season'])}"
+        return f"changed the season to one {season_text(body['season'])}{ends_text(body)}"
 
     def _round_planned(self, body: Mapping[str, Any]) -> str:
         self._tests_then[body["round"]] = self._tests
@@ -339,11 +346,13 @@ class EventNarrator:
 
     def _link_issued(self, body: Mapping[str, Any]) -> str:
         of = "" if body["agent"] is None else f" of {self._who(body)}"
-        until = "" if body["expires"] is None else f", until {body['expires']}"
+        until = "" if body["expires"] is None else f", until {body['expires'][:10]}"
+        self._links[body["link"]] = body["name"]
         return f"issued a link to {body['name']}, {body['role']}{of}{until}"
 
     def _link_revoked(self, body: Mapping[str, Any]) -> str:
-        return f"revoked the link {body['link']}"
+        whose = self._links.get(body["link"])
+        return f"revoked the link {body['link']}" + ("" if whose is None else f" of {whose}")
 
     def _imported(self, body: Mapping[str, Any]) -> str:
         first, last = body["first"], body["last"]

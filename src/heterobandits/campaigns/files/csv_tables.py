@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.audit.history_text import is_far_from_plan
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
+from heterobandits.campaigns.storage.store import Telling
 from heterobandits.campaigns.validation import (
     AGENT_FIELDS,
     ARM_FIELDS,
@@ -53,6 +55,9 @@ ESCAPED_FORMULA_PATTERN = re.compile(f"{CELL_START_REGEX}'{FORMULA_START_REGEX}"
 PASTED_AGENT_COLUMNS = ("name", "sensitivity", "tests")
 OUTCOME_FIELDS = ("agent", "arm", "outcome", "successes", "tests")
 TEXT_COLUMNS = ("name", "agent", "arm", "prior")  # columns in which a comma is a comma
+# the columns of pasted outcomes where no line names them
+PASTED_OUTCOME_COLUMNS = ("round", "agent", "arm", "successes", "tests")
+OUTCOME_COLUMN_ALIASES = {"found": "successes", "of": "tests"}
 VISIT_FIELDS = (
     "round",
     "planned",
@@ -65,10 +70,26 @@ VISIT_FIELDS = (
     "far",
     "sensitivity",
     "false_positive_rate",
+    "planned_arm",
+    "planned_at",
+    "reported_by",
+    "reported_at",
 )
 SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
 INTEGER_PATTERN = re.compile(r"[+-]?\d{1,18}")
 OUTCOME_FORMS_TEXT = "0, 1, successes of tests such as 3/12, or - if it was not done"
+
+
+class OutcomeLine(NamedTuple):
+    """An outcome that somebody pasted: its line, as it stands and as it was understood, or why it was not."""
+
+    number: int
+    text: str
+    round: Any = None
+    agent: str = ""
+    arm: str | None = None
+    outcome: Any = None
+    wrong: str | None = None
 
 
 class CsvLine(NamedTuple):
@@ -253,9 +274,13 @@ def read_outcomes(path: Path) -> list[tuple[str, str | tuple[str, str], str]]:
 
 def _parse_outcome_line(cells: dict[str, str], place: str) -> tuple[str | tuple[str, str], str]:
     """The agent (and arm) of a line, and its outcome, which takes one cell or two."""
-    counted = [cells[name] for name in ("successes", "tests") if name in cells]
+    counted = [_whole_cell(cells[name]) for name in ("successes", "tests") if name in cells]
     if "agent" not in cells:
         raise InvalidInput(f"{place}: agent is missing: a name")
+    if set(cells) & {"outcome", "successes", "tests"} == {"successes"} and (
+        counted[0] in ("-", NOT_DONE) or SHARE_PATTERN.fullmatch(counted[0])
+    ):  # which says all of it
+        cells, counted = cells | {"outcome": counted[0]}, []
     if ("outcome" in cells) == bool(counted) or len(counted) == 1:
         raise InvalidInput(
             f"{place}: outcome is missing: {OUTCOME_FORMS_TEXT}; or both successes and tests"
@@ -263,6 +288,58 @@ def _parse_outcome_line(cells: dict[str, str], place: str) -> tuple[str | tuple[
     agent = unescape_formula(cells["agent"])
     visit = (agent, unescape_formula(cells["arm"])) if "arm" in cells else agent
     return visit, "/".join(counted) if counted else cells["outcome"]
+
+
+def parse_pasted_outcomes(text: str) -> list[OutcomeLine]:
+    """The outcomes in a text, a visit a line: round, agent, arm, found, of; a first line may name the columns, in another order.
+
+    What is wrong with a line stands with it, so that all of them can be looked at before anything is written.
+    """
+    known = (*OUTCOME_FIELDS, *PASTED_OUTCOME_COLUMNS, *OUTCOME_COLUMN_ALIASES)
+    if has_header(text, known):
+        mark = _separator_of_header(text)
+        rows = _split_cells(text, mark, "")
+        _, head = next(rows)
+        names = [OUTCOME_COLUMN_ALIASES.get(name, name) for name in map(_column_name, head)]
+        for name in ("round", "agent"):
+            if name not in names:
+                raise InvalidInput(
+                    f"no column is called {name!r}: the first line names the columns"
+                )
+    else:
+        mark = next((one for one in reversed(CELL_SEPARATORS) if one in first_line_of(text)), ",")
+        rows, names = _split_cells(text, mark, ""), list(PASTED_OUTCOME_COLUMNS)
+    return [_parse_pasted_outcome(number, names, cells, mark) for number, cells in rows]
+
+
+def _parse_pasted_outcome(
+    number: int, names: Sequence[str], cells: Sequence[str], mark: str
+) -> OutcomeLine:
+    """A pasted line, understood or not."""
+    plain = OutcomeLine(number, ", ".join(cell for cell in cells if cell))
+    found = _parse_csv_line(number, names, cells, mark).cells
+    place = _place_of_line("", number)
+    try:
+        if any(cells[len(names) :]):
+            raise InvalidInput(f"{place}: {len(cells)} cells, and {len(names)} columns")
+        if "round" not in found:
+            raise InvalidInput(f"{place}: round is missing: its number")
+        visit, said = _parse_outcome_line(found, place)
+        outcome = parse_outcome(said)
+    except InvalidInput as error:
+        return plain._replace(wrong=str(error).removeprefix(f"{place}: "))
+    agent, arm = visit if isinstance(visit, tuple) else (visit, None)
+    which = parse_number_or_text(_whole_cell(found["round"]))
+    return plain._replace(round=which, agent=agent, arm=arm, outcome=outcome)
+
+
+def _whole_cell(text: str) -> str:
+    """A whole number as spreadsheets may write it: without decimals that are zero.
+
+    >>> [_whole_cell(text) for text in ("3.0", "3", "3.5", "not done")]
+    ['3', '3', '3.5', 'not done']
+    """
+    return re.sub(r"\A(\d{1,18})\.0+\Z", r"\1", text)
 
 
 def parse_outcome(text: str) -> int | tuple[int, int] | str:
@@ -427,17 +504,26 @@ def _place_of_field(place: str, field: str) -> str:
     return f"{place}: {field}"
 
 
-def render_visits(state: State) -> str:
-    """All visits as CSV for a spreadsheet, one line each, by round and agent."""
+def render_visits(
+    state: State, tellings: Mapping[int, Telling] = MappingProxyType({}), separator: str = ","
+) -> str:
+    """All visits as CSV for a spreadsheet, one line each, by round and agent; below those of a round who was absent or stayed home.
+
+    `tellings` says of events when they were written, and by whom. With semicolons decimals have a comma.
+    """
     page = io.StringIO(newline="")
-    table = csv.writer(page)
+    table = csv.writer(page, delimiter=separator)
     table.writerow(VISIT_FIELDS)
     for round in state.rounds:
+        planned_at = round.time[:16].replace("T", " ")
         for agent, arm in round.sent:
             names = (escape_formula(state.agents[agent].name), escape_formula(state.arms[arm].name))
             found, tests = _counts_of_visit(round, (agent, arm))
             planned = planned_tests_of(state, agent, round)
+            told = round.told.get((agent, arm))
+            said = None if told is None else tellings.get(told.event)
             reports = state.rows[state.row_in(agent, round.number)].reports
+            comma = "," if separator == ";" else "."
             table.writerow(
                 [
                     round.number,
@@ -448,11 +534,38 @@ def render_visits(state: State) -> str:
                     status_of_visit(round, (agent, arm)),
                     planned,
                     "yes" if is_far_from_plan(tests, planned) else "",
-                    reports.sensitivity,
-                    reports.false_positive_rate,
+                    str(reports.sensitivity).replace(".", comma),
+                    str(reports.false_positive_rate).replace(".", comma),
+                    _planned_arm(state, round, agent),
+                    planned_at,
+                    "" if said is None else escape_formula(said.who),
+                    "" if said is None else said.time[:16].replace("T", " "),
                 ]
             )
+        for agent, why in _agents_at_home(state, round):
+            row = [""] * len(VISIT_FIELDS)
+            row[:3] = [str(round.number), round.time, escape_formula(state.agents[agent].name)]
+            row[VISIT_FIELDS.index("status")] = why
+            row[VISIT_FIELDS.index("planned_arm")] = _planned_arm(state, round, agent)
+            row[VISIT_FIELDS.index("planned_at")] = planned_at
+            table.writerow(row)
     return page.getvalue()
+
+
+def _planned_arm(state: State, round: PlannedRound, agent: int) -> str:
+    """Where the plan of a round sent an agent, who may have gone elsewhere."""
+    arm = round.assignment[agent] if agent < len(round.assignment) else None
+    return "" if arm is None else escape_formula(state.arms[arm].name)
+
+
+def _agents_at_home(state: State, round: PlannedRound) -> Iterator[tuple[int, str]]:
+    """Who went nowhere in a round, and why; of who is no longer in the team it is told only if something was said of them then."""
+    for agent in range(len(round.assignment)):
+        if not round.arms_of(agent):
+            if agent in round.given.absent:
+                yield agent, "absent"
+            elif agent in round.moved or not state.agents[agent].retired:
+                yield agent, "stayed home"
 
 
 def _counts_of_visit(round: PlannedRound, pair: AgentArm) -> tuple[int | None, int | None]:

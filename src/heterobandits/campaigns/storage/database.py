@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from heterobandits.errors import InvalidInput, UnsupportedVersion, parse_path, repr_of
 
 DATABASE_VARIABLE = "HETEROBANDITS_DATABASE"
-SCHEMA_REVISION = "0002"  # of the schema that this version reads and writes
+SCHEMA_REVISION = "0003"  # of the schema that this version reads and writes
 VERSION_TABLE = "heterobandits_version"
 SQLITE_APPLICATION_ID = 0x48426E64  # HBnd, in the head of an SQLite file
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
@@ -192,7 +192,8 @@ def _sqlite_engine(path: Path) -> sa.Engine:
     def begin(connection: sa.Connection) -> None:
         options = connection.get_execution_options()
         if options.get("writes", False):
-            begin_writing(connection.connection.driver_connection)
+            patience = options.get("patience", DB_LOCK_TIMEOUT_S)
+            begin_writing(connection.connection.driver_connection, patience)
             files.check()  # the wait may have been long
         elif options.get("begins", True):
             connection.exec_driver_sql("BEGIN")
@@ -290,9 +291,9 @@ def _identity_of_file(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def begin_writing(connection: Any) -> None:
+def begin_writing(connection: Any, patience: float = DB_LOCK_TIMEOUT_S) -> None:
     """Begin a transaction that writes, when all others have ended: SQLite itself would look only every 100 ms in the end."""
-    until = time.monotonic() + DB_LOCK_TIMEOUT_S
+    until = time.monotonic() + patience
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         while True:

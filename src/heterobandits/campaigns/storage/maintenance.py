@@ -25,6 +25,7 @@ from heterobandits.campaigns.storage.database import (
     schema_revision_of,
     upgrade_schema,
 )
+from heterobandits.campaigns.storage.link_keys import LinkKeys
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.campaigns.storage.tables import (
     EVENTS_TABLE,
@@ -103,6 +104,9 @@ def check_database(database: str | Path) -> Iterator[DatabaseFinding]:
         wrong = _describe_wrong_triggers(place)
         says = f"{wrong}: events could be changed, deleted or not written; compare the hashes with earlier ones"
         yield DatabaseFinding("append-only", says if wrong else "kept by triggers", not wrong)
+        readable = LinkKeys.beside(database).warning
+        if readable is not None:
+            yield DatabaseFinding("key of links", readable, False)
         with place.engine.connect() as connection:
             named = sa.select(EVENTS_TABLE.c.campaign).distinct()
             campaigns = sorted(connection.scalars(named))

@@ -62,6 +62,7 @@ def pack_state(state: State) -> bytes:
         "forgotten": state.forgotten,
         "on_change": state.on_change,
         "archived": state.archived,
+        "ends": state.ends,
     }
     data = json.dumps(fields, separators=(",", ":")).encode()
     return hashlib.sha256(data).digest() + zlib.compress(data, 1)
@@ -89,6 +90,7 @@ def unpack_state(data: bytes) -> State:
                 "plans_by",
                 "on_change",
                 "archived",
+                "ends",
             )
         },
         agents=[Agent(*item) for item in fields["agents"]],

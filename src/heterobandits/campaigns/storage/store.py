@@ -27,9 +27,11 @@ from heterobandits.campaigns.storage.database import (
     explain_refusals,
     open_database,
 )
+from heterobandits.campaigns.storage.link_keys import LinkKeys
 from heterobandits.campaigns.storage.tables import (
     EVENTS_TABLE,
     KEYS_TABLE,
+    LINK_USES_TABLE,
     SETTINGS_TABLE,
     SNAPSHOTS_TABLE,
 )
@@ -38,6 +40,7 @@ from heterobandits.errors import InvalidInput, repr_of
 __all__ = [
     "CampaignHead",
     "KeyedWrite",
+    "LinkUse",
     "SettingConflict",
     "Snapshot",
     "Store",
@@ -131,6 +134,20 @@ KEY_QUERY = sa.select(*(KEYS_TABLE.c[name] for name in KeyedWrite._fields)).wher
 )
 
 
+class LinkUse(NamedTuple):
+    """When a link was used for the first time, and for the last."""
+
+    first: str
+    last: str
+
+
+class Telling(NamedTuple):
+    """When an outcome was told, and by whom."""
+
+    time: str
+    who: str
+
+
 class Snapshot(NamedTuple):
     """The state after event `number`, in the words of the version that made it."""
 
@@ -144,12 +161,14 @@ class Store:
 
     def __init__(self, database: str | Path, *, create: bool = True) -> None:
         self._place = open_database(database, create=create)
+        self.link_keys = LinkKeys.beside(database)
         weakref.finalize(self, self._place.engine.dispose)  # nobody need remember to close it
         self._for_reading, self._for_writing = self._place.reading, self._place.writing
         dialect = self._place.engine.dialect.name
         self._insert = INSERT_BY_DIALECT[dialect]
         # SQLite has one writer at a time. Threads wait for each other here, where they are woken, and not at the file.
-        self._turn: AbstractContextManager[Any] = Lock() if dialect == "sqlite" else nullcontext()
+        self._lock = Lock() if dialect == "sqlite" else None
+        self._turn: AbstractContextManager[Any] = self._lock or nullcontext()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -276,6 +295,15 @@ class Store:
         )
         with self._reading() as connection:
             return connection.execute(found.limit(1)).first() is not None
+
+    def tellings(self, campaign: str, kinds: Iterable[str]) -> dict[int, Telling]:
+        """When the events of these kinds were written, and by whom, by number."""
+        columns = (EVENTS_TABLE.c.number, EVENTS_TABLE.c.time, EVENTS_TABLE.c.who)
+        query = sa.select(*columns).where(
+            EVENTS_TABLE.c.campaign == campaign, EVENTS_TABLE.c.kind.in_(kinds)
+        )
+        with self._reading() as connection:
+            return {number: Telling(*told) for number, *told in connection.execute(query)}
 
     def append(
         self,
@@ -436,6 +464,34 @@ class Store:
         with self._reading() as connection:
             found = connection.execute(SETTING_QUERY, {"wanted": name}).scalar()
         return None if found is None else str(found)
+
+    def note_use(self, campaign: str, link: str, time: str) -> bool:
+        """Note that a link is in use; nobody waits for that, so it is left undone while others write."""
+        if self._lock is not None and not self._lock.acquire(blocking=False):
+            return False
+        new = self._insert(LINK_USES_TABLE).values(
+            campaign=campaign, link=link, first=time, last=time
+        )
+        newer = new.on_conflict_do_update(
+            index_elements=[LINK_USES_TABLE.c.campaign, LINK_USES_TABLE.c.link],
+            set_={"last": new.excluded.last},
+            where=LINK_USES_TABLE.c.last < new.excluded.last,
+        )
+        try:
+            hasty = self._for_writing.execution_options(patience=0.0)
+            with explain_refusals(self._place.name), hasty.begin() as connection:
+                connection.execute(newer)
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+        return True
+
+    def uses(self, campaign: str) -> dict[str, LinkUse]:
+        """When the links of a campaign were used; those that never were are not there."""
+        columns = (LINK_USES_TABLE.c[name] for name in ("link", *LinkUse._fields))
+        query = sa.select(*columns).where(LINK_USES_TABLE.c.campaign == campaign)
+        with self._reading() as connection:
+            return {link: LinkUse(*times) for link, *times in connection.execute(query)}
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:

@@ -84,6 +84,16 @@ TRIGGERS_BY_DIALECT = {
 }
 POSTGRES_REFUSAL = " BEGIN RAISE EXCEPTION 'events are never changed or deleted'; END "  # the body of that function
 
+# When links were used, for whoever looks after them: it is no part of the history, and may be thrown away at any time.
+LINK_USES_TABLE = Table(
+    "link_uses",
+    METADATA,
+    Column("campaign", Text, primary_key=True),
+    Column("link", Text, primary_key=True),
+    Column("first", Text, nullable=False),
+    Column("last", Text, nullable=False),
+)
+
 SETTINGS_TABLE = Table(
     "settings",
     METADATA,

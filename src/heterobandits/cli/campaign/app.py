@@ -11,6 +11,7 @@ from heterobandits.cli.campaign.files import (
     new_command,
     verify_command,
 )
+from heterobandits.cli.campaign.links import link_command, links_command, revoke_command
 from heterobandits.cli.campaign.options import check_extra
 from heterobandits.cli.campaign.rounds import (
     cancel_command,
@@ -73,6 +74,9 @@ CAMPAIGN_COMMANDS: dict[str, Callable[..., int | None]] = {
     "set": set_command,
     "archive": archive_command,
     "unarchive": unarchive_command,
+    "link": link_command,
+    "links": links_command,
+    "revoke": revoke_command,
     "agents": agents_command,
     "shadow": shadow_command,
     "project": project_command,

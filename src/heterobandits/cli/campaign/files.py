@@ -12,6 +12,7 @@ import typer
 from heterobandits.campaigns.audit.recovery import entry_of, find_namesake, readable_events
 from heterobandits.cli.campaign.options import (
     CampaignOption,
+    EndsOption,
     FileArgument,
     LevelOption,
     PolicyOption,
@@ -22,6 +23,7 @@ from heterobandits.cli.campaign.options import (
     author_of,
     find_campaign,
     open_repository,
+    parse_ends_option,
     parse_season_option,
     print_note,
     show_share,
@@ -62,6 +64,7 @@ def new_command(
     delta: LevelOption = None,
     seed: Annotated[int, typer.Option(help="Determines all ties and draws.", metavar="S")] = 0,
     season: SeasonOption = None,
+    ends: EndsOption = None,
     prior: PriorKindOption = None,
     stated: StatedOption = None,
     last_season: Annotated[
@@ -102,6 +105,8 @@ def new_command(
         given["agents"], given["arms"] = read_team(*from_)
     if season is not None:
         given["season"] = parse_season_option(season)
+    if ends is not None:
+        given["ends"] = parse_ends_option(ends)
     given |= {"name": name, "policy": policy, "delta": delta, "seed": seed, "prior": prior}
     given["arms"] = arms_with_priors(given["arms"], stated, last_season, counts)
     if dry_run:
@@ -234,7 +239,8 @@ def export_command(
     with open_repository(file) as log:
         one = find_campaign(log, campaign, file)
         if visits:
-            text = render_visits(one.whole)
+            tellings = log.store.tellings(one.campaign, ("reported", "corrected"))
+            text = render_visits(one.whole, tellings)
         elif audit:
             text = report.render_audit(log.store.read(one.campaign, 0, one.whole.number))
         else:

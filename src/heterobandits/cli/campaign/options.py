@@ -89,6 +89,12 @@ SeasonOption = Annotated[
         "--season", help="How many rounds there will be; none if it has no end.", metavar="N|none"
     ),
 ]
+EndsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ends", help="The day on which the season ends; none if nobody knows.", metavar="DAY|none"
+    ),
+]
 PolicyOption = Annotated[
     str | None,
     typer.Option(
@@ -233,6 +239,11 @@ def parse_season_option(text: str | None) -> int | None:
         return int(text)
     except ValueError:
         raise InvalidInput(f"season is {repr_of(text)}: a number of rounds, or none") from None
+
+
+def parse_ends_option(text: str) -> str | None:
+    """The day that an option gives; None for none."""
+    return None if text.strip().lower() == "none" else text.strip()
 
 
 def reports_of_options(**given: float | str | None) -> dict[str, Any]:

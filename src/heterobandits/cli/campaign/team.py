@@ -7,6 +7,7 @@ import typer
 from heterobandits.cli.campaign.options import (
     AlarmsOption,
     CampaignOption,
+    EndsOption,
     FileArgument,
     FoundOption,
     LevelOption,
@@ -22,6 +23,7 @@ from heterobandits.cli.campaign.options import (
     WhoOption,
     author_of,
     open_campaign,
+    parse_ends_option,
     parse_season_option,
     reports_of_options,
 )
@@ -244,6 +246,7 @@ def believe_command(
 def set_command(
     file: FileArgument,
     season: SeasonOption = None,
+    ends: EndsOption = None,
     policy: PolicyOption = None,
     delta: LevelOption = None,
     memory: MemoryOption = None,
@@ -257,9 +260,10 @@ def set_command(
     from heterobandits.campaigns import service
 
     other = any(given is not None for given in (policy, delta, memory, on_change))
-    if other + (season is not None) + (prior is not None) != 1:
+    lasts = season is not None or ends is not None
+    if other + lasts + (prior is not None) != 1:
         raise InvalidInput(
-            "--season, --prior, or --policy, --delta, --memory and --on-change: one change at a time"
+            "--season with --ends, --prior, or --policy, --delta, --memory and --on-change: one change at a time"
         )
     with open_campaign(file, campaign) as (log, state):
         request = author_of(who)
@@ -270,7 +274,9 @@ def set_command(
                 log, state.campaign, request, policy, delta, memory, on_change
             )
         else:
-            done = service.set_season(log, state.campaign, request, parse_season_option(season))
+            rounds = state.season if season is None else parse_season_option(season)
+            day = [] if ends is None else [parse_ends_option(ends)]
+            done = service.set_season(log, state.campaign, request, rounds, *day)
         print_change(log, state, done, format)
 
 

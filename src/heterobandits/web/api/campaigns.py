@@ -1,8 +1,11 @@
 """Routes of a campaign as a whole: made, listed, changed, noted, exported and imported."""
 
+import re
+import unicodedata
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Response
 from fastapi import Request as HttpRequest
@@ -17,10 +20,12 @@ from heterobandits.campaigns.files.csv_tables import render_visits
 from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.repository import Author, Repository, WriteResult
+from heterobandits.campaigns.storage.store import Telling
 from heterobandits.campaigns.validation import InvalidFields, parse_agents, parse_arms
 from heterobandits.errors import InvalidInput, repr_of
 from heterobandits.web.api import requests_schema
 from heterobandits.web.api.base import ApiRoute, cache_headers, json_reply, parse_one_change
+from heterobandits.web.auth import API_BASE, is_allowed
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
     LARGE_MIN_IMPORT_BYTES,
@@ -120,12 +125,16 @@ async def read_campaign_route(request: HttpRequest, asked: Context) -> Response:
 def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) -> Response:
     """Another name, another policy (with delta, memory and on_change), another season or prior, archived or back: one at a time."""
     given = body.model_fields_set - {name for name in POLICY_FIELDS if getattr(body, name) is None}
-    kind = parse_one_change(given, ("name",), POLICY_FIELDS, ("season",), ("prior",), ("archived",))
+    kind = parse_one_change(
+        given, ("name",), POLICY_FIELDS, ("season", "ends"), ("prior",), ("archived",)
+    )
     where = asked.where
     if kind == ("name",):
         done = service.rename(*where, "campaign", None, body.name)
-    elif kind == ("season",):
-        done = service.set_season(*where, body.season)
+    elif kind == ("season", "ends"):
+        season = body.season if "season" in given else asked.state.season
+        ends = [body.ends] if "ends" in given else []
+        done = service.set_season(*where, season, *ends)
     elif kind == ("prior",):
         done = service.set_prior(*where, body.prior)
     elif kind == ("archived",):
@@ -352,10 +361,29 @@ def render_event_lines(log: Repository, state: State, after: int) -> tuple[str, 
     response_class=Response,
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
-async def read_visits_route(request: HttpRequest, asked: Context) -> Response:
-    """All visits for a spreadsheet."""
-    name = f'attachment; filename="{asked.id}.csv"'
+async def read_visits_route(
+    request: HttpRequest, asked: Context, separator: Literal[",", ";"] = ","
+) -> Response:
+    """All visits for a spreadsheet; with semicolons numbers have a decimal comma."""
     state = asked.state
-    more = cache_headers(state) | {"Content-Disposition": name}
-    text = await compute_for_state(request, state, lambda: render_visits(state), state.number)
+    more = cache_headers(state) | {"Content-Disposition": disposition_of_file(state, "visits.csv")}
+    text = await compute_for_state(
+        request, state, lambda: render_visits(state, tellings_of(asked), separator), state.number
+    )
     return Response(text, headers=more, media_type="text/csv; charset=utf-8")
+
+
+def tellings_of(asked: RequestContext) -> dict[int, Telling]:
+    """Who reported what, and when, for whoever may read the log."""
+    if not is_allowed(asked.caller.role, "GET", f"{API_BASE}/events"):
+        return {}
+    return asked.log.store.tellings(asked.id, ("reported", "corrected"))
+
+
+def disposition_of_file(state: State, name: str) -> str:
+    """A header by which a browser saves a file under the campaign's name, and an old one under what of it is ASCII."""
+    words = " ".join(re.sub(r'[\\/:*?"<>|\s]+', " ", state.name).split()).strip(". ")
+    whole = f"{words or state.campaign} {name}"
+    bare = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
+    plain = re.sub(r"[^\w .-]+", "", bare, flags=re.ASCII).strip(". ") or state.campaign
+    return f"attachment; filename=\"{plain} {name}\"; filename*=UTF-8''{quote(whole, safe='')}"

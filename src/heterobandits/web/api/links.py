@@ -18,7 +18,8 @@ async def list_links_route(request: Request, asked: Context) -> Response:
     state = asked.state
 
     def draw() -> Response:
-        links = [serialization.json_of_link(state, link) for link in state.links.values()]
+        uses = asked.log.store.uses(asked.id)
+        links = [serialization.json_of_link(state, link, uses) for link in state.links.values()]
         return json_reply(state, {"links": links})
 
     return await compute_by_size(request, draw, lists_many(state))

@@ -67,12 +67,13 @@ class CampaignBody(Body):
     memory: int | None = None
     seed: int = 0
     season: int | None = None
+    ends: ShortText | None = None
     prior: Literal["learned", "stated"] | None = None
     on_change: ShortText | None = None
 
 
 class CampaignChange(Body):
-    """One change of a campaign: its name, its policy with delta, memory and on_change, its season, which may have no end, its prior, or whether it is archived."""
+    """One change of a campaign: its name, its policy with delta, memory and on_change, its season, which may have no end, with the day on which it ends, its prior, or whether it is archived."""
 
     name: NameField
     policy: ShortText | None = None
@@ -80,6 +81,7 @@ class CampaignChange(Body):
     memory: int | None = None
     on_change: ShortText | None = None
     season: int | None = None
+    ends: ShortText | None = None
     prior: Literal["learned", "stated"] = "learned"
     archived: bool = False
 

@@ -217,6 +217,7 @@ def render_page(
             static=static_path,
             demo=request.app.state.demo,
             undo=None if state is None else getattr(request.state, "undo", None),
+            printed=utc_now(),
             **data,
         ),
         status,

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, Request, Response
@@ -20,7 +20,12 @@ from heterobandits.campaigns.files.csv_tables import render_visits
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.validation import FieldErrors, parse_note
-from heterobandits.web.api.campaigns import ExportResponse, stream_export
+from heterobandits.web.api.campaigns import (
+    ExportResponse,
+    disposition_of_file,
+    stream_export,
+    tellings_of,
+)
 from heterobandits.web.pages.base import (
     PAGE_HEADERS,
     PageRoute,
@@ -231,10 +236,14 @@ async def show_events(request: Request, asked: Context) -> Response:
 
 
 @router.get("/campaigns/{campaign}/visits.csv")
-async def show_visits(request: Request, asked: Context) -> Response:
-    """All visits for a spreadsheet, which without a mark would guess at the letters."""
+async def show_visits(
+    request: Request, asked: Context, separator: Literal[",", ";"] = ","
+) -> Response:
+    """All visits for a spreadsheet, which without a mark would guess at the letters; with semicolons for one that wants these."""
     state = asked.state
-    text = await compute_for_state(request, state, lambda: render_visits(state), state.number)
+    text = await compute_for_state(
+        request, state, lambda: render_visits(state, tellings_of(asked), separator), state.number
+    )
     return Response(
         text.encode("utf-8-sig"),
         headers=attachment_headers(asked.state, "visits.csv"),
@@ -244,4 +253,4 @@ async def show_visits(request: Request, asked: Context) -> Response:
 
 def attachment_headers(state: State, name: str) -> dict[str, str]:
     """Headers that make a browser save a file under this name."""
-    return PAGE_HEADERS | {"Content-Disposition": f'attachment; filename="{state.campaign}-{name}"'}
+    return PAGE_HEADERS | {"Content-Disposition": disposition_of_file(state, name)}

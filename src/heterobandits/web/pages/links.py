@@ -1,8 +1,6 @@
-"""Links: issued, revoked, and printed as cards with codes."""
+"""Links: issued, shown again, revoked, and printed as cards with codes."""
 
-import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -10,14 +8,15 @@ from markupsafe import Markup
 
 from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.amounts import planned_tests_of
-from heterobandits.campaigns.events import render_timestamp, utc_now
+from heterobandits.campaigns.events import utc_now
+from heterobandits.campaigns.link_ends import default_last_day, parse_last_day
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.state import LINK_ROLES, Link, State, member_id, parse_time
+from heterobandits.campaigns.state import LINK_ROLES, Link, State, member_id
 from heterobandits.campaigns.validation import (
     FieldErrors,
     parse_display_name,
 )
-from heterobandits.errors import InvalidInput, parse_choice, parse_integer, repr_of
+from heterobandits.errors import InvalidInput, parse_choice
 from heterobandits.web.api.links import address_of_link
 from heterobandits.web.errors import NotFound
 from heterobandits.web.pages.base import (
@@ -30,26 +29,22 @@ from heterobandits.web.pages.base import (
 from heterobandits.web.pages.plan import PlanRow, plan_rows
 from heterobandits.web.pages.qr import is_unreachable_base, render_qr
 from heterobandits.web.pages.team import (
-    CARD_DEFAULT_DAYS,
-    LINK_MAX_DAYS,
     ROLES_IN_WORDS,
     RefusedForm,
-    default_days,
     errors_by_field,
     team_page,
 )
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext
-from heterobandits.web.turns import compute_by_size
+from heterobandits.web.turns import compute_by_size, compute_quick
 
 CARDS_MAX_AGENTS = 200  # that are made at once: a second or more of drawing
-DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class LinkCard(NamedTuple):
-    """An agent with its new link; none, if it was made for the same request before. With a round, where it goes in it."""
+    """An agent with a link; no code, if that cannot be shown again or nobody needs one. With a round, where the agent goes in it."""
 
     id: str
     name: str
@@ -58,11 +53,13 @@ class LinkCard(NamedTuple):
     code: Markup | None
     row: PlanRow | None
     tests: int
+    until: str | None = None
+    again: bool = False
 
 
 @router.post("/campaigns/{campaign}/links")
 def submit_link(request: Request, asked: Context) -> Response:
-    """A link for somebody, whose address is on this page and nowhere else."""
+    """A link for somebody, with its address."""
     form = asked.form
     with collect_field_errors() as errors:
         checked = FieldErrors()
@@ -71,22 +68,44 @@ def submit_link(request: Request, asked: Context) -> Response:
         name = checked.of("name", parse_display_name, form.text("name"))
         if agent is not None:
             checked.all("agent", asked.state.agent, agent)
-        expires = checked.all("expires", parse_expiry, form.text("expires"))
+        expires = checked.all("expires", parse_last_day, form.text("expires"))
         checked.end()
         done, token = service.issue_link(
             *asked.where, role=role or "", name=name or "", agent=agent, expires=expires
         )
         state = serialization.state_after(asked.log, done)
         link = state.links[done.events[0].body["link"]]
-        url = None if done.repeated else address_of_link(asked.base, token)
-        return link_page(request, asked, serialization.json_of_link(state, link), url)
+        known = service.find_token(asked.log, state, link) if done.repeated else token
+        return link_page(request, asked, state, link, known)
     return team_page(request, asked, RefusedForm("link", errors_by_field(errors, "agent"), form))
 
 
+@router.get("/campaigns/{campaign}/links/{link}")
+async def show_link(request: Request, asked: Context, link: str) -> Response:
+    """A link once more, for whoever has lost it, if its token can be made again."""
+    known = find_link(asked.state, link)
+
+    def draw() -> Response:
+        holds = known.holds(utc_now())
+        token = service.find_token(asked.log, asked.state, known) if holds else None
+        return link_page(request, asked, asked.state, known, token)
+
+    return await compute_quick(request, draw)
+
+
+def find_link(state: State, link: str) -> Link:
+    """The link that the path names."""
+    if link not in state.links:
+        raise NotFound(f"there is no link {link[:40]!r}")
+    return state.links[link]
+
+
 def link_page(
-    request: Request, asked: RequestContext, link: responses_schema.LinkJson, url: str | None
+    request: Request, asked: RequestContext, state: State, known: Link, token: str | None
 ) -> Response:
-    """The page that shows a new link, this once."""
+    """The page that shows a link, and says whether it can be shown again."""
+    link: responses_schema.LinkJson = serialization.json_of_link(state, known)
+    url = None if token is None else address_of_link(asked.base, token)
     return render_page(
         request,
         "link.html",
@@ -96,42 +115,18 @@ def link_page(
         may=ROLES_IN_WORDS[link["role"]],
         url=url,
         code=None if url is None else render_qr(url),
+        again=token is not None and token == service.find_token(asked.log, state, known),
+        holds=known.holds(utc_now()),
         base=asked.base,
         stays_here=is_unreachable_base(asked.base),
     )
-
-
-def parse_expiry(text: str) -> str | None:
-    """Until when a link holds, from a number of days or its last day, in UTC; None if that is blank."""
-    if not text:
-        return None
-    if DATE_PATTERN.fullmatch(text):
-        try:
-            until = parse_time(f"{text}T23:59:59Z")
-        except InvalidInput:
-            raise InvalidInput(f"expires is {repr_of(text)}: there is no such day") from None
-        if until <= parse_time(utc_now()):
-            raise InvalidInput(f"expires is {repr_of(text)}: today or a day to come")
-        return render_timestamp(until)
-    if not text.isascii() or not text.isdigit():
-        raise InvalidInput(
-            f"expires is {repr_of(text)}: days, such as 30, or the last day, such as 2030-12-31"
-        )
-    return time_in_days(parse_integer(int(text[:9]), "expires", 1, LINK_MAX_DAYS))
-
-
-def time_in_days(days: int) -> str:
-    """The time so many days from now."""
-    return render_timestamp(parse_time(utc_now()) + timedelta(days=days))
 
 
 @router.post("/campaigns/{campaign}/links/{link}")
 def change_link(asked: Context, link: str) -> Response:
     """A link no longer opens anything."""
     parse_choice(asked.form.text("do"), "do", ("revoke",))
-    if link not in asked.state.links:
-        raise NotFound(f"there is no link {link[:40]!r}")
-    revoke_links(asked, [link])
+    revoke_links(asked, [find_link(asked.state, link).id])
     return see_other(page_path(asked.id, "/team#links"))
 
 
@@ -147,25 +142,27 @@ async def make_cards(request: Request, asked: Context) -> Response:
 
 
 def issue_cards(request: Request, asked: RequestContext) -> Response:
-    """New reporters' links for these agents, each for one, as cards to print, which show them this once; or some revoked."""
+    """Reporters' links for these agents, each for one, as cards to print; those that hold already again, unless new ones are wanted.
+
+    Or some are revoked.
+    """
     form = asked.form
     if form.text("do") == "revoke":
         revoke_links(asked, form.texts("link"))
         return see_other(page_path(asked.id, "/team#links"))
     with collect_field_errors() as errors:
         checked = FieldErrors()
-        days = checked.all("days", parse_days, form, asked.state)
+        expires = checked.all("expires", parse_card_end, form, asked.state)
         at = checked.all("round", parse_card_round, form, asked.state)
         going = checked.all("agents", parse_card_agents, form, asked.state, at)
         checked.end()
-        return cards_page(request, asked, days or CARD_DEFAULT_DAYS, at, going or [])
+        return cards_page(request, asked, expires, at, going or [])
     return team_page(request, asked, RefusedForm("cards", errors, form))
 
 
-def parse_days(form: Form, state: State) -> int:
-    """How many days cards shall be valid."""
-    days = form.whole("days")
-    return default_days(state) if days is None else parse_integer(days, "days", 1, LINK_MAX_DAYS)
+def parse_card_end(form: Form, state: State) -> str | None:
+    """Until when new cards hold: as the form says, blank for ever; a form without the field, as that of a round, leaves it to the season."""
+    return parse_last_day(form.text("expires", default_last_day(state)))
 
 
 def parse_card_round(form: Form, state: State) -> PlannedRound | None:
@@ -194,17 +191,16 @@ def parse_card_agents(form: Form, state: State, at: PlannedRound | None) -> list
 def cards_page(
     request: Request,
     asked: RequestContext,
-    days: int,
+    expires: str | None,
     at: PlannedRound | None,
     going: Sequence[int],
 ) -> Response:
-    """The page of new cards, with whose earlier links still hold."""
+    """The page of cards, with whose other links still hold."""
     state = asked.state
     rows: dict[int, PlanRow] = {}
     if at is not None:
         planned = service.recorded_plan(asked.log, state, at)
         rows = {row.agent: row for row in plan_rows(state, planned, at)}
-    expires = time_in_days(days)
     made = cards_of(asked, going, expires, at, rows)
     earlier = earlier_links_of(state, going, {card.link for card in made})
     names = dict.fromkeys(state.agents[link.agent or 0].name for link in earlier)
@@ -214,10 +210,11 @@ def cards_page(
         asked,
         here=page_path(asked.id),
         round=at,
-        days=days,
-        until=expires,
+        last_day="" if expires is None else expires[:10],
         cards=made,
-        again=any(card.url is None for card in made),
+        again=[card for card in made if card.again],
+        lost=any(card.link and card.code is None for card in made),
+        lack=asked.log.store.link_keys.lack,
         earlier=earlier,
         whose=list(names),
         base=asked.base,
@@ -228,28 +225,52 @@ def cards_page(
 def cards_of(
     asked: RequestContext,
     agents: Sequence[int],
-    expires: str,
+    expires: str | None,
     at: PlannedRound | None,
     rows: Mapping[int, PlanRow],
 ) -> list[LinkCard]:
-    """A card for each of these agents, with a link that is new."""
+    """A card for each of these agents: with the link that holds, or else one that is made now. Who stays home in a round needs none."""
+    state = asked.state
+    living = {} if asked.form.text("do") == "new" else service.living_links(asked.log, state)
+    sent = [a for a in agents if at is None or at.arms_of(a)]
+    missing = [a for a in sent if a not in living]
+    made = new_links_of(asked, missing, expires) if missing else {}
+    cards = []
+    for agent in agents:
+        name, key = state.agents[agent].name, member_id("agent", agent)
+        tests = 0 if at is None else planned_tests_of(state, agent, at)
+        card = LinkCard(key, name, "", None, None, rows.get(agent), tests)
+        if agent in sent:
+            link, token = living[agent] if agent in living else made[agent]
+            url = None if token is None else address_of_link(asked.base, token)
+            code = None if url is None else render_qr(url)
+            card = card._replace(
+                link=link.id, url=url, code=code, until=link.expires, again=agent in living
+            )
+        cards.append(card)
+    return cards
+
+
+def new_links_of(
+    asked: RequestContext, agents: Sequence[int], expires: str | None
+) -> dict[int, tuple[Link, str | None]]:
+    """A new link for each of these agents, with its token; without it, if it was made before and cannot be made again."""
     state = asked.state
     holders = [(state.agents[a].name, member_id("agent", a)) for a in agents]
     done, tokens = service.issue_links(*asked.where, holders, role="reporter", expires=expires)
-    made = []
-    for agent, (name, key), event, token in zip(agents, holders, done.events, tokens, strict=True):
-        url = None if done.repeated else address_of_link(asked.base, token)
-        code = None if url is None else render_qr(url)
-        tests = 0 if at is None else planned_tests_of(state, agent, at)
-        made.append(LinkCard(key, name, event.body["link"], url, code, rows.get(agent), tests))
-    return made
+    after = serialization.state_after(asked.log, done)
+    links = [after.links[event.body["link"]] for event in done.events]
+    known: Sequence[str | None] = tokens
+    if done.repeated:
+        known = [service.find_token(asked.log, after, link) for link in links]
+    return {agent: (link, token) for agent, link, token in zip(agents, links, known, strict=True)}
 
 
-def earlier_links_of(state: State, agents: Sequence[int], new: set[str]) -> list[Link]:
-    """The links with which these agents can still report, but for those that are new."""
+def earlier_links_of(state: State, agents: Sequence[int], printed: set[str]) -> list[Link]:
+    """The links with which these agents can still report, but for those that are printed."""
     time = utc_now()
     return [
         link
         for link in state.links.values()
-        if link.agent in agents and link.id not in new and link.holds(time)
+        if link.agent in agents and link.id not in printed and link.holds(time)
     ]

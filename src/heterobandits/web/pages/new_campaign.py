@@ -59,6 +59,7 @@ CAMPAIGN_FORM_FIELDS = {
     "visits": "",
     "counts": "1",
     "season": "",
+    "ends": "",
     "policy": "",
     "delta": "",
     "seed": "0",
@@ -220,6 +221,7 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
             if text
             else None
         )
+    given["ends"] = typed["ends"].strip() or None
     try:
         state = state_after_drafts(None, [Draft("created", service.body_of_creation(**given))])
     except InvalidFields as wrong_fields:

@@ -80,6 +80,7 @@ class PlanRow(NamedTuple):
     why: str
     moved: bool
     went: list[tuple[int, str, VisitReport | None, str]]
+    tests: int = 1
 
 
 def parse_plan_form(form: Form) -> PlanForm:
@@ -324,7 +325,8 @@ def plan_row(
         went.append((n, state.arms[n].name, told, text))
     moved = at is not None and agent in at.moved and [n for n, *_ in went] != [arm]
     place = None if arm is None else state.arms[arm].name
-    return PlanRow(agent, state.agents[agent].name, place, because, moved, went)
+    tests = 1 if at is None else planned_tests_of(state, agent, at)
+    return PlanRow(agent, state.agents[agent].name, place, because, moved, went, tests)
 
 
 @router.get("/campaigns/{campaign}/rounds")

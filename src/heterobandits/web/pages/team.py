@@ -19,6 +19,7 @@ from heterobandits.campaigns.files.csv_tables import (
     parse_pasted_arms,
     parse_trial_cell,
 )
+from heterobandits.campaigns.link_ends import default_last_day
 from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import Arm, Link, MemberKind, State, member_id
 from heterobandits.campaigns.validation import (
@@ -51,8 +52,6 @@ from heterobandits.web.turns import (
     write_in_turn,
 )
 
-CARD_DEFAULT_DAYS = 90  # that cards hold, if the season has no end
-LINK_MAX_DAYS = 3650
 # in a table, unless all are wanted
 TEAM_MAX_SHOWN_LINKS = 30
 TEAM_MAX_SHOWN_MEMBERS = 300  # agents, and as many arms
@@ -141,7 +140,9 @@ def render_team(
         [link for link in links if not link.holds(moment_now)],
     )
     most = len(links) if whole == "links" else TEAM_MAX_SHOWN_LINKS
-    holding, gone = ([serialization.json_of_link(state, link) for link in part[:most]] for part in parted)  # fmt: skip
+    uses, keys = asked.log.store.uses(state.campaign), asked.log.store.link_keys
+    holding, gone = ([serialization.json_of_link(state, link, uses) for link in part[:most]] for part in parted)  # fmt: skip
+    shown = service.find_tokens(asked.log, state, parted[0][:most]).keys()
     lists = {
         "agents": list_members("agent", len(state.agents), whole == "agents", tried.form),
         "arms": list_members("arm", len(state.arms), whole == "arms", tried.form),
@@ -159,6 +160,7 @@ def render_team(
         agents=[agent_row(state, a, tests[a]) for a in lists["agents"]],
         arms=[arm_row(state, n, visits[n]) for n in lists["arms"]],
         holding=holding,
+        printable=shown,
         gone=gone,
         more={
             "agents": len(state.agents) - len(lists["agents"]),
@@ -168,7 +170,8 @@ def render_team(
         active=[(key, one.name) for key, one in everybody if not one.retired],
         carded=[(key, one.name) for key, one in everybody if not one.retired or key in chosen],
         chosen=chosen,
-        days=default_days(state),
+        last_day=default_last_day(state),
+        key_warnings=[one for one in (keys.lack, keys.warning) if one],
         roles=ROLES_IN_WORDS,
         priors=PRIORS_IN_WORDS,
         policies={name: one for name, one in CATALOGUE.items() if not one.simulated_only},
@@ -404,7 +407,7 @@ def change_settings(request: Request, asked: Context) -> Response:
         if do == "name":
             service.rename(*asked.where, "campaign", None, form.text("name"))
         elif do == "season":
-            service.set_season(*asked.where, form.whole("season"))
+            set_season_by_form(asked, form)
         elif do == "prior":
             service.set_prior(*asked.where, parse_prior_kind(form.text("prior")))
         elif do in ("archive", "unarchive"):
@@ -413,6 +416,12 @@ def change_settings(request: Request, asked: Context) -> Response:
             set_policy_by_form(asked, form)
         return see_other(page_path(asked.id, "/team#settings"))
     return team_page(request, asked, RefusedForm(do, errors_by_field(errors, do), form))
+
+
+def set_season_by_form(asked: RequestContext, form: Form) -> None:
+    """Another season, and the day on which it ends, as a form says it; a form without that field leaves it as it is."""
+    ends = [form.text("ends") or None] if "ends" in form.fields else []
+    service.set_season(*asked.where, form.whole("season"), *ends)
 
 
 def set_policy_by_form(asked: RequestContext, form: Form) -> None:
@@ -428,8 +437,3 @@ def set_policy_by_form(asked: RequestContext, form: Form) -> None:
     checked.all("on_change", parse_on_change, heeded)
     checked.end()
     service.set_policy(*asked.where, name, delta, memory, heeded)
-
-
-def default_days(state: State) -> int:
-    """The default number of days that cards are valid: as many as the season has rounds."""
-    return min(state.season or CARD_DEFAULT_DAYS, LINK_MAX_DAYS)

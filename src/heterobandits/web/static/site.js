@@ -6,7 +6,8 @@ function localTimes(root) {
     const moment = new Date(time.dateTime);
     if (!Number.isNaN(moment.valueOf())) {
       time.title = time.textContent.trim();
-      time.textContent = moment.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+      const day = "day" in time.dataset;
+      time.textContent = moment.toLocaleString([], day ? { dateStyle: "medium", timeZone: "UTC" } : { dateStyle: "medium", timeStyle: "short" });
     }
   }
 }
