@@ -592,7 +592,7 @@ def test_pages_of_a_large_campaign_are_light(tmp_path):
                 answer = own.asked(visitor, name)
                 assert answer.status_code == 200
                 assert len(answer.content) < 75_000, name
-    assert sum(map(len, static_files().values())) < 40_000  # all scripts and styles there are
+    assert sum(map(len, static_files().values())) < 50_000  # all scripts and styles there are
 
 
 def test_times_are_shown_in_a_way_that_scripts_can_read(world):

@@ -847,19 +847,20 @@ class TestSize:
         assert len(cards.source) < 100_000
         assert len(site.ask.get(f"{site.home}/team").content) < 80_000
 
-    def test_of_very_many_the_first_are_shown_and_the_one_that_is_wrong(self, make):
+    def test_very_many_come_in_pages_and_the_one_that_is_wrong_on_its_own(self, make):
         agents = [{"name": f"Ranger {i}", "sensitivity": 0.8} for i in range(1, 304)]
         site = make(agents=agents, arms=[f"area {i}" for i in range(1, 306)])
         seen = site.get()
-        assert {"agent-300", "arm-300"} < seen.ids
-        assert not {"agent-301", "arm-301"} & seen.ids
-        assert "Show 3 more agents" in seen.part("agents")
-        assert "Show 5 more arms" in seen.part("arms")
-        assert "arm-305" in site.get("/team?all=arms").ids
-        assert "agent-303" in site.get("/team?all=agents").ids
+        assert {"agent-50", "arm-50"} < seen.ids
+        assert not {"agent-51", "arm-51"} & seen.ids
+        assert "1 to 50 of 303 agents" in seen.part("agents")
+        assert "1 to 50 of 305 arms" in seen.part("arms")
+        last = site.get("/team?arms=301&agents=51").ids
+        assert {"arm-301", "arm-305", "agent-51", "agent-100"} < last
+        assert not {"arm-300", "agent-50", "agent-101"} & last
         refused = site.refused("/arms/arm-305", do="rename", name="area 1")
-        assert {"arm-300", "arm-305"} < refused.ids
-        assert "arm-304" not in refused.ids
+        assert {"arm-301", "arm-305"} < refused.ids
+        assert "arm-50" not in refused.ids
         for choice in ("#form-cards .ticks label", "#link-agent option"):
             assert [one.get_text() for one in seen.all(choice)][-1] == "Ranger 303"
 

@@ -26,7 +26,8 @@ from heterobandits.web.pages.base import (
     render_page,
     see_other,
 )
-from heterobandits.web.pages.text import outcome_text, waiting_text, why_sentence
+from heterobandits.web.pages.paging import first_entry_in, page_of
+from heterobandits.web.pages.text import explanation_text, outcome_text, waiting_text, why_sentence
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext, find_in_path
 from heterobandits.web.turns import compute_for_state, write_in_turn
@@ -34,7 +35,8 @@ from heterobandits.web.turns import compute_for_state, write_in_turn
 ROUNDS_LIST_MAX = 50  # rounds in a list
 PLAN_FORM_SPARE_PAIRS = 2  # pairs that may be added at once
 FORM_MAX_PAIRS = 100  # that a page draws, each with all agents and arms to choose from
-HIDDEN = 3  # fields of the form that nobody sees
+HIDDEN = 5  # fields of the form that nobody sees, or that are sent by a button
+PLAN_FORM_MAX_TICKS = 40  # agents and arms to tick that are shown at once; the others are a press away
 LATE_AGENT_TEXT = "Not in the team yet when this round was planned."
 PAIR_CHOICES = (("forced", "has to go to"), ("forbidden", "may not go to"))
 
@@ -120,8 +122,10 @@ def render_preview(
         # a browser sends a field for each tick and three for each pair, beside some that are hidden
         in_query=len(state.agents) + len(state.arms) + 3 * len(pairs) + HIDDEN <= ConnectionLimits().fields,
         kinds=PAIR_CHOICES,
-        rows=[] if made is None else plan_rows(state, made.assignments),
+        rows=page_of([] if made is None else plan_rows(state, made.assignments), first_entry_in(asked.form, "from") or first_entry_in(asked.form, "at")),
+        most_ticks=PLAN_FORM_MAX_TICKS,
         preview=made,
+        explained={} if made is None else explained_agents(state, made, asked.form),
         alarms=bool(state.team.offset.any()),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         errors=errors,
@@ -129,12 +133,19 @@ def render_preview(
     )  # fmt: skip
 
 
+def explained_agents(state: State, made: Preview, form: Form) -> dict[int, str]:
+    """All there is to say of where those are sent who are asked about, each of whom takes a while."""
+    known = {member_id("agent", a): a for a in range(len(state.agents))}
+    asked = [known[key] for key in form.texts("why")[:1] if key in known]
+    return {a: explanation_text(why) for a, why in made.explanations(asked).items()} if asked else {}
+
+
 @router.post("/campaigns/{campaign}/plan")
 async def record_plan(request: Request, asked: Context) -> Response:
     """The next round, planned and recorded, if nothing has changed since it was looked at; or only looked at."""
     form = asked.form
     given = parse_plan_form(form)
-    if form.text("look"):  # the form of a large team is too long for an address
+    if form.text("look") or form.text("why") or form.text("from"):  # the form of a large team is too long for an address
         return await preview_in_turn(request, asked, given)
     try:
         check_previewed_circumstances(given, form)
@@ -226,12 +237,18 @@ def render_sheet(
         200 if error is None else 422,
         round=at,
         rows=plan_rows(state, service.recorded_plan(asked.log, state, at), at),
-        reasons=service.explain(asked.log, asked.id, at.number) if is_why_asked(request) else {},
+        reasons=explained_round(asked, at.number) if is_why_asked(request) else {},
         given=circumstances_text(state, at) + shared_arm_warnings(state, at),
         arms=[(member_id("arm", n), one.name) for n, one in enumerate(state.arms)],
         error=error,
         ids=[member_id("agent", a) for a in range(len(state.agents))],
     )
+
+
+def explained_round(asked: RequestContext, number: int) -> dict[int, str]:
+    """All there is to say of where a round sent each agent."""
+    found = service.explain(asked.log, asked.id, number)
+    return {agent: explanation_text(why) for agent, why in found.items()}
 
 
 def is_why_asked(request: Request) -> bool:

@@ -41,6 +41,7 @@ from heterobandits.web.pages.base import (
     render_page,
     see_other,
 )
+from heterobandits.web.pages.paging import ListPage, first_entry_in, page_of
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
@@ -55,7 +56,6 @@ CARD_DEFAULT_DAYS = 90  # that cards hold, if the season has no end
 LINK_MAX_DAYS = 3650
 # in a table, unless all are wanted
 TEAM_MAX_SHOWN_LINKS = 30
-TEAM_MAX_SHOWN_MEMBERS = 300  # agents, and as many arms
 ROLES_IN_WORDS = {
     "owner": "everything",
     "planner": "plans, changes by hand, closes rounds",
@@ -111,9 +111,9 @@ async def show_team(
     request: Request,
     asked: Context,
     agent: str | None = None,
-    whole: Annotated[Literal["agents", "arms", "links"] | None, Query(alias="all")] = None,
+    whole: Annotated[Literal["links"] | None, Query(alias="all")] = None,
 ) -> Response:
-    """The team, the arms, the links and the settings, one of the lists `whole`; or one agent, with all that can be changed of it."""
+    """The team, the arms, the links and the settings, the list of links perhaps `whole`; or one agent, with all that can be changed of it."""
     if agent is not None:
         return await compute_quick(request, agent_page, request, asked, asked.agent(agent))
     return await compute_by_size(
@@ -142,10 +142,7 @@ def render_team(
     )
     most = len(links) if whole == "links" else TEAM_MAX_SHOWN_LINKS
     holding, gone = ([serialization.json_of_link(state, link) for link in part[:most]] for part in parted)  # fmt: skip
-    lists = {
-        "agents": list_members("agent", len(state.agents), whole == "agents", tried.form),
-        "arms": list_members("arm", len(state.arms), whole == "arms", tried.form),
-    }
+    lists = {kind: page_of_members(kind, tried, asked.form, state) for kind in ("agent", "arm")}
     tests, visits = tests_by_agent(state), count_visits_by_arm(state)
     chosen = tried.given.texts("agents") if tried.form == "cards" else []
     everybody = [(member_id("agent", a), one) for a, one in enumerate(state.agents)]
@@ -156,15 +153,12 @@ def render_team(
         422 if tried.form else 200,
         tried=tried,
         here=page_path(state.campaign),
-        agents=[agent_row(state, a, tests[a]) for a in lists["agents"]],
-        arms=[arm_row(state, n, visits[n]) for n in lists["arms"]],
+        lists=lists,
+        agents=[agent_row(state, a, tests[a]) for a in lists["agent"].entries],
+        arms=[arm_row(state, n, visits[n]) for n in lists["arm"].entries],
         holding=holding,
         gone=gone,
-        more={
-            "agents": len(state.agents) - len(lists["agents"]),
-            "arms": len(state.arms) - len(lists["arms"]),
-            "links": len(links) - len(holding) - len(gone),
-        },
+        more={"links": len(links) - len(holding) - len(gone)},
         active=[(key, one.name) for key, one in everybody if not one.retired],
         carded=[(key, one.name) for key, one in everybody if not one.retired or key in chosen],
         chosen=chosen,
@@ -176,10 +170,13 @@ def render_team(
     )
 
 
-def list_members(kind: MemberKind, count: int, whole: bool, form: str) -> list[int]:
-    """The numbers of the agents or arms in a list: all, or the first and the one whose form was refused."""
-    shown = range(count if whole else min(count, TEAM_MAX_SHOWN_MEMBERS))
-    return [n for n in range(count) if n in shown or member_id(kind, n) == form]
+def page_of_members(
+    kind: MemberKind, tried: RefusedForm, form: Form, state: State
+) -> ListPage[int]:
+    """The numbers of the agents or arms on the page that is asked for, or on that of the one whose form was refused."""
+    numbers = range(len(state.agents if kind == "agent" else state.arms))
+    wrong = next((n for n in numbers if member_id(kind, n) == tried.form), None)
+    return page_of(numbers, first_entry_in(form, f"{kind}s") if wrong is None else wrong + 1)
 
 
 def tests_by_agent(state: State) -> list[int]:
