@@ -41,8 +41,9 @@ def long_named_season(log, agents=6, arms=13, rounds=4):
         }
         if found:
             service.report(log, campaign, AUTHOR, number, found)
-    last = state.rounds[-1].sent[0]
-    service.override(log, campaign, AUTHOR, rounds, state.agents[last[0]].name, [state.arms[-1].name])
+    sent = state.rounds[-1].sent
+    free = next(arm.name for n, arm in enumerate(state.arms) if n not in [n for _, n in sent])
+    service.override(log, campaign, AUTHOR, rounds, state.agents[sent[0][0]].name, [free])
     service.add_note(log, campaign, AUTHOR, name_of(0) + " " + name_of(3), 1)
     for number, role in enumerate(("owner", "planner", "reporter", "viewer")):
         link = service.issue_link(log, campaign, AUTHOR, role=role, name=name_of(number))

@@ -530,7 +530,7 @@ class TestErrors:
         with Visitor(world.app, OWNER) as visitor:
             answer = visitor.put(f"/campaigns/{world.id}")
         assert answer.status_code == 405
-        assert f"PUT is not for &#39;/campaigns/{world.id}&#39;" in answer.text
+        assert f"PUT is not for “/campaigns/{world.id}”" in answer.text
 
     def test_fields_of_a_form(self):
         form = Form(b"a=1&a=+2+&b=&c=%C3%A9")

@@ -172,14 +172,26 @@ class TestAhead:
     @pytest.mark.parametrize(
         ("asked", "wrong"),
         [
-            ("rounds=0&sensitivity=0.9", {"rounds": "rounds is 0: a whole number from 1 to 1,000"}),
-            ("rounds=many&sensitivity=", {"rounds": "rounds is &#39;many&#39;: a whole number"}),
+            (
+                "rounds=0&sensitivity=0.9",
+                {"rounds": "Please give a whole number from 1 to 1,000, not 0"},
+            ),
+            (
+                "rounds=many&sensitivity=",
+                {"rounds": "Please give a whole number from 1 to 1,000, not “many”"},
+            ),
             (
                 "rounds=1001&sensitivity=1.2",
-                {"rounds": "rounds is 1001", "sensitivity": "sensitivity is 1.2: a sensitivity is"},
+                {
+                    "rounds": "Please give a whole number",
+                    "sensitivity": "Please give a number from 0 to 1 or a percentage",
+                },
             ),
-            ("sensitivity=nan", {"sensitivity": "sensitivity is nan: a sensitivity is"}),
-            ("sensitivity=-1", {"sensitivity": "sensitivity is -1: a sensitivity is"}),
+            (
+                "sensitivity=nan",
+                {"sensitivity": "Please give a number from 0 to 1 or a percentage"},
+            ),
+            ("sensitivity=-1", {"sensitivity": "Please give a number from 0 to 1 or a percentage"}),
         ],
     )
     def test_what_is_wrong_stands_beside_its_field(self, look, asked, wrong):
@@ -259,7 +271,7 @@ class TestAhead:
             assert "ne more agent with" not in page.text
             page = visitor.get(f"/campaigns/{full}/ahead?run=1&rounds=2&sensitivity=0.5")
         assert page.status_code == 422
-        assert 'id="wrong-sensitivity">there are 4 agents and 3 arms' in page.text
+        assert 'id="wrong-sensitivity">There are 4 agents and 3 arms' in page.text
 
     def test_names_are_text(self, world):
         with Visitor(world.app, OWNER) as visitor:

@@ -174,7 +174,9 @@ class TestPlan:
         shown = []
         for start in ("", "51", "101"):
             page = Page(
-                park.visitor.get(f"/campaigns/{made.campaign}/plan?from={start}&absent=agent-7").text
+                park.visitor.get(
+                    f"/campaigns/{made.campaign}/plan?from={start}&absent=agent-7"
+                ).text
             )
             shown += [one.get_text() for one in page.all("#live tbody th")]
             assert page.all("#live input[name=at]")[0]["value"] == (start or "1")
@@ -605,7 +607,7 @@ class TestKnown:
             page = Page(park.visitor.get(f"/campaigns/{made.campaign}{start}").text)
             seen.append([one.get_text().split(" never")[0].split(" hardly")[0] for one in page.all(".forest tbody th")])  # fmt: skip
         assert [len(part) for part in seen] == [50, 50, 30]
-        assert sorted(sum(seen, [])) == sorted(arms)
+        assert sorted(name for part in seen for name in part) == sorted(arms)
 
     def test_before_the_first_outcome_it_says_what_to_do(self, park):
         page = park.get().text

@@ -256,11 +256,15 @@ class TestAgents:
     @pytest.mark.parametrize(
         ("field", "typed", "said"),
         [
-            ("name", "", "not blank"),
-            ("name", "Ana", "that name is taken"),
-            ("sensitivity", "1.2", "sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
-            ("sensitivity", "11/10", "from 0 to 10"),
-            ("false_positive_rate", "often", "'often'"),
+            ("name", "", "Please give a name."),
+            ("name", "Ana", "“Ana” is there already"),
+            (
+                "sensitivity",
+                "1.2",
+                "a number from 0 to 1 or a percentage, such as 0.85 or 85 %, not 1.2",
+            ),
+            ("sensitivity", "11/10", "no more are found than there were tests"),
+            ("false_positive_rate", "often", "not “often”"),
             ("tests", "1.5", "a whole number"),
         ],
     )
@@ -369,7 +373,7 @@ class TestArms:
             ("", "at least one"),
             (
                 "pond\nhill\nford\nlake",
-                ("name 2 is 'hill': that name is taken", "name 4 is 'lake': that name is taken"),
+                ("“hill” is there already", "“lake” is there already"),
             ),
             ("pond\narm-1", "line 2"),
         ],
@@ -404,7 +408,7 @@ class TestArms:
         assert site.state.arms[0].prior is None
         wrong = site.refused("/arms/arm-1", do="believe", prior="often")
         assert wrong.opened == {"form-arm-1"}
-        assert "prior is 'often': such as '2 % to 10 %'" in wrong.part("arm-1")
+        assert "such as “2 % to 10 %”" in wrong.part("arm-1")
         assert wrong.values["arm-1-prior"] == "often"
 
     def test_what_is_known_of_new_ones_beforehand(self, site):
@@ -416,7 +420,7 @@ class TestArms:
 
     def test_a_name_that_is_taken(self, site):
         seen = site.refused("/arms/arm-2", do="rename", name="lake")
-        assert "that name is taken" in seen.beside("arm-2", "name")
+        assert "“lake” is there already" in seen.beside("arm-2", "name")
         assert seen.values["arm-2-name"] == "lake"
         assert seen.values["arm-1-name"] == "river"
         assert seen.opened == {"form-arm-2"}
@@ -436,7 +440,7 @@ class TestSettings:
         site.done("/settings", do="name", name="South park")
         assert site.state.name == "South park"
         seen = site.refused("/settings", do="name", name=" ")
-        assert "not blank" in seen.beside("name", "name")
+        assert "Please give a name." in seen.beside("name", "name")
         assert seen.opened == {"form-name"}
 
     def test_the_season_is_changed(self, site):
@@ -447,11 +451,13 @@ class TestSettings:
         assert site.state.season is None
         assert "without an end" in site.get().part("form-season")
 
-    @pytest.mark.parametrize("typed", ["0", "long", ""])
-    def test_what_is_wrong_with_a_season(self, site, typed):
+    @pytest.mark.parametrize(
+        ("typed", "said"), [("0", "not 0"), ("long", "not “long”"), ("", "length of the season")]
+    )
+    def test_what_is_wrong_with_a_season(self, site, typed, said):
         """Without an end, the policy that goes by it cannot stay."""
         seen = site.refused("/settings", do="season", season=typed)
-        assert "season" in seen.beside("season", "season")
+        assert said in seen.beside("season", "season")
         assert seen.values["season-season"] == typed
         assert seen.opened == {"form-season"}
 
@@ -480,7 +486,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("field", "typed", "said"),
         [
-            ("delta", "small", "'small'"),
+            ("delta", "small", "not “small”"),
             ("memory", "1", "from 2"),
             ("policy", "oracle", "simulated"),
         ],
@@ -577,7 +583,7 @@ class TestLinks:
     @pytest.mark.parametrize(
         ("field", "typed", "said"),
         [
-            ("name", "", "not blank"),
+            ("name", "", "Please give a name."),
             ("expires", "soon", "days, such as 30"),
             ("expires", "0", "from 1 to"),
             ("expires", "2020-01-01", "a day to come"),

@@ -31,6 +31,7 @@ from heterobandits.web.errors import (
     problem_kind_of,
     problem_response,
 )
+from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import BodyRequest, Form
 from heterobandits.web.requests import (
     GuardedRoute,
@@ -200,7 +201,8 @@ def error_page(request: Request, error: Exception) -> Response:
     """What is said in place of a page."""
     notice = notice_of(request, error)
     title, detail = ERROR_TEXTS.get(type(error), (notice.title, notice.detail))
-    answer = render_page(request, "error.html", status=notice.status, title=title, detail=detail)
+    said = for_people(detail)
+    answer = render_page(request, "error.html", status=notice.status, title=title, detail=said)
     answer.headers.update(notice.headers)
     return answer
 
@@ -217,11 +219,11 @@ def collect_field_errors() -> Iterator[dict[str, str]]:
     try:
         yield errors
     except InvalidFields as wrong:
-        errors |= dict(wrong.errors)
+        errors |= {place: for_people(message) for place, message in wrong.errors}
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
-        errors[""] = str(error)
+        errors[""] = for_people(str(error))
 
 
 def handle_errors(app: FastAPI) -> None:

@@ -24,7 +24,7 @@ from heterobandits.campaigns.analysis.projection import (
 )
 from heterobandits.campaigns.analysis.projection_lanes import GuessedMeans
 from heterobandits.campaigns.events import OnShare
-from heterobandits.campaigns.files.csv_tables import parse_number_or_text
+from heterobandits.campaigns.files.csv_tables import parse_number_or_text, parse_rate_cell
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import FieldErrors
 from heterobandits.errors import InvalidInput, parse_integer, parse_sensitivity
@@ -116,11 +116,11 @@ def parse_wish(state: State, form: Form, *, guessed: bool = False) -> OutlookWis
     changed = None
     if fields["sensitivity"]:
         changed = errors.of(
-            "sensitivity", state_with_newcomer, state, parse_number_or_text(fields["sensitivity"])
+            "sensitivity", state_with_newcomer, state, parse_rate_cell(fields["sensitivity"])
         )
     guess = None
     if guessed:
-        ends = (parse_number_or_text(form.text(name)) for name in ("low", "high"))
+        ends = (parse_rate_cell(form.text(name)) for name in ("low", "high"))
         guess = errors.all("low", parse_guess, *ends)
     errors.end()
     assert rounds is not None, "what is wrong has been named"

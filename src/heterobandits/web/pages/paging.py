@@ -22,7 +22,9 @@ class ListPage(NamedTuple, Generic[Entry]):
     after: int | None
 
 
-def page_of(entries: Sequence[Entry], first: int | None, most: int = PAGE_MAX_ENTRIES) -> ListPage[Entry]:
+def page_of(
+    entries: Sequence[Entry], first: int | None, most: int = PAGE_MAX_ENTRIES
+) -> ListPage[Entry]:
     """The page of a list that begins at an entry; the first page if no such entry is there.
 
     >>> page_of("abcdefg", 4, most=2)._replace(entries=[])

@@ -28,6 +28,7 @@ from heterobandits.web.pages.base import (
 )
 from heterobandits.web.pages.paging import first_entry_in, page_of
 from heterobandits.web.pages.text import explanation_text, outcome_text, waiting_text, why_sentence
+from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext, find_in_path
 from heterobandits.web.turns import compute_for_state, write_in_turn
@@ -36,7 +37,9 @@ ROUNDS_LIST_MAX = 50  # rounds in a list
 PLAN_FORM_SPARE_PAIRS = 2  # pairs that may be added at once
 FORM_MAX_PAIRS = 100  # that a page draws, each with all agents and arms to choose from
 HIDDEN = 5  # fields of the form that nobody sees, or that are sent by a button
-PLAN_FORM_MAX_TICKS = 40  # agents and arms to tick that are shown at once; the others are a press away
+PLAN_FORM_MAX_TICKS = (
+    40  # agents and arms to tick that are shown at once; the others are a press away
+)
 LATE_AGENT_TEXT = "Not in the team yet when this round was planned."
 PAIR_CHOICES = (("forced", "has to go to"), ("forbidden", "may not go to"))
 
@@ -129,7 +132,7 @@ def render_preview(
         alarms=bool(state.team.offset.any()),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         errors=errors,
-        note=refused,
+        note=None if refused is None else for_people(str(refused)),
     )  # fmt: skip
 
 
@@ -137,7 +140,9 @@ def explained_agents(state: State, made: Preview, form: Form) -> dict[int, str]:
     """All there is to say of where those are sent who are asked about, each of whom takes a while."""
     known = {member_id("agent", a): a for a in range(len(state.agents))}
     asked = [known[key] for key in form.texts("why")[:1] if key in known]
-    return {a: explanation_text(why) for a, why in made.explanations(asked).items()} if asked else {}
+    return (
+        {a: explanation_text(why) for a, why in made.explanations(asked).items()} if asked else {}
+    )
 
 
 @router.post("/campaigns/{campaign}/plan")
@@ -145,7 +150,9 @@ async def record_plan(request: Request, asked: Context) -> Response:
     """The next round, planned and recorded, if nothing has changed since it was looked at; or only looked at."""
     form = asked.form
     given = parse_plan_form(form)
-    if form.text("look") or form.text("why") or form.text("from"):  # the form of a large team is too long for an address
+    if (
+        form.text("look") or form.text("why") or form.text("from")
+    ):  # the form of a large team is too long for an address
         return await preview_in_turn(request, asked, given)
     try:
         check_previewed_circumstances(given, form)
@@ -276,7 +283,7 @@ async def submit_override(request: Request, asked: Context, round: int) -> Respo
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
-        at, said = asked.state.round(number), str(error)
+        at, said = asked.state.round(number), for_people(str(error))
         return await compute_for_state(
             request, asked.state, lambda: render_sheet(request, asked, at, said)
         )

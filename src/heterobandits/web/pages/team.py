@@ -17,7 +17,7 @@ from heterobandits.campaigns.events import utc_now
 from heterobandits.campaigns.files.csv_tables import (
     parse_number_or_text,
     parse_pasted_arms,
-    parse_trial_cell,
+    parse_rate_cell,
 )
 from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import Arm, MemberKind, State, member_id
@@ -232,8 +232,8 @@ def reports_from_form(form: Form) -> dict[str, Any]:
     """How an agent reports, as a form has it: a number, or how many of how many a trial found; None for what is blank."""
     made: dict[str, Any] = {"tests": parse_typed_number(form.text("tests"))}
     for one, other in CALIBRATED_FIELDS:
-        found = parse_trial_cell(form.text(one))
-        made |= {other: found} if isinstance(found, list) else {one: parse_typed_number(found)}
+        found = parse_rate_cell(form.text(one)) if form.text(one) else None
+        made |= {other: found} if isinstance(found, list) else {one: found}
     return made
 
 

@@ -45,7 +45,9 @@ def _knowledge_sentence(why: Explanation) -> str:
         own = f"all by {why.agent}"
     tests = f"after {render_count(why.pulls, 'test')}, {own}"
     if why.changed:
-        return f"{why.arm} is estimated at {estimate} {tests}, but it has changed since some of them."
+        return (
+            f"{why.arm} is estimated at {estimate} {tests}, but it has changed since some of them."
+        )
     return f"{why.arm} is estimated at {estimate}, certainly between {low} and {high}, {tests}."
 
 
