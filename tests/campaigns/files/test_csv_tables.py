@@ -204,7 +204,7 @@ class TestPasted:
 
     @pytest.mark.parametrize("text", ["Ana;1,2\nBen;0,5", "Ana 1.75\nBen 0.5", "Ana,5\nBen,0.5"])
     def test_a_slip_above_one_is_no_percentage(self, text):
-        with pytest.raises(InvalidFields, match="line 1: sensitivity is (1.2|1.75|5):"):
+        with pytest.raises(InvalidFields, match=r"line 1: sensitivity is (1\.2|1\.75|5):"):
             parse_pasted_agents(text)
 
     def test_one_is_one_and_names_keep_their_numbers(self):

@@ -80,7 +80,11 @@ class TestTheForm:
         assert (shown.fields["low"], shown.fields["high"]) == ("0.05", "0.5")
         assert [f"/new?template={name}" in shown.references for name in ("rangers", "tests", "hotels")] == [True] * 3  # fmt: skip
         options = re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)', answer.text)
-        assert options[0] == ("", "Recommended: Season, or Posterior-Sorted if the season has no end")  # fmt: skip
+        assert options[0][0] == ""
+        assert [name for name, _ in options[1:4]] == ["season", "posterior-sorted", "posterior-sorted-window"]  # fmt: skip
+        groups = [group["label"] for group in shown.all("optgroup")]
+        assert groups == ["Recommended", "For researchers"]
+        assert all(": for " in text for _, text in options[1:4])
         plannable = {name for name, entry in CATALOGUE.items() if not entry.simulated_only}
         assert {name for name, _ in options[1:]} == plannable
         assert ("kl-ucb", "KL-UCB") in options

@@ -159,7 +159,7 @@ class TestPlan:
         assert list(why) == [2]
         assert why[2] == service.preview(park.state).explanations()[2]
         page = park.get("/plan?why=agent-3")
-        said = [one for one in Page(page.text).all("#plan ~ table p.small")]
+        said = Page(page.text).all("#plan ~ table p.small")
         assert len(said) == 1
         assert why[2].arm in said[0].get_text()
         assert why[2].runner_up in said[0].get_text()

@@ -199,10 +199,10 @@ class TestTeam:
         arm_of = {agent: site.state.arms[arm].name for agent, arm in at.sent}
         service.report(site.log, site.id, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
         seen = site.get()
-        assert seen.part("agent-1") == "Ana 0.9 0 1 as stated 1"
-        assert seen.part("agent-2") == "Ben 0.6 0 1 as stated 0"
+        assert seen.part("agent-1") == "Ana 90 % 0 % 1 as you said 1"
+        assert seen.part("agent-2") == "Ben 60 % 0 % 1 as you said 0"
         # (17 + 1) / (20 + 2) = 0.818...
-        assert seen.part("agent-3") == "Chi 0.818 0 12 a trial, 17 of 20 12"
+        assert seen.part("agent-3") == "Chi taken as 81.8 % 0 % 12 17 of 20 found 12"
         for n, name in enumerate(("river", "hill", "gate", "lake")):
             visits = sum(arm_of[agent] == name for agent in (0, 2))
             said = f"{name} {visits} visit{'s' * (visits != 1)} Name"
@@ -210,7 +210,7 @@ class TestTeam:
         settings = seen.part("settings")
         assert "30 rounds" in settings
         assert "season" in settings
-        assert "delta 0.05" in settings
+        assert seen.values["policy-delta"] == "0.05"
         assert seen.opened == set()
 
     def test_every_field_has_a_label(self, site):
@@ -239,7 +239,7 @@ class TestAgents:
         seen = site.done(
             "/agents", name="Dora", sensitivity="0.75", false_positive_rate="0.1", tests="3"
         )
-        assert seen.part("agent-4") == "Dora 0.75 0.1 3 as stated 0"
+        assert seen.part("agent-4") == "Dora 75 % 10 % 3 as you said 0"
         reports = site.state.rows[3].reports
         assert (reports.sensitivity, reports.false_positive_rate, reports.tests) == (0.75, 0.1, 3)
 
@@ -499,7 +499,9 @@ class TestSettings:
         assert seen.values["policy-memory"] == given["memory"]
         if field != "policy":
             assert seen.values["policy-policy"] == "min-width-window"
-        assert seen.opened == {"form-policy"}
+        assert seen.opened == {"form-policy"} | (
+            {"for-researchers"} if field != "policy" else set()
+        )
 
     def test_a_policy_that_needs_a_season(self, make):
         site = make(season=None)
@@ -509,6 +511,8 @@ class TestSettings:
     def test_only_policies_that_can_be_planned_with_are_offered(self, site):
         options = [option["value"] for option in site.get().all("option")]
         assert {"min-width", "season"} <= set(options)
+        recommended = site.get().all("#policy-policy optgroup")[0]
+        assert [one["value"] for one in recommended.find_all("option")] == ["season", "posterior-sorted", "posterior-sorted-window"]  # fmt: skip
         assert not {"oracle", "ucb"} & set(options)
 
     def test_what_there_is_not_to_do(self, site):

@@ -38,8 +38,6 @@ from heterobandits.errors import InvalidInput, parse_real, parse_sensitivity
 from heterobandits.limits import DEFAULT_DELTA
 from heterobandits.model.prior import render_shape, shape_of_range
 from heterobandits.planner.plans import render_count
-from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
-from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.auth import body_max_bytes
 from heterobandits.web.pages.base import (
     PAGE_HEADERS,
@@ -48,7 +46,6 @@ from heterobandits.web.pages.base import (
     page_path,
     render_page,
     see_other,
-    select_options,
 )
 from heterobandits.web.pages.outlook import (
     Outlook,
@@ -57,6 +54,7 @@ from heterobandits.web.pages.outlook import (
     parse_wish,
     stream_outlook,
 )
+from heterobandits.web.pages.policy_choice import plannable_policies, policy_groups
 from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext
@@ -198,10 +196,8 @@ def form_page(
         begun=template,
         outlook=outlook,
         made_up=description_of_template(template)[1] if template else None,
-        policies=select_options(policy_options(), typed["policy"]),
-        more=any(
-            typed[field] != CAMPAIGN_FORM_FIELDS[field] for field in ("policy", "delta", "seed")
-        ),
+        policies=policy_groups(typed["policy"], plannable_policies()),
+        more=any(typed[field] != CAMPAIGN_FORM_FIELDS[field] for field in ("delta", "seed")),
         before=any(typed[field] != CAMPAIGN_FORM_FIELDS[field] for field in ("visits", "counts")),
         delta=DEFAULT_DELTA,
         most=body_max_bytes("POST", "/new"),
@@ -370,14 +366,6 @@ def render_row_count(field: str, rows: list[Any]) -> str:
     names = [row["name"] if isinstance(row, dict) else row for row in rows]
     ends = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
     return f"{render_count(len(rows), field.removesuffix('s'))}: {ends}"
-
-
-def policy_options() -> list[tuple[str, str]]:
-    """What can be planned with, by name; what is recommended first."""
-    ended, endless = (CATALOGUE[name].title for name in (RECOMMENDED_FOR_HORIZON, RECOMMENDED))
-    recommended = f"Recommended: {ended}, or {endless} if the season has no end"
-    known = [(name, entry.title) for name, entry in CATALOGUE.items() if not entry.simulated_only]
-    return [("", recommended), *known]
 
 
 def fields_of_template(template: str) -> dict[str, str]:

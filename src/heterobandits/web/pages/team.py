@@ -42,6 +42,7 @@ from heterobandits.web.pages.base import (
     see_other,
 )
 from heterobandits.web.pages.paging import ListPage, first_entry_in, page_of
+from heterobandits.web.pages.policy_choice import plannable_policies, policy_groups
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
@@ -64,7 +65,7 @@ ROLES_IN_WORDS = {
 }
 REVISION_TEXTS = {
     "now": "From now on: what was found before counts as it was reported then.",
-    "always": "It was stated wrongly: everything is worked out anew.",
+    "always": "That was wrong from the beginning: everything is worked out anew.",
 }
 PRIORS_IN_WORDS: dict[PriorKind, str] = {
     "learned": "what all arms together make likely",
@@ -165,7 +166,10 @@ def render_team(
         days=default_days(state),
         roles=ROLES_IN_WORDS,
         priors=PRIORS_IN_WORDS,
-        policies={name: one for name, one in CATALOGUE.items() if not one.simulated_only},
+        policies=policy_groups(
+            tried.text("policy", "policy", state.policy.name), plannable_policies()
+        ),
+        policy_title=CATALOGUE[state.policy.name].title,
         forgetting=forgetting_policies(),
     )
 
