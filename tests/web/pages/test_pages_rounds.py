@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 from datetime import UTC, datetime
 
 import numpy as np
@@ -731,6 +732,27 @@ class TestKnown:
             assert "/plan" not in known
             assert "/report" not in known
         assert park.state.number == before
+
+
+@pytest.mark.slow
+def test_two_hundred_agents_and_three_hundred_arms_take_less_than_a_second(park):
+    """Each page on one core, after a round of them was reported: the plan took five times as long, as it explained everybody."""
+    agents = [{"name": f"Ranger {i}", "sensitivity": 0.4 + i / 500} for i in range(200)]
+    arms = [f"area {i}" for i in range(300)]
+    state = service.create(park.log, ME, name="large", agents=agents, arms=arms, season=30).state
+    for number in (1, 2):
+        sent = service.plan_round(park.log, state.campaign, ME).state.rounds[-1].sent
+        found = {f"agent-{agent + 1}": arm % 3 == 0 for agent, arm in sent}
+        service.report(
+            park.log, state.campaign, ME, number, {key: int(one) for key, one in found.items()}
+        )
+        for part in ("/plan?absent=agent-1&closed=arm-2", "", "/wall", "/team"):
+            begin = time.process_time()
+            answer = park.visitor.get(f"/campaigns/{state.campaign}{part}")
+            seconds = time.process_time() - begin
+            assert answer.status_code == 200
+            assert len(answer.content) < 150_000
+            assert number == 1 or seconds < 1.0, (part, seconds)  # the first loads kernels
 
 
 class TestDemo:

@@ -56,7 +56,7 @@ def _choice_sentences(why: Explanation) -> list[str]:
     if why.reason.code == "forced":
         return [HOME_SENTENCES["forced"].format(agent=why.agent)]
     said = (
-        f"By what is known, {why.agent} finds most there."
+        f"By what is known alone, {why.agent} would go there, too."
         if why.mode == "exploit"
         else f"{why.agent} goes there to learn more about it."
     )
