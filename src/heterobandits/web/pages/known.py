@@ -1,7 +1,7 @@
 """What is known: all arms with their intervals, in words too; also for a wall."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
@@ -32,7 +32,7 @@ from heterobandits.campaigns.responses_schema import SensitivitiesJson
 from heterobandits.campaigns.serialization import json_of_sensitivities
 from heterobandits.campaigns.state import State, member_id, once_for_state
 from heterobandits.web.pages.base import PageRoute, render_page
-from heterobandits.web.pages.paging import ListPage, first_entry_in, page_of
+from heterobandits.web.pages.paging import Entry, ListPage, first_entry_in, page_of
 from heterobandits.web.pages.text import rank_text, waiting_text
 from heterobandits.web.requests import Context, RequestContext
 from heterobandits.web.turns import compute_alone, compute_for_state
@@ -41,8 +41,6 @@ VISITS_TABLE_MAX_CELLS = 2000  # of the table of who was where: a larger one is 
 CHANGEABLE_MAX_ARMS = (
     20  # that are offered to be forgotten though nothing says that they have changed
 )
-
-Entry = TypeVar("Entry")
 
 WALL_MAX_PLACES = 30  # arms, and as many visits under way, that a screen on the wall has room for
 WALL_COLUMN_MAX_PLACES = 15  # in a column of these

@@ -17,7 +17,7 @@ class ListPage(NamedTuple, Generic[Entry]):
     entries: list[Entry]
     first: int
     last: int
-    count: int
+    total: int
     before: int | None
     after: int | None
 
@@ -28,7 +28,7 @@ def page_of(
     """The page of a list that begins at an entry; the first page if no such entry is there.
 
     >>> page_of("abcdefg", 4, most=2)._replace(entries=[])
-    ListPage(entries=[], first=3, last=4, count=7, before=1, after=5)
+    ListPage(entries=[], first=3, last=4, total=7, before=1, after=5)
     >>> page_of("abc", 99).first
     1
     """  # fmt: skip
@@ -41,7 +41,7 @@ def page_of(
         entries=list(entries[begin:end]),
         first=begin + 1,
         last=end,
-        count=count,
+        total=count,
         before=begin - most + 1 if begin else None,
         after=end + 1 if end < count else None,
     )
