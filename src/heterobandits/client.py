@@ -167,7 +167,9 @@ class Campaigns:
             self._write("PATCH", url_path(campaign, "agents", agent), change),
         )
 
-    def add_arms(self, campaign: str, arms: Iterable[str]) -> list[responses_schema.ArmJson]:
+    def add_arms(
+        self, campaign: str, arms: Iterable[str | Mapping[str, Any]]
+    ) -> list[responses_schema.ArmJson]:
         """New arms, from the next round on."""
         body = {"arms": [{"name": arm} if isinstance(arm, str) else dict(arm) for arm in arms]}
         return cast(

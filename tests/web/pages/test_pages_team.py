@@ -461,6 +461,14 @@ class TestSettings:
         assert seen.values["season-season"] == typed
         assert seen.opened == {"form-season"}
 
+    def test_a_season_of_a_million_rounds_is_asked_about(self, site):
+        seen = site.refused("/settings", do="season", season="1000000")
+        assert seen.beside("season", "season") == "1,000,000 rounds in the season: is that right?"
+        assert len(seen.all("#form-season input[name=sure]")) == 1
+        assert not site.get().all("input[name=sure]")
+        site.done("/settings", do="season", season="1000000", sure="1")
+        assert site.state.season == 1_000_000
+
     def test_what_plans_go_by_where_nothing_is_stated(self, site):
         assert site.state.plans_by == "learned"
         seen = site.done("/settings", do="prior", prior="stated")

@@ -55,6 +55,7 @@ from heterobandits.web.pages.outlook import (
     stream_outlook,
 )
 from heterobandits.web.pages.policy_choice import plannable_policies, policy_groups
+from heterobandits.web.pages.team import SURE_MIN_ROUNDS
 from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext
@@ -75,7 +76,6 @@ TICK_FORM_FIELDS = {
     "keep": "",
     "sure": "",
 }  # the guess is what is known beforehand; what is asked about is right
-SURE_MIN_ROUNDS = 10_000  # of a season, from which on it is asked whether that is right
 TRIAL_SEASON_ROUNDS = 30  # rounds that are tried if the season has no end
 TABLE_PARSERS: dict[str, Callable[[str], list[Any]]] = {
     "agents": parse_pasted_agents,

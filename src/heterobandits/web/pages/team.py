@@ -57,6 +57,7 @@ CARD_DEFAULT_DAYS = 90  # that cards hold, if the season has no end
 LINK_MAX_DAYS = 3650
 # in a table, unless all are wanted
 TEAM_MAX_SHOWN_LINKS = 30
+SURE_MIN_ROUNDS = 10_000  # of a season, from which on it is asked whether that is right
 ROLES_IN_WORDS = {
     "owner": "everything",
     "planner": "plans, changes by hand, closes rounds",
@@ -385,7 +386,12 @@ def change_settings(request: Request, asked: Context) -> Response:
         if do == "name":
             service.rename(*asked.where, "campaign", None, form.text("name"))
         elif do == "season":
-            service.set_season(*asked.where, form.whole("season"))
+            rounds = form.whole("season")
+            if rounds is not None and rounds >= SURE_MIN_ROUNDS and not form.text("sure"):
+                raise InvalidFields(
+                    [("season", f"{rounds:,} rounds in the season: is that right?")]
+                )
+            service.set_season(*asked.where, rounds)
         elif do == "prior":
             service.set_prior(*asked.where, parse_prior_kind(form.text("prior")))
         else:
