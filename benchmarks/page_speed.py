@@ -20,8 +20,8 @@ from serving import OWNER, Visitor, app_on
 
 ME = Author("Vera")
 PARTS = (
-    "", "/wall", "/plan?absent=agent-1&closed=arm-2", "/report", "/rounds", "/rounds/{last}", "/rounds/{last}?why",
-    "/rounds/{middle}?why", "/ahead", "/compare", "/history", "/team", "/team?agent=agent-1",
+    "", "?from=51", "/wall", "/plan?absent=agent-1&closed=arm-2", "/plan?why=agent-1", "/report", "/rounds", "/rounds/{last}", "/rounds/{last}?why",
+    "/rounds/{middle}?why", "/ahead", "/compare", "/history", "/team", "/team?agents=51&arms=101", "/team?agent=agent-1",
 )  # fmt: skip
 
 

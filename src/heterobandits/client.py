@@ -99,7 +99,7 @@ class Campaigns:
         self,
         name: str,
         agents: Iterable[Mapping[str, Any]],
-        arms: Iterable[str],
+        arms: Iterable[str | Mapping[str, Any]],
         *,
         policy: str | None = None,
         delta: float | None = None,
@@ -109,11 +109,11 @@ class Campaigns:
         on_change: str | None = None,
         ends: str | None = None,
     ) -> responses_schema.CampaignJson:
-        """A new campaign; an agent has a name and a sensitivity, and what else its body may have."""
+        """A new campaign; an agent has a name and a sensitivity, and what else its body may have; an arm is a name, or has one."""
         body = {
             "name": name,
             "agents": [dict(agent) for agent in agents],
-            "arms": [{"name": arm} for arm in arms],
+            "arms": [{"name": arm} if isinstance(arm, str) else dict(arm) for arm in arms],
             "policy": policy,
             "delta": delta,
             "memory": memory,
@@ -173,9 +173,11 @@ class Campaigns:
             self._write("PATCH", url_path(campaign, "agents", agent), change),
         )
 
-    def add_arms(self, campaign: str, arms: Iterable[str]) -> list[responses_schema.ArmJson]:
+    def add_arms(
+        self, campaign: str, arms: Iterable[str | Mapping[str, Any]]
+    ) -> list[responses_schema.ArmJson]:
         """New arms, from the next round on."""
-        body = {"arms": [{"name": arm} for arm in arms]}
+        body = {"arms": [{"name": arm} if isinstance(arm, str) else dict(arm) for arm in arms]}
         return cast(
             responses_schema.ArmsJson, self._write("POST", url_path(campaign, "arms"), body)
         )["arms"]

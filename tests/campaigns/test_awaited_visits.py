@@ -72,7 +72,7 @@ class TestWho:
             (1, arms[0]),
             (row, arms[1]),
         ]
-        said = service.preview(state).explanations
+        said = service.preview(state).explanations()
         names = {name for why in said.values() for name in why.under_way}
         assert names <= {"Ana", "Ben", "Chi"}
         assert "Ben" in names
@@ -221,7 +221,7 @@ class TestWords:
         assert told
         for agent, arm, reason in told:
             assert why_sentence(reason, "Ana").endswith(". Somebody is on the way there.")
-            why = made.explanations[agent]
+            why = made.explanations()[agent]
             at = made.state.rounds[-1]
             assert any(f"{name} " in str(why) for name in why.under_way)
             assert arm is not None

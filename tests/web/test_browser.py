@@ -95,7 +95,7 @@ def test_the_whole_story(browser, site, tmp_path):  # noqa: F811
         agents = owner.page.get_by_label("Agents", exact=True)
         right = agents.input_value()
         agents.fill(right.replace("0.75", "1.75"))
-        owner.says("a sensitivity is a probability in (0, 1]")
+        owner.says("a number from 0 to 1 or a percentage, such as 0.85 or 85 %, not 1.75")
         agents.fill(right)
         owner.says("6 agents")
         owner.page.get_by_label("Rounds in the season").fill("12")

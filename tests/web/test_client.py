@@ -118,6 +118,14 @@ class TestStory:
                 "imported"
             ]
 
+    def test_arms_are_names_or_have_one(self, park):
+        """As the HTTP API has them, too, with what is known of one beforehand."""
+        agents = [{"name": "Ana", "sensitivity": 0.9}]
+        made = park.create("both", agents, ["river", {"name": "hill", "prior": "5 of 120"}])
+        assert [arm["name"] for arm in made["arms"]] == ["river", "hill"]
+        more = park.add_arms(made["id"], ["gate", {"name": "lake"}])
+        assert [arm["name"] for arm in more][-2:] == ["gate", "lake"]
+
     def test_links_open_what_they_say(self, server, park, north):
         link = park.issue_link(north, "reporter", "Ana's phone", agent="Ana")
         park.plan_round(north)

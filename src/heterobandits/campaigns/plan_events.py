@@ -1,6 +1,7 @@
 """Plans of a campaign's rounds: computed from its state, written into events, and computed again to check the log."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -64,13 +65,15 @@ def plan_may_tie(
 
 
 def explanations_of_plan(
-    state: State, plan: Plan, *, counted: bool = True
+    state: State, plan: Plan, *, counted: bool = True, agents: Iterable[int] | None = None
 ) -> dict[int, Explanation]:
-    """Why this plan of the next round sends each agent where it goes, by number of the agent."""
+    """Why this plan of the next round sends each agent where it goes, or each of these, by number of the agent."""
     known = certainty(state)
     arguments = plan_arguments(state, counted=counted)
-    found = iter(explain_plan(*arguments, plan, known.left_out, known))
-    by_row = {row: next(found) for row, arm in enumerate(plan.assignment) if arm is not None}
+    asked = None if agents is None else [state.agents[a].row for a in agents]
+    found = iter(explain_plan(*arguments, plan, known.left_out, known, asked))
+    sent = [row for row, arm in enumerate(plan.assignment) if arm is not None]
+    by_row = {row: next(found) for row in sent if asked is None or row in asked}
     return {state.rows[row].agent: with_agent_names(state, why) for row, why in by_row.items()}
 
 

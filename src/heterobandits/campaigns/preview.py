@@ -1,5 +1,6 @@
 """The next round as it would be planned now: one plan, and all that is said of it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,10 +35,9 @@ class Preview:
         """Who would go where, and why, by agent."""
         return assignments_of(self.state, self.plan)
 
-    @cached_property
-    def explanations(self) -> dict[int, Explanation]:
-        """All there is to say of why, by number of the agent, of those who are sent."""
-        return explanations_of_plan(self.state, self.plan, counted=self.counted)
+    def explanations(self, agents: Iterable[int] | None = None) -> dict[int, Explanation]:
+        """All there is to say of why, by number of the agent, of those who are sent; or of these alone, as each takes a while."""
+        return explanations_of_plan(self.state, self.plan, counted=self.counted, agents=agents)
 
     @cached_property
     def prices(self) -> Prices:

@@ -863,7 +863,7 @@ def explain(log: Repository, campaign: str, round: int | None = None) -> dict[in
     at = state.round(len(state.rounds) if round is None else round)
     (event,) = log.store.read(campaign, at.event - 1, at.event)
     before = log.at(campaign, at.event - 1)
-    return Preview.of(before, at.given, counted=has_counted(event.body)).explanations
+    return Preview.of(before, at.given, counted=has_counted(event.body)).explanations()
 
 
 def export(log: Repository, campaign: str) -> str:

@@ -97,7 +97,9 @@ def print_verdict(made: "Reproduction") -> None:
     """The verdict, what does not plainly hold, and where to look."""
     from heterobandits.experiments.report import calibration_line, report_headline
 
-    print(report_headline(made.claims))
+    print(report_headline(made.claims, made.quick))
+    if made.quick:
+        return
     for judged in made.claims:
         if judged.verdict != "pass":
             print(f"  {judged.verdict}: {judged.claim.text} ({judged.evidence})")

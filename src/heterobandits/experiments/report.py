@@ -21,14 +21,16 @@ MISJUDGEMENT_NAMES = {
 }
 
 
-def report_headline(claims: Sequence[JudgedClaim]) -> str:
-    """The verdict in a sentence."""
+def report_headline(claims: Sequence[JudgedClaim], quick: bool = False) -> str:
+    """The verdict in a sentence; of a quick run there is none."""
     count = {
         verdict: sum(c.verdict == verdict for c in claims)
         for verdict in ("pass", "unclear", "fail")
     }
     if not claims:
         return "No claim of the text is about these experiments alone."
+    if quick:
+        return f"A quick run judges none of {len(claims)} claims: it has too few trials."
     return (
         f"{count['pass']} of {len(claims)} claims hold, {count['unclear']} "
         f"{'is' if count['unclear'] == 1 else 'are'} unclear, {count['fail']} "
@@ -50,8 +52,8 @@ def render_report(
     return render_template(
         "report.html",
         quick=quick,
-        headline=report_headline(claims),
-        numbers=report_numbers(claims, regrets, percent, rankings),
+        headline=report_headline(claims, quick),
+        numbers=[] if quick else report_numbers(claims, regrets, percent, rankings),
         claims=claims,
         regrets=[cell_texts(c, digits=2) for c in regrets],
         percent=[{**cell_texts(c, digits=1), "ratio": percent_change_text(c)} for c in percent],

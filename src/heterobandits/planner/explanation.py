@@ -53,11 +53,13 @@ def explain_plan(
     plan: Plan,
     changed: Collection[int] = (),
     known: Certainty | None = None,
+    agents: Collection[int] | None = None,
 ) -> tuple[Explanation, ...]:
     """Why each agent is sent where it is, by a plan that was made with the same arguments.
 
     Of arms that have changed the plan knows nothing: they are marked, and nothing that is certain rests on them. What is
-    `known` of the arms, without these, may have been worked out already.
+    `known` of the arms, without these, may have been worked out already. Each agent takes a plan of its own: of many perhaps only some
+    `agents` are asked about.
     """
     check_arguments(team, arms, policy, knowledge)
     luck = luck_of(team, len(arms), policy, address)
@@ -78,7 +80,7 @@ def explain_plan(
     greedy = match_agents(estimate[None], turns, team, luck, plan.circumstances)
     explanations = []
     for agent, arm in enumerate(plan.assignment):
-        if arm is None:
+        if arm is None or not (agents is None or agent in agents):
             continue
         end_abandoned_work()
         other, flip = runner_up_of(team, policy, rows, luck, plan, agent, arm)

@@ -303,3 +303,9 @@ RECOMMENDED = "posterior-sorted"  # ahead of the paper's five wherever `heteroba
 RECOMMENDED_FOR_HORIZON = "season"  # ahead of that where the end is known
 PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "paper")
 BEYOND_PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.origin == "beyond")
+RECOMMENDED_FOR_CHANGE = "posterior-sorted-window"  # and that one where places change
+RECOMMENDED_PURPOSES = {  # what those are for that are offered first
+    RECOMMENDED_FOR_HORIZON: "for a season with an end",
+    RECOMMENDED: "for work without an end",
+    RECOMMENDED_FOR_CHANGE: "for places that change: what is long ago does not count",
+}

@@ -286,7 +286,7 @@ class TestLeftOut:
 
     def test_why_somebody_goes_there_says_so(self):
         _, state = fallen()
-        sent = {why.arm: why for why in Preview.of(state, RoundGiven()).explanations.values()}
+        sent = {why.arm: why for why in Preview.of(state, RoundGiven()).explanations().values()}
         south = sent["south"]
         assert (south.changed, south.lower, south.upper) == (True, 0.0, 1.0)
         assert (south.best_rank, south.worst_rank) == (1, 3)

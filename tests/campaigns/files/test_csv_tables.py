@@ -13,6 +13,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.files.csv_tables import (
     CELL_SEPARATORS,
     escape_formula,
+    heading_of_agents,
     parse_last_season,
     parse_outcome,
     parse_pasted_agents,
@@ -92,7 +93,7 @@ class TestMistakes:
         ("text", "message"),
         [
             ("", "line 1: no column is called 'name': the first line names the columns"),
-            ("Ana,0.9\nBen,0.8\n", "line 1: unknown column 'Ana': "),
+            ("Ana,ninety 9\nBen,0.8\n", "line 1: unknown column 'Ana': "),
             ("sensitivity\n0.9\n", "line 1: no column is called 'name': the first line names the columns"),
             ("name,name\nAna,Ben\n", "line 1: two columns are called 'name'"),
             ("name,sensitivity\n", " has no lines after the first: at least one"),
@@ -170,6 +171,63 @@ class TestPasted:
             ("Ana", 0.9, 1),
             ("Béa", 0.75, 12),
         ]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Ana 0.9\nBéa Ngo 0.75",
+            "Ana 90%\nBéa Ngo 75 %",
+            "Ana\t90 %\nBéa Ngo\t75",
+            "Ana 0,9\nBéa Ngo 0,75",
+            "Ana;90 %\nBéa Ngo;75,0 %",
+            "Ana,0,9\nBéa Ngo,0,75",
+            "1. Ana 0.9\n2. Béa Ngo 75",
+            "1) Ana: 0.9\n2) Béa Ngo: 0.75",
+            "1\tAna\t0,9\n2\tBéa Ngo\t0,75",
+            "1.;Ana;90\n2.;Béa Ngo;75",
+            "Nom / Sensibilité\nAna 0.9\nBéa Ngo 0.75",
+            "Nom;Sensibilité\nAna;0,9\nBéa Ngo;0,75",
+            "Имя\tЧувствительность\nAna\t0,9\nBéa Ngo\t0,75",
+            "الاسم,الحساسية\nAna,0.9\nBéa Ngo,0.75",
+        ],
+    )
+    def test_as_people_type_them(self, text, file):
+        read = parse_pasted_agents(text)
+        assert [(one["name"], one["sensitivity"]) for one in read] == [
+            ("Ana", 0.9),
+            ("Béa Ngo", 0.75),
+        ]
+        assert read_agents(file(text)) == read
+        first = text.partition("\n")[0]
+        assert heading_of_agents(text) == ("" if "Ana" in first else first)
+
+    @pytest.mark.parametrize("rate", ["17/20", "17 of 20", "17 / 20"])
+    @pytest.mark.parametrize("mark", [" ", ";", "\t", ","])
+    def test_what_a_trial_found_is_a_calibration(self, mark, rate):
+        for one in parse_pasted_agents(f"Ana{mark}{rate}\nBen{mark}{rate}"):
+            assert one["calibration"] == [17, 20]
+            assert one["sensitivity"] == pytest.approx(18 / 22)
+
+    @pytest.mark.parametrize("text", ["Ana;1,2\nBen;0,5", "Ana 1.75\nBen 0.5", "Ana,5\nBen,0.5"])
+    def test_a_slip_above_one_is_no_percentage(self, text):
+        with pytest.raises(InvalidFields, match=r"line 1: sensitivity is (1\.2|1\.75|5):"):
+            parse_pasted_agents(text)
+
+    def test_one_is_one_and_names_keep_their_numbers(self):
+        read = parse_pasted_agents("Ranger 1 1\nRanger 2 100 %\nRanger 3 100")
+        assert [(one["name"], one["sensitivity"]) for one in read] == [
+            (f"Ranger {n}", 1.0) for n in (1, 2, 3)
+        ]
+        with pytest.raises(InvalidFields, match="line 1: sensitivity is missing"):
+            parse_pasted_agents("Ranger 1\nRanger 2")
+        assert parse_pasted_arms("1. river\n2. 5 acre field") == ["river", "5 acre field"]
+        assert parse_pasted_arms("7. river\n9. hill") == ["7. river", "9. hill"]
+
+    def test_a_first_line_with_a_mistake_is_no_heading(self):
+        for text in ("Ana;0,9 maybe\nBen;0,8", "Ana;\nBen;0,8", "Ana;high"):
+            assert heading_of_agents(text) == ""
+            with pytest.raises(InvalidFields, match="line 1: sensitivity"):
+                parse_pasted_agents(text)
 
     @pytest.mark.parametrize(
         ("text", "name"),

@@ -172,14 +172,26 @@ class TestAhead:
     @pytest.mark.parametrize(
         ("asked", "wrong"),
         [
-            ("rounds=0&sensitivity=0.9", {"rounds": "rounds is 0: a whole number from 1 to 1,000"}),
-            ("rounds=many&sensitivity=", {"rounds": "rounds is &#39;many&#39;: a whole number"}),
+            (
+                "rounds=0&sensitivity=0.9",
+                {"rounds": "Please give a whole number from 1 to 1,000, not 0"},
+            ),
+            (
+                "rounds=many&sensitivity=",
+                {"rounds": "Please give a whole number from 1 to 1,000, not “many”"},
+            ),
             (
                 "rounds=1001&sensitivity=1.2",
-                {"rounds": "rounds is 1001", "sensitivity": "sensitivity is 1.2: a sensitivity is"},
+                {
+                    "rounds": "Please give a whole number",
+                    "sensitivity": "Please give a number from 0 to 1 or a percentage",
+                },
             ),
-            ("sensitivity=nan", {"sensitivity": "sensitivity is nan: a sensitivity is"}),
-            ("sensitivity=-1", {"sensitivity": "sensitivity is -1: a sensitivity is"}),
+            (
+                "sensitivity=nan",
+                {"sensitivity": "Please give a number from 0 to 1 or a percentage"},
+            ),
+            ("sensitivity=-1", {"sensitivity": "Please give a number from 0 to 1 or a percentage"}),
         ],
     )
     def test_what_is_wrong_stands_beside_its_field(self, look, asked, wrong):
@@ -195,6 +207,23 @@ class TestAhead:
             assert re.search(rf'name="{typed[0]}"[^>]*value="{typed[1]}"', page.text)
         assert look(f"ahead/run?run=1&{asked}").status_code == 422
 
+    def test_whether_the_best_arm_is_known_is_drawn_where_it_may_be(self, world):
+        """One agent who finds all, 45 of 50 finds here and none of 50 there: it is known already."""
+        agents = [{"name": "A", "sensitivity": 1.0, "tests": 50}]
+        made = service.create(world.log, Author("Vera"), name="two", agents=agents, arms=["x", "y"])
+        campaign = made.state.campaign
+        for number in (1, 2):
+            service.plan_round(
+                world.log, campaign, Author("Vera"), forced=[("A", "xy"[number - 1])]
+            )
+            told = {"A": (45 if number == 1 else 0, 50)}
+            service.report(world.log, campaign, Author("Vera"), number, told)
+        with Visitor(world.app, OWNER) as visitor:
+            page = Page(visitor.get(f"/campaigns/{campaign}/ahead?rounds=3&run=1").text)
+        table = page.all("section[aria-labelledby=learning] tbody tr")
+        assert [row.get_text(" ").split()[:2] for row in table] == [["Round", f"{n}"] for n in (3, 4, 5)]  # fmt: skip
+        assert "chance that the best arm is known by round 5" in page.text
+
     def test_the_numbers_of_the_charts_are_those_of_the_tables(self, look):
         page = look("ahead?rounds=9&sensitivity=&run=1").text
         rows = [
@@ -204,11 +233,14 @@ class TestAhead:
         course = [row for row in rows if len(row) == 4 and row[0].startswith("Round ")]
         chances = [row for row in rows if len(row) == 2 and row[0].startswith("Round ")]
         assert [row[0] for row in course] == [f"Round {n}" for n in range(7, 16)]
-        assert [row[0] for row in chances] == [f"Round {n}" for n in range(7, 16)]
+        assert (
+            chances == []
+        )  # that the best arm is known by then is most unlikely: a chart of it says nothing
+        assert "learning" not in Page(page).ids
         titles = re.findall(r"<title>([^<]*)</title></rect>", page)
         assert titles == [
             f"{name}: {a} detections, in turn {b}, best {c}" for name, a, b, c in course
-        ] + [f"{name}: {known}" for name, known in chances]
+        ]
         first = page.split("<svg", 1)[1].split("</svg>")[0]
         drawn = [
             [tuple(map(float, point.split(","))) for point in points.split()]
@@ -259,7 +291,7 @@ class TestAhead:
             assert "ne more agent with" not in page.text
             page = visitor.get(f"/campaigns/{full}/ahead?run=1&rounds=2&sensitivity=0.5")
         assert page.status_code == 422
-        assert 'id="wrong-sensitivity">there are 4 agents and 3 arms' in page.text
+        assert 'id="wrong-sensitivity">There are 4 agents and 3 arms' in page.text
 
     def test_names_are_text(self, world):
         with Visitor(world.app, OWNER) as visitor:
@@ -470,7 +502,7 @@ class TestCompare:
         assert page.status_code == 200
         offered = re.findall(r'<option value="([^"]*)"', page.text)
         assert set(CATALOGUE) - set(offered) == {"ucb", "oracle"}
-        assert "season (of this campaign)" in page.text
+        assert "for a season with an end (of this campaign)" in page.text
         assert "Where they differ" not in page.text
         with Visitor(world.app, OWNER) as visitor:
             endless = visitor.get(f"/campaigns/{world.hostile}/compare").text

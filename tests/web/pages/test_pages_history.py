@@ -144,12 +144,12 @@ class TestHistory:
     @pytest.mark.parametrize(
         ("query", "said"),
         [
-            ("?round=x", "round is 'x': a whole number"),
+            ("?round=x", "Please give a whole number, not “x”"),
             ("?round=0", "round 0 is not planned: rounds 1 to 2 are"),
             ("?round=3", "round 3 is not planned"),
-            ("?agent=Nobody", "unknown agent 'Nobody'"),
-            ("?before=x", "before is 'x': a whole number"),
-            ("?round=%3Cb%3E", "round is '<b>': a whole number"),
+            ("?agent=Nobody", "unknown agent “Nobody”"),
+            ("?before=x", "Please give a whole number, not “x”"),
+            ("?round=%3Cb%3E", "Please give a whole number, not “<b>”"),
         ],
     )
     def test_a_filter_that_cannot_be_is_said_beside_its_field(self, world, query, said):
@@ -251,12 +251,15 @@ class TestNotes:
     @pytest.mark.parametrize(
         ("fields", "wrong"),
         [
-            ({"text": " ", "round": ""}, {"text": "the note is '': a text that is not blank"}),
+            ({"text": " ", "round": ""}, {"text": "Please write something."}),
             ({"text": "x", "round": "3"}, {"round": "round 3 is not planned: rounds 1 to 2 are"}),
-            ({"text": "x", "round": "-1"}, {"round": "round is '-1': a whole number"}),
-            ({"round": "9"}, {"text": "the note is ''", "round": "round 9 is not planned"}),
-            ({"text": "x" * 10_001}, {"text": "the note has 10,001 letters: at most 10,000"}),
-            ({"text": "a\x07b"}, {"text": "no control, line-end or text-direction"}),
+            ({"text": "x", "round": "-1"}, {"round": "Please give a whole number, not “-1”"}),
+            (
+                {"round": "9"},
+                {"text": "Please write something.", "round": "round 9 is not planned"},
+            ),
+            ({"text": "x" * 10_001}, {"text": "That has 10,001 letters: at most 10,000"}),
+            ({"text": "a\x07b"}, {"text": "has signs that nobody sees"}),
         ],
     )
     def test_what_is_wrong_stands_beside_its_field(self, world, fields, wrong):

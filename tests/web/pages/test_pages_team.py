@@ -200,10 +200,10 @@ class TestTeam:
         arm_of = {agent: site.state.arms[arm].name for agent, arm in at.sent}
         service.report(site.log, site.id, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
         seen = site.get()
-        assert seen.part("agent-1") == "Ana 0.9 0 1 as stated 1"
-        assert seen.part("agent-2") == "Ben 0.6 0 1 as stated 0"
+        assert seen.part("agent-1") == "Ana 90 % 0 % 1 as you said 1"
+        assert seen.part("agent-2") == "Ben 60 % 0 % 1 as you said 0"
         # (17 + 1) / (20 + 2) = 0.818...
-        assert seen.part("agent-3") == "Chi 0.818 0 12 a trial, 17 of 20 12"
+        assert seen.part("agent-3") == "Chi taken as 81.8 % 0 % 12 17 of 20 found 12"
         for n, name in enumerate(("river", "hill", "gate", "lake")):
             visits = sum(arm_of[agent] == name for agent in (0, 2))
             said = f"{name} {visits} visit{'s' * (visits != 1)} Name"
@@ -211,7 +211,7 @@ class TestTeam:
         settings = seen.part("settings")
         assert "30 rounds" in settings
         assert "season" in settings
-        assert "delta 0.05" in settings
+        assert seen.values["policy-delta"] == "0.05"
         assert seen.opened == set()
 
     def test_every_field_has_a_label(self, site):
@@ -240,7 +240,7 @@ class TestAgents:
         seen = site.done(
             "/agents", name="Dora", sensitivity="0.75", false_positive_rate="0.1", tests="3"
         )
-        assert seen.part("agent-4") == "Dora 0.75 0.1 3 as stated 0"
+        assert seen.part("agent-4") == "Dora 75 % 10 % 3 as you said 0"
         reports = site.state.rows[3].reports
         assert (reports.sensitivity, reports.false_positive_rate, reports.tests) == (0.75, 0.1, 3)
 
@@ -257,11 +257,15 @@ class TestAgents:
     @pytest.mark.parametrize(
         ("field", "typed", "said"),
         [
-            ("name", "", "not blank"),
-            ("name", "Ana", "that name is taken"),
-            ("sensitivity", "1.2", "sensitivity is 1.2: a sensitivity is a probability in (0, 1]"),
-            ("sensitivity", "11/10", "from 0 to 10"),
-            ("false_positive_rate", "often", "'often'"),
+            ("name", "", "Please give a name."),
+            ("name", "Ana", "“Ana” is there already"),
+            (
+                "sensitivity",
+                "1.2",
+                "a number from 0 to 1 or a percentage, such as 0.85 or 85 %, not 1.2",
+            ),
+            ("sensitivity", "11/10", "no more are found than there were tests"),
+            ("false_positive_rate", "often", "not “often”"),
             ("tests", "1.5", "a whole number"),
         ],
     )
@@ -370,7 +374,7 @@ class TestArms:
             ("", "at least one"),
             (
                 "pond\nhill\nford\nlake",
-                ("name 2 is 'hill': that name is taken", "name 4 is 'lake': that name is taken"),
+                ("“hill” is there already", "“lake” is there already"),
             ),
             ("pond\narm-1", "line 2"),
         ],
@@ -405,7 +409,7 @@ class TestArms:
         assert site.state.arms[0].prior is None
         wrong = site.refused("/arms/arm-1", do="believe", prior="often")
         assert wrong.opened == {"form-arm-1"}
-        assert "prior is 'often': such as '2 % to 10 %'" in wrong.part("arm-1")
+        assert "such as “2 % to 10 %”" in wrong.part("arm-1")
         assert wrong.values["arm-1-prior"] == "often"
 
     def test_what_is_known_of_new_ones_beforehand(self, site):
@@ -417,7 +421,7 @@ class TestArms:
 
     def test_a_name_that_is_taken(self, site):
         seen = site.refused("/arms/arm-2", do="rename", name="lake")
-        assert "that name is taken" in seen.beside("arm-2", "name")
+        assert "“lake” is there already" in seen.beside("arm-2", "name")
         assert seen.values["arm-2-name"] == "lake"
         assert seen.values["arm-1-name"] == "river"
         assert seen.opened == {"form-arm-2"}
@@ -437,7 +441,7 @@ class TestSettings:
         site.done("/settings", do="name", name="South park")
         assert site.state.name == "South park"
         seen = site.refused("/settings", do="name", name=" ")
-        assert "not blank" in seen.beside("name", "name")
+        assert "Please give a name." in seen.beside("name", "name")
         assert seen.opened == {"form-name"}
 
     def test_the_season_is_changed(self, site):
@@ -448,13 +452,23 @@ class TestSettings:
         assert site.state.season is None
         assert "without an end" in site.get().part("form-season")
 
-    @pytest.mark.parametrize("typed", ["0", "long", ""])
-    def test_what_is_wrong_with_a_season(self, site, typed):
+    @pytest.mark.parametrize(
+        ("typed", "said"), [("0", "not 0"), ("long", "not “long”"), ("", "length of the season")]
+    )
+    def test_what_is_wrong_with_a_season(self, site, typed, said):
         """Without an end, the policy that goes by it cannot stay."""
         seen = site.refused("/settings", do="season", season=typed)
-        assert "season" in seen.beside("season", "season")
+        assert said in seen.beside("season", "season")
         assert seen.values["season-season"] == typed
         assert seen.opened == {"form-season"}
+
+    def test_a_season_of_a_million_rounds_is_asked_about(self, site):
+        seen = site.refused("/settings", do="season", season="1000000")
+        assert seen.beside("season", "season") == "1,000,000 rounds in the season: is that right?"
+        assert len(seen.all("#form-season input[name=sure]")) == 1
+        assert not site.get().all("input[name=sure]")
+        site.done("/settings", do="season", season="1000000", sure="1")
+        assert site.state.season == 1_000_000
 
     def test_what_plans_go_by_where_nothing_is_stated(self, site):
         assert site.state.plans_by == "learned"
@@ -481,7 +495,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("field", "typed", "said"),
         [
-            ("delta", "small", "'small'"),
+            ("delta", "small", "not “small”"),
             ("memory", "1", "from 2"),
             ("policy", "oracle", "simulated"),
         ],
@@ -494,7 +508,9 @@ class TestSettings:
         assert seen.values["policy-memory"] == given["memory"]
         if field != "policy":
             assert seen.values["policy-policy"] == "min-width-window"
-        assert seen.opened == {"form-policy"}
+        assert seen.opened == {"form-policy"} | (
+            {"for-researchers"} if field != "policy" else set()
+        )
 
     def test_a_policy_that_needs_a_season(self, make):
         site = make(season=None)
@@ -504,6 +520,8 @@ class TestSettings:
     def test_only_policies_that_can_be_planned_with_are_offered(self, site):
         options = [option["value"] for option in site.get().all("option")]
         assert {"min-width", "season"} <= set(options)
+        recommended = site.get().all("#policy-policy optgroup")[0]
+        assert [one["value"] for one in recommended.find_all("option")] == ["season", "posterior-sorted", "posterior-sorted-window"]  # fmt: skip
         assert not {"oracle", "ucb"} & set(options)
 
     def test_what_there_is_not_to_do(self, site):
@@ -935,19 +953,20 @@ class TestSize:
         assert len(cards.source) < 100_000
         assert len(site.ask.get(f"{site.home}/team").content) < 90_000
 
-    def test_of_very_many_the_first_are_shown_and_the_one_that_is_wrong(self, make):
+    def test_very_many_come_in_pages_and_the_one_that_is_wrong_on_its_own(self, make):
         agents = [{"name": f"Ranger {i}", "sensitivity": 0.8} for i in range(1, 304)]
         site = make(agents=agents, arms=[f"area {i}" for i in range(1, 306)])
         seen = site.get()
-        assert {"agent-300", "arm-300"} < seen.ids
-        assert not {"agent-301", "arm-301"} & seen.ids
-        assert "Show 3 more agents" in seen.part("agents")
-        assert "Show 5 more arms" in seen.part("arms")
-        assert "arm-305" in site.get("/team?all=arms").ids
-        assert "agent-303" in site.get("/team?all=agents").ids
+        assert {"agent-50", "arm-50"} < seen.ids
+        assert not {"agent-51", "arm-51"} & seen.ids
+        assert "1 to 50 of 303 agents" in seen.part("agents")
+        assert "1 to 50 of 305 arms" in seen.part("arms")
+        last = site.get("/team?arms=301&agents=51").ids
+        assert {"arm-301", "arm-305", "agent-51", "agent-100"} < last
+        assert not {"arm-300", "agent-50", "agent-101"} & last
         refused = site.refused("/arms/arm-305", do="rename", name="area 1")
-        assert {"arm-300", "arm-305"} < refused.ids
-        assert "arm-304" not in refused.ids
+        assert {"arm-301", "arm-305"} < refused.ids
+        assert "arm-50" not in refused.ids
         for choice in ("#form-cards .ticks label", "#link-agent option"):
             assert [one.get_text() for one in seen.all(choice)][-1] == "Ranger 303"
 

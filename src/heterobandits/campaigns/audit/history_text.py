@@ -1,5 +1,6 @@
 """Events in words: with names in place of ids, and with what each change changed."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -406,3 +407,13 @@ def waiting_in_words(state: "State", number: int) -> str:
         for agent, arm in round.missing
     )
     return f"round {number} waits for {', '.join(who)}"
+
+
+def render_minute(time: Any) -> str:
+    """A time of an event as people read it, to the minute; anything else as it stands.
+
+    >>> render_minute("2026-12-13T23:59:48.826785Z")
+    '2026-12-13 23:59 UTC'
+    """
+    found = re.match(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)", str(time), re.ASCII)
+    return str(time) if found is None else f"{found[1]} {found[2]} UTC"

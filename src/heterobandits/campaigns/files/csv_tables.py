@@ -1,7 +1,8 @@
 """What people keep in spreadsheets: agents, arms and outcomes read from CSV, and visits written to CSV.
 
-The first line of a file names its columns, in any order and case; of what is pasted it may be missing. Commas, semicolons and
-tabs part them; with semicolons and tabs a number may have a decimal comma. Each mistake is named with its line.
+The first line of a file names its columns, in any order and case; it may be missing, or be one of other words. Commas, semicolons
+and tabs part them, or the last blank parts a name from its number; a number may have a decimal comma, or be a percentage. Lines may
+be numbered. Each mistake is named with its line.
 """
 
 import csv
@@ -43,6 +44,7 @@ from heterobandits.limits import VISIT_MAX_TESTS
 from heterobandits.model.prior import BetaShape, check_weight
 from heterobandits.model.team import Team
 from heterobandits.planner.matching import AgentArm
+from heterobandits.planner.roster import CALIBRATED_FIELDS
 
 CELL_SEPARATORS = ",;\t"  # what parts cells
 # What a spreadsheet computes begins with one of these, some of them in full width too. It may begin after a mark that is not ours:
@@ -76,6 +78,16 @@ VISIT_FIELDS = (
     "reported_at",
 )
 SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
+# a number as people write it: 0.85, 0,85, 85 %, 17/20, 17 of 20
+RATE_REGEX = r"(?:\d*[.,]?\d+\s*%?|\d{1,18}\s*(?:/|of)\s*\d{1,18})"
+BARE_LINE_PATTERN = re.compile(
+    rf"(?P<name>[^,\t;\"]*?[^\s,\t;\"])\s*(?:\s|(?<=:))(?P<rate>{RATE_REGEX})"
+)
+LONE_DIGIT_PATTERN = re.compile(r"\d")  # if all have no more, they belong to names such as Ranger 2
+DECIMAL_PATTERN = re.compile(r"[+-]?\d*[.,]?\d+")
+PERCENT_PATTERN = re.compile(r"([+-]?\d*[.,]?\d+)\s*%")
+LINE_NUMBER_PATTERN = re.compile(r"(\d{1,6})\s*[.)]\s+(?=\S)|(\d{1,6})[.)]?$")
+BARE_PERCENT_MIN = 10  # from which on a number up to 100 without a sign is a percentage: 85 is 85 %, and 1.2 is a mistake
 INTEGER_PATTERN = re.compile(r"[+-]?\d{1,18}")
 OUTCOME_FORMS_TEXT = "0, 1, successes of tests such as 3/12, or - if it was not done"
 
@@ -135,7 +147,10 @@ def read_team(agents: Path, arms: Path) -> tuple[list[dict[str, Any]], list[str]
 
 def read_agents(path: Path) -> list[dict[str, Any]]:
     """The agents of a file with the columns name, sensitivity, false_positive_rate, tests, calibration ...; all checked."""
-    return _parse_agents(read_csv_lines(path, AGENT_FIELDS, ("name",)), str(path))
+    text = read_text(path)
+    if has_header(text, AGENT_FIELDS) or not pasted_agent_rows(text):
+        return _parse_agents(parse_csv_lines(text, str(path), AGENT_FIELDS, ("name",)), str(path))
+    return parse_pasted_agents(text, str(path))
 
 
 def read_arms(path: Path) -> list[Any]:
@@ -174,8 +189,8 @@ def parse_last_season(
         found = parse_integer(
             parse_number_or_text(cells.get("successes", "")), "successes", 0, tests
         )
-        s = parse_sensitivity(parse_number_or_text(cells.get("sensitivity") or "1"), "sensitivity")
-        alarms = parse_number_or_text(cells.get("false_positive_rate") or "0")
+        s = parse_sensitivity(parse_rate_cell(cells.get("sensitivity") or "1"), "sensitivity")
+        alarms = parse_rate_cell(cells.get("false_positive_rate") or "0")
         way = s, parse_rate(alarms, s)
         table = sums.setdefault(way, np.zeros((2, len(names)), np.int64))
         table[:, numbers[arm]] += tests, found
@@ -198,22 +213,134 @@ def parse_last_season(
     return {names[n]: shape for n, shape in zip(visited, shapes, strict=True)}
 
 
-def parse_pasted_agents(text: str) -> list[dict[str, Any]]:
-    """The agents of a text with such columns; without a line that names them they are name, sensitivity and perhaps tests."""
+def parse_pasted_agents(text: str, what: str = "") -> list[dict[str, Any]]:
+    """The agents of a text with such columns; without a line that names them they are name, sensitivity and perhaps tests.
+
+    A first line that can be no agent, as it has no number where all others have one, is left out: `heading_of_agents` says which.
+    """
     if has_header(text, AGENT_FIELDS):
-        return _parse_agents(parse_csv_lines(text, "", AGENT_FIELDS, ("name",)))
-    # Commas part nothing where anything else can: they may be in a name, or in a number.
-    mark = next((mark for mark in reversed(CELL_SEPARATORS) if mark in first_line_of(text)), ",")
+        return _parse_agents(parse_csv_lines(text, what, AGENT_FIELDS, ("name",)), what)
+    mark, rows = _split_agents(text, what)
     made, errors = [], []
-    for number, cells in _split_cells(text, mark, ""):
+    for number, cells in _without_line_numbers(_without_heading(rows)):
         if any(cells[len(PASTED_AGENT_COLUMNS) :]):
-            place = _place_of_line("", number)
+            place = _place_of_line(what, number)
             many = f"{len(cells)} cells: {', '.join(PASTED_AGENT_COLUMNS)}, unless the first line names the columns"
             errors.append((place, f"{place} has {many}"))
         made.append(_parse_csv_line(number, PASTED_AGENT_COLUMNS, cells, mark))
     if errors:
         raise InvalidFields(errors)
-    return _parse_agents(made)
+    return _parse_agents(made, what)
+
+
+def heading_of_agents(text: str) -> str:
+    """The first line, if it is left out because it can be no agent, as it stands there; empty if it is not.
+
+    >>> heading_of_agents("Nom / Sensibilité\\nAna 0.9"), heading_of_agents("Ana 0.9\\nBen 0.8")
+    ('Nom / Sensibilité', '')
+    """
+    try:
+        if has_header(text, AGENT_FIELDS):
+            return ""
+        _, rows = _split_agents(text, "")
+    except InvalidInput:
+        return ""
+    return first_line_of(text).strip() if len(_without_heading(rows)) < len(rows) else ""
+
+
+def pasted_agent_rows(text: str) -> bool:
+    """Whether every line, but perhaps a heading, has a name and a number, so that no line need name the columns."""
+    try:
+        _, rows = _split_agents(text, "")
+    except InvalidInput:
+        return False
+    rows = _without_line_numbers(_without_heading(rows))
+    return bool(rows) and all(len(row.cells) > 1 and is_rate(row.cells[1]) for row in rows)
+
+
+class TextRow(NamedTuple):
+    """A line of a text: its number, and all its cells."""
+
+    number: int
+    cells: list[str]
+
+
+def _split_agents(text: str, what: str) -> tuple[str, list[TextRow]]:
+    """What parts the cells of lines that name no columns, and the lines."""
+    # Commas part nothing where anything else can: they may be in a name, or in a number.
+    mark = next((mark for mark in ("\t", ";") if mark in text), "")
+    if not mark:
+        lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]  # fmt: skip
+        bare = [BARE_LINE_PATTERN.fullmatch(line) for _, line in lines]
+        rates = {found["rate"] for found in bare if found}
+        if any(bare[:2]) and all(bare[1:]) and not all(map(LONE_DIGIT_PATTERN.fullmatch, rates)):
+            pairs = zip(lines, bare, strict=True)
+            return ";", [
+                TextRow(number, [line] if found is None else [found["name"].rstrip(":").strip(), found["rate"]])
+                for (number, line), found in pairs
+            ]  # fmt: skip
+        mark = ","
+    rows = [TextRow(number, cells) for number, cells in _split_cells(text, mark, what)]
+    if mark == ",":  # 0,85 is no agent of sensitivity 0 with 85 tests
+        rows = [
+            TextRow(number, [cells[0], f"0.{cells[2]}", *cells[3:]])
+            if len(cells) > 2 and cells[1] == "0" and cells[2].isdigit()
+            else TextRow(number, cells)
+            for number, cells in rows
+        ]
+    return mark, rows
+
+
+def _without_heading(rows: list[TextRow]) -> list[TextRow]:
+    """The lines without a first one that has words, in any language, where all others have a number."""
+    if len(rows) < 2 or any(is_rate(cell) for cell in rows[0].cells):
+        return rows
+    words = not any(c.isdigit() for cell in rows[0].cells for c in cell) and all(rows[0].cells)
+    numbers = all(any(is_rate(cell) for cell in row.cells[1:]) for row in rows[1:])
+    return rows[1:] if words and numbers else rows
+
+
+def _without_line_numbers(rows: list[TextRow]) -> list[TextRow]:
+    """The lines without the numbers of a list: 1 and so on, before the names or in a column of their own."""
+    found = [LINE_NUMBER_PATTERN.match(row.cells[0]) for row in rows]
+    counted = [match and int(match[1] or match[2]) for match in found]
+    if len(rows) < 2 or counted != list(range(1, len(rows) + 1)):
+        return rows
+    if all(match and match[2] for match in found):  # a column of numbers
+        column = all(len(row.cells) > 2 and not is_rate(row.cells[1]) for row in rows)
+        return [TextRow(row.number, row.cells[1:]) for row in rows] if column else rows
+    return [
+        TextRow(row.number, [LINE_NUMBER_PATTERN.sub("", row.cells[0], count=1), *row.cells[1:]])
+        for row in rows
+    ]
+
+
+def is_rate(text: str) -> bool:
+    """Whether a text is a number as people write it, or how many of how many."""
+    return re.fullmatch(RATE_REGEX, text.strip()) is not None
+
+
+def parse_rate_cell(text: str) -> Any:
+    """A sensitivity or the like as people write it: a number, a percentage, or how many of how many; else the text itself.
+
+    >>> parse_rate_cell("0,85"), parse_rate_cell("85 %"), parse_rate_cell("85"), parse_rate_cell("17 of 20")
+    (0.85, 0.85, 0.85, [17, 20])
+    >>> parse_rate_cell("1"), parse_rate_cell("1.2"), parse_rate_cell("high")
+    (1, 1.2, 'high')
+    """
+    text = text.strip()
+    percent = PERCENT_PATTERN.fullmatch(text)
+    if percent:
+        return float(percent[1].replace(",", ".")) / 100.0
+    found = parse_trial_cell(text)
+    if isinstance(found, list):
+        return found
+    value = parse_number_or_text(
+        text.replace(",", ".") if DECIMAL_PATTERN.fullmatch(text) else text
+    )
+    if isinstance(value, (int, float)) and BARE_PERCENT_MIN <= value <= 100:
+        return value / 100.0
+    return value
 
 
 def parse_pasted_arms(text: str) -> list[Any]:
@@ -221,7 +348,8 @@ def parse_pasted_arms(text: str) -> list[Any]:
     if has_header(text, ARM_FIELDS):
         return _parse_arms(parse_csv_lines(text, "", ARM_FIELDS, ("name",)))
     # A comma or a semicolon in a list of names is most likely part of a name: nothing is cut off there.
-    rows = _split_cells(text, "\t", "")
+    rows = [TextRow(number, cells) for number, cells in _split_cells(text, "\t", "")]
+    rows = _without_line_numbers(rows)
     return _parse_arms([_parse_csv_line(number, ("name",), cells, "\t") for number, cells in rows])
 
 
@@ -468,7 +596,8 @@ def _split_cells(text: str, mark: str, what: str) -> Iterator[tuple[int, list[st
 
 def _replace_decimal_comma(cell: str, mark: str) -> str:
     """The cell with a decimal point for a decimal comma, unless commas separate cells."""
-    return cell.replace(",", ".") if mark != "," and re.fullmatch(r"\d*,\d+", cell) else cell
+    decimal = re.fullmatch(r"\d*,\d+(?:\s*%)?", cell)
+    return cell.replace(",", ".") if mark != "," and decimal else cell
 
 
 def _parse_agent(cells: dict[str, str]) -> dict[str, Any]:
@@ -477,8 +606,14 @@ def _parse_agent(cells: dict[str, str]) -> dict[str, Any]:
         "name": unescape_formula,
         "calibration": parse_trial_cell,
         "false_positive_calibration": parse_trial_cell,
+        "sensitivity": parse_rate_cell,
+        "false_positive_rate": parse_rate_cell,
     }
-    return {name: read.get(name, parse_number_or_text)(cell) for name, cell in cells.items()}
+    made = {name: read.get(name, parse_number_or_text)(cell) for name, cell in cells.items()}
+    for rate, trial in CALIBRATED_FIELDS:  # 17 of 20 is a trial, in whichever column it stands
+        if isinstance(made.get(rate), list) and trial not in made:
+            made[trial] = made.pop(rate)
+    return made
 
 
 def parse_number_or_text(text: str) -> Any:

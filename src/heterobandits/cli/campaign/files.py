@@ -93,7 +93,11 @@ def new_command(
     Example: heterobandits campaign new park.db --name "North park" --template rangers
     """
     from heterobandits.campaigns import service
-    from heterobandits.campaigns.files.csv_tables import read_team
+    from heterobandits.campaigns.files.csv_tables import (
+        heading_of_agents,
+        read_team,
+        read_text,
+    )
     from heterobandits.campaigns.files.templates import load_template
 
     if (from_ is None) == (template is None):
@@ -103,6 +107,9 @@ def new_command(
         given |= load_template(template)
     elif from_ is not None:
         given["agents"], given["arms"] = read_team(*from_)
+        heading = heading_of_agents(read_text(from_[0]))
+        if heading:
+            typer.echo(f"the first line of {from_[0]}, {heading}, is taken as a heading", err=True)
     if season is not None:
         given["season"] = parse_season_option(season)
     if ends is not None:

@@ -303,12 +303,12 @@ def render_projection(found: "Projection") -> Iterator[str]:
 
 def parse_revision(state: "State", text: str) -> tuple[int, dict[str, Any]]:
     """An agent and what it would report like, written as Ben=0.9."""
-    from heterobandits.campaigns.files.csv_tables import parse_number_or_text
+    from heterobandits.campaigns.files.csv_tables import parse_rate_cell
 
     name, value = split_names(
-        text, "=", state.agent, lambda end: isinstance(parse_number_or_text(end), (int, float))
+        text, "=", state.agent, lambda end: isinstance(parse_rate_cell(end), (int, float))
     )
     if "=" not in text:
         raise InvalidInput(f"--revise is {repr_of(text)}: an agent and a sensitivity, as Ben=0.9")
     agent = state.agent(name)
-    return agent, state.reports(agent).revised({"sensitivity": parse_number_or_text(value)})
+    return agent, state.reports(agent).revised({"sensitivity": parse_rate_cell(value)})

@@ -16,7 +16,6 @@ from heterobandits.web.pages.base import (
     PageRoute,
     collect_field_errors,
     render_page,
-    select_options,
 )
 from heterobandits.web.pages.outlook import (
     OUTLOOK_MAX_S,
@@ -29,6 +28,7 @@ from heterobandits.web.pages.outlook import (
     suggest_rounds,
     wish_fields,
 )
+from heterobandits.web.pages.policy_choice import policy_groups
 from heterobandits.web.requests import Context
 from heterobandits.web.turns import compute_alone, compute_quick
 
@@ -112,9 +112,7 @@ async def read_compare(request: Request, asked: Context) -> Response:
         asked,
         status=422 if errors else 200,
         errors=errors,
-        options=select_options(
-            [(one, render_policy(state, one)) for one in policies_for_shadow(state)], name
-        ),
+        options=policy_groups(name, policies_for_shadow(state), own=state.policy.name),
         found=found,
     )
 
@@ -127,11 +125,6 @@ def policies_for_shadow(state: State) -> list[str]:
         for name, entry in CATALOGUE.items()
         if not entry.simulated_only and not (endless and entry.in_season)
     ]
-
-
-def render_policy(state: State, name: str) -> str:
-    """A policy as it is offered."""
-    return f"{name} (of this campaign)" if name == state.policy.name else name
 
 
 def check_policy_field(state: State, name: str) -> None:

@@ -35,6 +35,7 @@ from heterobandits.web.errors import (
     problem_kind_of,
     problem_response,
 )
+from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import BodyRequest, Form
 from heterobandits.web.requests import (
     GuardedRoute,
@@ -245,7 +246,8 @@ def error_page(request: Request, error: Exception) -> Response:
     if isinstance(error, GettingReady):
         return getting_ready_page(request, error, notice)
     title, detail = ERROR_TEXTS.get(type(error), (notice.title, notice.detail))
-    answer = render_page(request, "error.html", status=notice.status, title=title, detail=detail)
+    said = for_people(detail)
+    answer = render_page(request, "error.html", status=notice.status, title=title, detail=said)
     answer.headers.update(notice.headers)
     return answer
 
@@ -281,11 +283,11 @@ def collect_field_errors() -> Iterator[dict[str, str]]:
     try:
         yield errors
     except InvalidFields as wrong:
-        errors |= dict(wrong.errors)
+        errors |= {place: for_people(message) for place, message in wrong.errors}
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
-        errors[""] = str(error)
+        errors[""] = for_people(str(error))
 
 
 def handle_errors(app: FastAPI) -> None:

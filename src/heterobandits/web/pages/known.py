@@ -1,11 +1,14 @@
 """What is known: all arms with their intervals, in words too; also for a wall."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns.analysis.answers import (
+    CHANGE_ASSUMPTIONS,
     answers,
+    assumptions_text,
     confidence_of,
     mixed_arms,
     render_percent_floor,
@@ -29,6 +32,7 @@ from heterobandits.campaigns.responses_schema import SensitivitiesJson
 from heterobandits.campaigns.serialization import json_of_sensitivities
 from heterobandits.campaigns.state import State, member_id, once_for_state
 from heterobandits.web.pages.base import PageRoute, render_page
+from heterobandits.web.pages.paging import Entry, ListPage, first_entry_in, page_of
 from heterobandits.web.pages.text import rank_text, waiting_text
 from heterobandits.web.requests import Context, RequestContext
 from heterobandits.web.turns import compute_alone, compute_for_state
@@ -38,7 +42,27 @@ CHANGEABLE_MAX_ARMS = (
     20  # that are offered to be forgotten though nothing says that they have changed
 )
 
+WALL_MAX_PLACES = 30  # arms, and as many visits under way, that a screen on the wall has room for
+WALL_COLUMN_MAX_PLACES = 15  # in a column of these
+LONG_NAME_LETTERS = 20  # from which on a name on the wall takes two lines
+
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+class WallVisit(NamedTuple):
+    """Where somebody goes in a round that waits, and whether they have reported."""
+
+    agent: str
+    arm: str
+    reported: bool
+
+
+class WallRound(NamedTuple):
+    """A round that waits, with some of its visits in columns, and how many more there are."""
+
+    number: int
+    columns: list[list[WallVisit]]
+    more: int
 
 
 class ForestLine(NamedTuple):
@@ -64,36 +88,92 @@ async def show_knowledge(
         found = await compute_alone(request, lambda tell: sensitivities(state))
         told = json_of_sensitivities(state, found)
         return await compute_for_state(
-            request, state, lambda: render_known_page(request, asked, "known.html", told)
+            request, state, lambda: render_known_page(request, asked, told)
         )
-    return await compute_for_state(
-        request, asked.state, lambda: render_known_page(request, asked, "known.html")
-    )
+    return await compute_for_state(request, asked.state, lambda: render_known_page(request, asked))
 
 
 @router.get("/campaigns/{campaign}/wall")
 async def show_wall(request: Request, asked: Context) -> Response:
-    """The same for a screen on the wall, which shows what is new by itself."""
-    return await compute_for_state(
-        request, asked.state, lambda: render_known_page(request, asked, "wall.html")
-    )
+    """Who goes where and what is known, for a screen on the wall, which shows what is new by itself."""
+    return await compute_for_state(request, asked.state, lambda: render_wall(request, asked))
+
+
+def render_wall(request: Request, asked: RequestContext) -> Response:
+    """One screen with what matters today: rounds that wait first, then the arms, as many as there is room for."""
+    state = asked.state
+    lines = forest_lines(state)
+    shown = [line for line in lines if not line.known.retired][:WALL_MAX_PLACES]
+    scale = axis_end_of(lines)
+    return render_page(
+        request,
+        "wall.html",
+        asked,
+        rounds=wall_rounds(state),
+        columns=wall_columns(shown),
+        more=sum(not line.known.retired for line in lines) - len(shown),
+        scale=scale,
+        ticks=ticks_of(scale),
+        long=LONG_NAME_LETTERS,
+        alarms=bool(state.team.offset.any()),
+        said=[*probable(state).sentences[:1], *certain_best(state), *summarize_season(state).warnings],
+        standing=summarize_season(state),
+    )  # fmt: skip
+
+
+def certain_best(state: State) -> list[str]:
+    """The sentence that says which arm certainly is the best, once that is known."""
+    known = answers(state)
+    best = "" if known.best is None else state.arms[known.best].name
+    return [one for one in known.sentences if best and one.startswith(f"{best} is certainly")][:1]
+
+
+def wall_columns(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Entries in one column or two of the same height."""
+    half = (len(entries) + 1) // 2 if len(entries) > WALL_COLUMN_MAX_PLACES else len(entries)
+    return [list(part) for part in (entries[:half], entries[half:]) if part]
+
+
+def wall_rounds(state: State) -> list[WallRound]:
+    """The rounds that wait, the last first, and of those before it who has not reported, as long as there is room."""
+    made, room = [], WALL_MAX_PLACES
+    last = max(state.waiting, default=0)
+    for number in sorted(state.waiting, reverse=True):
+        at = state.round(number)
+        visits = [
+            WallVisit(state.agents[agent].name, state.arms[arm].name, (agent, arm) in at.told)
+            for agent, arm in at.sent
+            if number == last or (agent, arm) not in at.told
+        ]
+        visits.sort(key=lambda visit: visit.reported)
+        shown = visits[: max(0, room)]
+        if shown:
+            made.append(WallRound(number, wall_columns(shown), len(visits) - len(shown)))
+        room = min(room - len(shown), WALL_COLUMN_MAX_PLACES - len(shown))
+    return made
+
+
+def assumptions_of(state: State) -> list[str]:
+    """What has to hold for what is certain: the sentences that stand behind a press."""
+    return [assumptions_text(state), CHANGE_ASSUMPTIONS]
 
 
 def render_known_page(
-    request: Request,
-    asked: RequestContext,
-    template: str,
-    sensitive: SensitivitiesJson | None = None,
+    request: Request, asked: RequestContext, sensitive: SensitivitiesJson | None = None
 ) -> Response:
     """What is known, as a page."""
     state = asked.state
     lines, likely = forest_lines(state), probable(state)
     scale = axis_end_of(lines)
+    certain, assumed = answers(state).sentences, assumptions_of(state)
+    shown: ListPage[ForestLine] = page_of(lines, first_entry_in(asked.form, "from"))
     return render_page(
         request,
-        template,
+        "known.html",
         asked,
-        lines=lines,
+        lines=shown.entries,
+        list=shown,
+        any_retired=any(line.known.retired for line in lines),
         scale=scale,
         ticks=ticks_of(scale),
         ranked=any(line.known.worst_rank - line.known.best_rank < len(lines) - 1 for line in lines),
@@ -102,7 +182,8 @@ def render_known_page(
         confidence=render_percent_floor(confidence_of(state)),
         when=validity_text(state),
         probable=likely.sentences,
-        sentences=answers(state).sentences,
+        sentences=[one for one in certain if one not in assumed],
+        assumed=[one for one in certain if one in assumed],
         standing=summarize_season(state),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         visits=visits_by_agent(state),

@@ -16,22 +16,28 @@ from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.files.csv_tables import (
     PASTED_AGENT_COLUMNS,
     escape_formula,
+    heading_of_agents,
     parse_last_season,
     parse_number_or_text,
     parse_pasted_agents,
     parse_pasted_arms,
+    parse_rate_cell,
 )
 from heterobandits.campaigns.files.templates import load_template, template_files
 from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import CREATION_KEY_SCOPE, Repository
-from heterobandits.campaigns.validation import AGENT_FIELDS, REPORT_MAX_ERRORS, InvalidFields
-from heterobandits.errors import InvalidInput, parse_real
+from heterobandits.campaigns.validation import (
+    AGENT_FIELDS,
+    REPORT_MAX_ERRORS,
+    FieldErrors,
+    InvalidFields,
+    likeness_of,
+)
+from heterobandits.errors import InvalidInput, parse_real, parse_sensitivity
 from heterobandits.limits import DEFAULT_DELTA
 from heterobandits.model.prior import render_shape, shape_of_range
 from heterobandits.planner.plans import render_count
-from heterobandits.policies.catalogue import RECOMMENDED, RECOMMENDED_FOR_HORIZON
-from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.auth import body_max_bytes
 from heterobandits.web.pages.base import (
     PAGE_HEADERS,
@@ -40,7 +46,6 @@ from heterobandits.web.pages.base import (
     page_path,
     render_page,
     see_other,
-    select_options,
 )
 from heterobandits.web.pages.outlook import (
     Outlook,
@@ -49,6 +54,9 @@ from heterobandits.web.pages.outlook import (
     parse_wish,
     stream_outlook,
 )
+from heterobandits.web.pages.policy_choice import plannable_policies, policy_groups
+from heterobandits.web.pages.team import SURE_MIN_ROUNDS
+from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext
 
@@ -65,7 +73,10 @@ CAMPAIGN_FORM_FIELDS = {
     "seed": "0",
 }
 GUESS_FORM_FIELDS = {"low": "0.05", "high": "0.5", "sensitivity": ""}
-TICK_FORM_FIELDS = {"keep": ""}  # the guess is what is known beforehand
+TICK_FORM_FIELDS = {
+    "keep": "",
+    "sure": "",
+}  # the guess is what is known beforehand; what is asked about is right
 TRIAL_SEASON_ROUNDS = 30  # rounds that are tried if the season has no end
 TABLE_PARSERS: dict[str, Callable[[str], list[Any]]] = {
     "agents": parse_pasted_agents,
@@ -103,7 +114,7 @@ def submit_new_campaign(request: Request, asked: Context) -> Response:
         # Whoever presses twice finds that the name is taken, by what the first of them has made.
         again = asked.log.repeated(CREATION_KEY_SCOPE, asked.asker)
         if again is None:
-            return form_page(request, asked, typed, told=notes_of_fields(made), status=422)
+            return form_page(request, asked, typed, told=notes_of_fields(made, typed), status=422)
         return see_other(page_path(again.state.campaign))
     done = service.create(asked.log, asked.asker, **made.given)
     return see_other(page_path(done.state.campaign))
@@ -114,10 +125,9 @@ def check_form(asked: Context) -> Response:
     """What sending the form would say beside its fields; nothing is written."""
     typed = texts_of_form(asked)
     made = campaign_from_texts(asked.log, typed)
-    said = notes_of_fields(made)
-    if made.state is not None:
-        said |= parse_guesses(made.state, typed)[1]
-        said.pop("", None)  # that trying it would take too long is no fault of a field
+    said = notes_of_fields(made, typed)
+    said |= parse_guesses(made.state, typed)[1] if made.state is not None else check_guesses(typed)
+    said.pop("", None)  # that trying it would take too long is no fault of a field
     return JSONResponse(said, headers=PAGE_HEADERS)
 
 
@@ -127,7 +137,7 @@ async def try_first(request: Request, asked: Context, stream: str = "") -> Respo
     typed = texts_of_form(asked)
     made = await run_in_threadpool(draft_campaign, typed | {"name": "a try"})
     wish, errors = (None, {}) if made.state is None else parse_guesses(made.state, typed)
-    said = notes_of_fields(made) | errors
+    said = notes_of_fields(made, typed) | errors
     if made.state is None or wish is None:
         return form_page(request, asked, typed, told=said, status=422)
     if stream:
@@ -141,9 +151,7 @@ def parse_guesses(
 ) -> tuple[OutlookWish | None, dict[str, Any]]:
     """What is to be played of a season that nobody knows anything of yet, and what is said beside the fields that say so."""
     form = Form(b"")
-    form.fields = {
-        name: [typed[name].replace(",", ".")] for name in GUESS_FORM_FIELDS if typed[name].strip()
-    }
+    form.fields = {name: [typed[name]] for name in GUESS_FORM_FIELDS if typed[name].strip()}
     if state.season is None:
         form.fields["rounds"] = [str(TRIAL_SEASON_ROUNDS)]
     wish = None
@@ -153,6 +161,18 @@ def parse_guesses(
         name: [errors[name]] if name in errors else [] for name in (*GUESS_FORM_FIELDS, *errors)
     }
     return wish, {name: {"errors": wrong, "said": ""} for name, wrong in told.items()}
+
+
+def check_guesses(typed: Mapping[str, str]) -> dict[str, Any]:
+    """What is said beside the guesses while there is no campaign yet to play them with."""
+    checked = FieldErrors()
+    checked.all("low", parse_guess, *(parse_rate_cell(typed[name]) for name in ("low", "high")))
+    if typed["sensitivity"].strip():
+        checked.of("sensitivity", parse_sensitivity, parse_rate_cell(typed["sensitivity"]))
+    with collect_field_errors() as errors:
+        checked.end()
+    told = {name: [errors[name]] if name in errors else [] for name in GUESS_FORM_FIELDS}
+    return {name: {"errors": wrong, "said": ""} for name, wrong in told.items()}
 
 
 def form_page(
@@ -177,10 +197,8 @@ def form_page(
         begun=template,
         outlook=outlook,
         made_up=description_of_template(template)[1] if template else None,
-        policies=select_options(policy_options(), typed["policy"]),
-        more=any(
-            typed[field] != CAMPAIGN_FORM_FIELDS[field] for field in ("policy", "delta", "seed")
-        ),
+        policies=policy_groups(typed["policy"], plannable_policies()),
+        more=any(typed[field] != CAMPAIGN_FORM_FIELDS[field] for field in ("delta", "seed")),
         before=any(typed[field] != CAMPAIGN_FORM_FIELDS[field] for field in ("visits", "counts")),
         delta=DEFAULT_DELTA,
         most=body_max_bytes("POST", "/new"),
@@ -226,10 +244,29 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
         state = state_after_drafts(None, [Draft("created", service.body_of_creation(**given))])
     except InvalidFields as wrong_fields:
         for place, message in wrong_fields.errors:
-            errors.setdefault(place.partition("[")[0], [message])
+            errors.setdefault(place.partition("[")[0], [for_people(message)])
     except InvalidInput as error:  # there are too many of one or the other
-        errors["arms"] = [str(error)]
+        errors["arms"] = [for_people(str(error))]
+    asked = [] if typed["sure"] else questions_of(given)
+    if asked:
+        errors["sure"] = asked
     return CheckedForm(given, None if errors else state, errors)
+
+
+def questions_of(given: Mapping[str, Any]) -> list[str]:
+    """What can be meant and most likely is not: a season of a million rounds, two names that a hasty reader takes for one."""
+    asked = []
+    season = given.get("season")
+    if isinstance(season, int) and season >= SURE_MIN_ROUNDS:
+        asked.append(f"{season:,} rounds in the season: is that right?")
+    for field in TABLE_PARSERS:
+        alike: dict[str, str] = {}
+        for row in given[field]:
+            name = row["name"] if isinstance(row, dict) else row
+            other = alike.setdefault(likeness_of(name), name)
+            if other != name:
+                asked.append(f"{other} and {name}: are these two?")
+    return asked[:TABLE_MAX_SHOWN_ERRORS]
 
 
 def add_last_season(given: dict[str, Any], typed: Mapping[str, str]) -> dict[str, list[str]]:
@@ -269,9 +306,7 @@ def parse_share(text: str) -> float:
 def keep_guess(given: dict[str, Any], typed: Mapping[str, str]) -> dict[str, list[str]]:
     """State the guess of every arm of which nothing is stated; what is wrong with it, by field."""
     with collect_field_errors() as errors:
-        ends = (
-            parse_number_or_text(typed[name].strip().replace(",", ".")) for name in ("low", "high")
-        )
+        ends = (parse_rate_cell(typed[name]) for name in ("low", "high"))
         guess = parse_guess(*ends)
         shape = list(shape_of_range(guess.low, guess.high))
         given["arms"] = [state_of_arm(arm, shape) for arm in given["arms"]]
@@ -289,12 +324,12 @@ def parse_table(read: Callable[[str], list[Any]], text: str) -> tuple[list[Any],
     try:
         return read(text.removeprefix("\ufeff")), []
     except InvalidFields as wrong:
-        return [], [message for _, message in wrong.errors]
+        return [], [for_people(message) for _, message in wrong.errors]
     except InvalidInput as error:
-        return [], [str(error)]
+        return [], [for_people(str(error))]
 
 
-def notes_of_fields(made: CheckedForm) -> dict[str, Any]:
+def notes_of_fields(made: CheckedForm, typed: Mapping[str, str]) -> dict[str, Any]:
     """What is said beside each field: what is wrong with it, and how many a table has."""
     said: dict[str, Any] = {}
     for field in CAMPAIGN_FORM_FIELDS:
@@ -303,11 +338,15 @@ def notes_of_fields(made: CheckedForm) -> dict[str, Any]:
         cut = ", at least" if len(errors) >= REPORT_MAX_ERRORS else ""
         rest = [f"and {more:,} more{cut}"] if more > 0 else []
         said[field] = {"errors": errors[:TABLE_MAX_SHOWN_ERRORS] + rest, "said": ""}
+    said["sure"] = {"errors": made.errors.get("sure", []), "said": ""}
     for field in made.errors.keys() - said.keys():
         said[field] = {"errors": made.errors[field], "said": ""}
     for field in TABLE_PARSERS:
         rows = made.given[field]
         said[field] |= {"count": len(rows), "said": render_row_count(field, rows) if rows else ""}
+    heading = heading_of_agents(typed["agents"])
+    if heading and not made.errors.get("agents"):
+        said["agents"]["lines"] = [f"The first line, {heading}, is taken as a heading."]
     lines = [] if made.state is None else known_lines(made.state)
     if lines:
         said["arms"]["lines"] = lines
@@ -329,14 +368,6 @@ def render_row_count(field: str, rows: list[Any]) -> str:
     names = [row["name"] if isinstance(row, dict) else row for row in rows]
     ends = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
     return f"{render_count(len(rows), field.removesuffix('s'))}: {ends}"
-
-
-def policy_options() -> list[tuple[str, str]]:
-    """What can be planned with, by name; what is recommended first."""
-    ended, endless = (CATALOGUE[name].title for name in (RECOMMENDED_FOR_HORIZON, RECOMMENDED))
-    recommended = f"Recommended: {ended}, or {endless} if the season has no end"
-    known = [(name, entry.title) for name, entry in CATALOGUE.items() if not entry.simulated_only]
-    return [("", recommended), *known]
 
 
 def fields_of_template(template: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from heterobandits.campaigns.analysis.projection import (
 )
 from heterobandits.campaigns.analysis.projection_lanes import GuessedMeans
 from heterobandits.campaigns.events import OnShare
-from heterobandits.campaigns.files.csv_tables import parse_number_or_text
+from heterobandits.campaigns.files.csv_tables import parse_number_or_text, parse_rate_cell
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import FieldErrors
 from heterobandits.errors import InvalidInput, parse_integer, parse_sensitivity
@@ -46,6 +46,9 @@ from heterobandits.web.turns import LONG_COMPUTATION_MAX_S, compute_alone
 
 ENDLESS_SEASON_ROUNDS = 20  # rounds that are looked ahead if the season has no end
 OUTLOOK_MIN_DRAWS, OUTLOOK_MAX_DRAWS = 20, 200
+BEST_KNOWN_MIN_CHANCE = (
+    0.05  # that the best arm is known by the end, to be worth a word and a chart
+)
 OUTLOOK_TARGET_S = 3.0  # seconds that it should take
 OUTLOOK_MAX_S = 5.0  # that it may take with the fewest draws; for more, fewer rounds are played
 PATIENT_OUTLOOK_MAX_S = LONG_COMPUTATION_MAX_S  # and if somebody has said to wait for all of them
@@ -73,7 +76,7 @@ class Outlook:
     turn: str
     course: Chart
     looks: list[BestKnown]
-    learning: Chart
+    learning: Chart | None
 
 
 def wish_fields(state: State, form: Form) -> dict[str, str]:
@@ -116,11 +119,11 @@ def parse_wish(state: State, form: Form, *, guessed: bool = False) -> OutlookWis
     changed = None
     if fields["sensitivity"]:
         changed = errors.of(
-            "sensitivity", state_with_newcomer, state, parse_number_or_text(fields["sensitivity"])
+            "sensitivity", state_with_newcomer, state, parse_rate_cell(fields["sensitivity"])
         )
     guess = None
     if guessed:
-        ends = (parse_number_or_text(form.text(name)) for name in ("low", "high"))
+        ends = (parse_rate_cell(form.text(name)) for name in ("low", "high"))
         guess = errors.all("low", parse_guess, *ends)
     errors.end()
     assert rounds is not None, "what is wrong has been named"
@@ -189,9 +192,15 @@ def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_prog
                 render_share(plain.detections, wish.played * course.best),
                 "of what the best assignment finds",
             ),
-            (
-                looks[-1].known,
-                f"chance that the best arm is known by round {begun + wish.played:,}",
+            *(
+                [
+                    (
+                        looks[-1].known,
+                        f"chance that the best arm is known by round {begun + wish.played:,}",
+                    )
+                ]
+                if plain.best_known >= BEST_KNOWN_MIN_CHANCE
+                else []
             ),
         ],
         assumes=outlook_assumptions(state, wish),
@@ -199,7 +208,9 @@ def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_prog
         turn=render_rotation_range(plain),
         course=course_chart(begun, wish.played, steps, found),
         looks=looks,
-        learning=learning_chart(begun, wish.played, found, looks),
+        learning=learning_chart(begun, wish.played, found, looks)
+        if plain.best_known >= BEST_KNOWN_MIN_CHANCE
+        else None,
     )
 
 
@@ -225,15 +236,16 @@ def outlook_sentences(state: State, wish: OutlookWish, found: SeasonOutlook) -> 
     most = wish.played * course.best
     if most > 0.0:
         said.append(
-            f"Whoever knew the mean of every arm would make {render_figure(most)}: the plans are expected to reach "
+            f"With perfect knowledge: {render_figure(most)}; the plans are expected to reach "
             f"{render_share(plain.detections, most)} of that."
         )
     first, end = (render_figure(course.detections[i]) for i in (0, -1))
     goes = f"begins with {first} detections a round and ends with {end}"
     known = render_chance(plain.best_known, wish.draws)
+    by_then = f"; the chance that the best arm is known by round {len(state.rounds) + wish.played:,} is {known}"
     said.append(
-        f"It {f'makes {first} detections a round' if first == end else goes}; the chance that the best arm is known by "
-        f"round {len(state.rounds) + wish.played:,} is {known}."
+        f"It {f'makes {first} detections a round' if first == end else goes}"
+        f"{by_then if plain.best_known >= BEST_KNOWN_MIN_CHANCE else ''}."
     )
     if found.worth is not None and wish.changed is not None:
         said.append(worth_text(reports_of_team(wish.changed)[-1], found.worth))

@@ -30,7 +30,15 @@ from heterobandits.web.pages.base import (
     render_page,
     see_other,
 )
-from heterobandits.web.pages.text import ago_text, outcome_text, waiting_text, why_sentence
+from heterobandits.web.pages.paging import first_entry_in, page_of
+from heterobandits.web.pages.text import (
+    ago_text,
+    explanation_text,
+    outcome_text,
+    waiting_text,
+    why_sentence,
+)
+from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext, find_in_path
 from heterobandits.web.turns import compute_for_state, compute_quick, write_in_turn
@@ -38,9 +46,12 @@ from heterobandits.web.turns import compute_for_state, compute_quick, write_in_t
 ROUNDS_LIST_MAX = 50  # rounds in a list
 PLAN_FORM_SPARE_PAIRS = 2  # pairs that may be added at once
 FORM_MAX_PAIRS = 100  # that a page draws, each with all agents and arms to choose from
-HIDDEN = 3  # fields of the form that nobody sees
 OVERTAKEN_MAX_EVENTS = 500  # of which it is looked whether they have happened since a page was made
 STAYED_HOME = "-"  # in place of an arm where somebody went
+HIDDEN = 5  # fields of the form that nobody sees, or that are sent by a button
+PLAN_FORM_MAX_TICKS = (
+    40  # agents and arms to tick that are shown at once; the others are a press away
+)
 LATE_AGENT_TEXT = "Not in the team yet when this round was planned."
 # a page of a campaign where something can be done
 PLACE_PATTERN = re.compile(
@@ -132,16 +143,27 @@ def render_preview(
         # a browser sends a field for each tick and three for each pair, beside some that are hidden
         in_query=len(state.agents) + len(state.arms) + 3 * len(pairs) + HIDDEN <= ConnectionLimits().fields,
         kinds=PAIR_CHOICES,
-        rows=[] if made is None else plan_rows(state, made.assignments),
+        rows=page_of([] if made is None else plan_rows(state, made.assignments), first_entry_in(asked.form, "from") or first_entry_in(asked.form, "at")),
+        most_ticks=PLAN_FORM_MAX_TICKS,
         preview=made,
+        explained={} if made is None else explained_agents(state, made, asked.form),
         alarms=bool(state.team.offset.any()),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         errors=errors,
-        note=refused,
+        note=None if refused is None else for_people(str(refused)),
         over=is_season_over(state),
         unheard=unheard_round(state),
         asks=isinstance(refused, Unheard),
     )  # fmt: skip
+
+
+def explained_agents(state: State, made: Preview, form: Form) -> dict[int, str]:
+    """All there is to say of where those are sent who are asked about, each of whom takes a while."""
+    known = {member_id("agent", a): a for a in range(len(state.agents))}
+    asked = [known[key] for key in form.texts("why")[:1] if key in known]
+    return (
+        {a: explanation_text(why) for a, why in made.explanations(asked).items()} if asked else {}
+    )
 
 
 @router.post("/campaigns/{campaign}/plan")
@@ -149,7 +171,9 @@ async def record_plan(request: Request, asked: Context) -> Response:
     """The next round, planned and recorded, if nothing has changed since it was looked at; or only looked at."""
     form = asked.form
     given = parse_plan_form(form)
-    if form.text("look"):  # the form of a large team is too long for an address
+    if (
+        form.text("look") or form.text("why") or form.text("from")
+    ):  # the form of a large team is too long for an address
         return await preview_in_turn(request, asked, given)
     seen = form.text("seen") or None
     try:
@@ -367,7 +391,7 @@ def render_sheet(
         200 if error is None else 422,
         round=at,
         rows=plan_rows(state, service.recorded_plan(asked.log, state, at), at),
-        reasons=service.explain(asked.log, asked.id, at.number) if is_why_asked(request) else {},
+        reasons=explained_round(asked, at.number) if is_why_asked(request) else {},
         given=circumstances_text(state, at) + shared_arm_warnings(state, at),
         arms=[
             (member_id("arm", n), one.name, goers.get(n, [])) for n, one in enumerate(state.arms)
@@ -377,6 +401,12 @@ def render_sheet(
         error=error,
         ids=[member_id("agent", a) for a in range(len(state.agents))],
     )
+
+
+def explained_round(asked: RequestContext, number: int) -> dict[int, str]:
+    """All there is to say of where a round sent each agent."""
+    found = service.explain(asked.log, asked.id, number)
+    return {agent: explanation_text(why) for agent, why in found.items()}
 
 
 def is_why_asked(request: Request) -> bool:
@@ -404,7 +434,7 @@ async def submit_override(request: Request, asked: Context, round: int) -> Respo
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
-        at, said = asked.state.round(number), str(error)
+        at, said = asked.state.round(number), for_people(str(error))
         return await compute_for_state(
             request, asked.state, lambda: render_sheet(request, asked, at, said)
         )

@@ -17,7 +17,7 @@ from heterobandits.campaigns.events import utc_now
 from heterobandits.campaigns.files.csv_tables import (
     parse_number_or_text,
     parse_pasted_arms,
-    parse_trial_cell,
+    parse_rate_cell,
 )
 from heterobandits.campaigns.link_ends import default_last_day
 from heterobandits.campaigns.reducer import check_pairs
@@ -42,6 +42,8 @@ from heterobandits.web.pages.base import (
     render_page,
     see_other,
 )
+from heterobandits.web.pages.paging import ListPage, first_entry_in, page_of
+from heterobandits.web.pages.policy_choice import plannable_policies, policy_groups
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
@@ -54,7 +56,7 @@ from heterobandits.web.turns import (
 
 # in a table, unless all are wanted
 TEAM_MAX_SHOWN_LINKS = 30
-TEAM_MAX_SHOWN_MEMBERS = 300  # agents, and as many arms
+SURE_MIN_ROUNDS = 10_000  # of a season, from which on it is asked whether that is right
 ROLES_IN_WORDS = {
     "owner": "everything",
     "planner": "plans, changes by hand, closes rounds",
@@ -63,7 +65,7 @@ ROLES_IN_WORDS = {
 }
 REVISION_TEXTS = {
     "now": "From now on: what was found before counts as it was reported then.",
-    "always": "It was stated wrongly: everything is worked out anew.",
+    "always": "That was wrong from the beginning: everything is worked out anew.",
 }
 PRIORS_IN_WORDS: dict[PriorKind, str] = {
     "learned": "what all arms together make likely",
@@ -110,9 +112,9 @@ async def show_team(
     request: Request,
     asked: Context,
     agent: str | None = None,
-    whole: Annotated[Literal["agents", "arms", "links"] | None, Query(alias="all")] = None,
+    whole: Annotated[Literal["links"] | None, Query(alias="all")] = None,
 ) -> Response:
-    """The team, the arms, the links and the settings, one of the lists `whole`; or one agent, with all that can be changed of it."""
+    """The team, the arms, the links and the settings, the list of links perhaps `whole`; or one agent, with all that can be changed of it."""
     if agent is not None:
         return await compute_quick(request, agent_page, request, asked, asked.agent(agent))
     return await compute_by_size(
@@ -143,10 +145,7 @@ def render_team(
     uses, keys = asked.log.store.uses(state.campaign), asked.log.store.link_keys
     holding, gone = ([serialization.json_of_link(state, link, uses) for link in part[:most]] for part in parted)  # fmt: skip
     shown = service.find_tokens(asked.log, state, parted[0][:most]).keys()
-    lists = {
-        "agents": list_members("agent", len(state.agents), whole == "agents", tried.form),
-        "arms": list_members("arm", len(state.arms), whole == "arms", tried.form),
-    }
+    lists = {kind: page_of_members(kind, tried, asked.form, state) for kind in ("agent", "arm")}
     tests, visits = tests_by_agent(state), count_visits_by_arm(state)
     chosen = tried.given.texts("agents") if tried.form == "cards" else []
     everybody = [(member_id("agent", a), one) for a, one in enumerate(state.agents)]
@@ -157,16 +156,13 @@ def render_team(
         422 if tried.form else 200,
         tried=tried,
         here=page_path(state.campaign),
-        agents=[agent_row(state, a, tests[a]) for a in lists["agents"]],
-        arms=[arm_row(state, n, visits[n]) for n in lists["arms"]],
+        lists=lists,
+        agents=[agent_row(state, a, tests[a]) for a in lists["agent"].entries],
+        arms=[arm_row(state, n, visits[n]) for n in lists["arm"].entries],
         holding=holding,
         printable=shown,
         gone=gone,
-        more={
-            "agents": len(state.agents) - len(lists["agents"]),
-            "arms": len(state.arms) - len(lists["arms"]),
-            "links": len(links) - len(holding) - len(gone),
-        },
+        more={"links": len(links) - len(holding) - len(gone)},
         active=[(key, one.name) for key, one in everybody if not one.retired],
         carded=[(key, one.name) for key, one in everybody if not one.retired or key in chosen],
         chosen=chosen,
@@ -174,15 +170,21 @@ def render_team(
         key_warnings=[one for one in (keys.lack, keys.warning) if one],
         roles=ROLES_IN_WORDS,
         priors=PRIORS_IN_WORDS,
-        policies={name: one for name, one in CATALOGUE.items() if not one.simulated_only},
+        policies=policy_groups(
+            tried.text("policy", "policy", state.policy.name), plannable_policies()
+        ),
+        policy_title=CATALOGUE[state.policy.name].title,
         forgetting=forgetting_policies(),
     )
 
 
-def list_members(kind: MemberKind, count: int, whole: bool, form: str) -> list[int]:
-    """The numbers of the agents or arms in a list: all, or the first and the one whose form was refused."""
-    shown = range(count if whole else min(count, TEAM_MAX_SHOWN_MEMBERS))
-    return [n for n in range(count) if n in shown or member_id(kind, n) == form]
+def page_of_members(
+    kind: MemberKind, tried: RefusedForm, form: Form, state: State
+) -> ListPage[int]:
+    """The numbers of the agents or arms on the page that is asked for, or on that of the one whose form was refused."""
+    numbers = range(len(state.agents if kind == "agent" else state.arms))
+    wrong = next((n for n in numbers if member_id(kind, n) == tried.form), None)
+    return page_of(numbers, first_entry_in(form, f"{kind}s") if wrong is None else wrong + 1)
 
 
 def tests_by_agent(state: State) -> list[int]:
@@ -248,8 +250,8 @@ def reports_from_form(form: Form) -> dict[str, Any]:
     """How an agent reports, as a form has it: a number, or how many of how many a trial found; None for what is blank."""
     made: dict[str, Any] = {"tests": parse_typed_number(form.text("tests"))}
     for one, other in CALIBRATED_FIELDS:
-        found = parse_trial_cell(form.text(one))
-        made |= {other: found} if isinstance(found, list) else {one: parse_typed_number(found)}
+        found = parse_rate_cell(form.text(one)) if form.text(one) else None
+        made |= {other: found} if isinstance(found, list) else {one: found}
     return made
 
 
@@ -421,7 +423,10 @@ def change_settings(request: Request, asked: Context) -> Response:
 def set_season_by_form(asked: RequestContext, form: Form) -> None:
     """Another season, and the day on which it ends, as a form says it; a form without that field leaves it as it is."""
     ends = [form.text("ends") or None] if "ends" in form.fields else []
-    service.set_season(*asked.where, form.whole("season"), *ends)
+    rounds = form.whole("season")
+    if rounds is not None and rounds >= SURE_MIN_ROUNDS and not form.text("sure"):
+        raise InvalidFields([("season", f"{rounds:,} rounds in the season: is that right?")])
+    service.set_season(*asked.where, rounds, *ends)
 
 
 def set_policy_by_form(asked: RequestContext, form: Form) -> None:

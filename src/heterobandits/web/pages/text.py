@@ -1,11 +1,14 @@
 """What pages say of plans, visits and ranks, in words for whoever goes there."""
 
+import math
+
+from heterobandits.campaigns.analysis.probabilities import render_rates
 from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.events import utc_now
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State, parse_time
-from heterobandits.planner.plans import AWAITED_CLAUSE, Reason, render_count
+from heterobandits.planner.plans import AWAITED_CLAUSE, Explanation, Reason, render_count
 from heterobandits.planner.visits import VisitReport
 
 HOME_SENTENCES: dict[str, str] = {
@@ -19,11 +22,53 @@ HOME_SENTENCES: dict[str, str] = {
 def why_sentence(reason: Reason, agent: str) -> str:
     """In sentences why a plan sends an agent where it goes, as `str(reason)` says it."""
     if reason.code in HOME_SENTENCES:
-        clauses = [HOME_SENTENCES[reason.code].format(agent=agent)]
-        clauses += [f"{AWAITED_CLAUSE.capitalize()}."] * reason.awaited
-        return " ".join(clauses)
+        coming = f" {AWAITED_CLAUSE.capitalize()}." if reason.awaited else ""
+        return HOME_SENTENCES[reason.code].format(agent=agent) + coming
     clauses = [part[0].upper() + part[1:] for part in reason.clauses]
     return " ".join(f"{part.replace(': finds ', f': {agent} finds ')}." for part in clauses)
+
+
+def explanation_text(why: Explanation) -> str:
+    """All there is to say of why somebody goes somewhere, in sentences: what is known of the place, why there, and where else."""
+    return " ".join([_knowledge_sentence(why), *_choice_sentences(why)]).removesuffix(".")
+
+
+def _knowledge_sentence(why: Explanation) -> str:
+    """What is known of the place."""
+    if not why.pulls:
+        if why.reason.code == "forgotten":
+            return f"What was seen at {why.arm} is so long ago that it counts no more."
+        coming = f" {' and '.join(why.under_way)} will be there first." if why.under_way else ""
+        return f"Nothing is known of {why.arm} yet.{coming}"
+    estimate, low, high = render_rates(why.estimate, why.lower, why.upper)
+    own = f"{why.own_pulls:,} of them by {why.agent}" if why.own_pulls else f"none by {why.agent}"
+    if why.own_pulls == why.pulls:
+        own = f"all by {why.agent}"
+    tests = f"after {render_count(why.pulls, 'test')}, {own}"
+    if why.changed:
+        return (
+            f"{why.arm} is estimated at {estimate} {tests}, but it has changed since some of them."
+        )
+    return f"{why.arm} is estimated at {estimate}, certainly between {low} and {high}, {tests}."
+
+
+def _choice_sentences(why: Explanation) -> list[str]:
+    """Why there, and where else."""
+    if why.reason.code == "forced":
+        return [HOME_SENTENCES["forced"].format(agent=why.agent)]
+    said = (
+        f"By what is known alone, {why.agent} would go there, too."
+        if why.mode == "exploit"
+        else f"{why.agent} goes there to learn more about it."
+    )
+    if why.runner_up is None:
+        return [said, "There was nowhere else to go."]
+    tied = why.flip_index is not None and math.isclose(
+        why.flip_index, why.index, rel_tol=1e-9, abs_tol=0.0
+    )
+    if tied or why.flip_index == why.index:
+        return [said, f"{why.runner_up} was as good, and a lot decided."]
+    return [said, f"Next would have come {why.runner_up}."]
 
 
 def outcome_text(told: VisitReport, tests: int) -> str:

@@ -30,6 +30,7 @@
   function tell(name, one) {
     const field = form.elements[name];
     const place = document.getElementById(`told-${name}`);
+    if (name === "sure") document.getElementById("ask-sure").hidden = !one.errors.length && !field.checked;
     const errors = touched.has(name) || field.value.trim() ? one.errors : [];
     const more = one.lines || [];
     const lines = errors.length ? errors : [one.said || "", ...more];

@@ -54,10 +54,12 @@ if (wall) {
 // A form that changes nothing: what it shows follows what is ticked.
 for (const form of document.querySelectorAll("form[data-live]")) {
   let last;
-  form.addEventListener("change", async () => {
+  let plain = false; // whether it is sent as without scripts
+  const look = async (button) => {
     last?.abort();
     const mine = last = new AbortController();
     const fields = new URLSearchParams(new FormData(form));
+    if (button) fields.set(button.name, button.value);
     for (const name of ["key", "seen", "shown"]) fields.delete(name);
     const long = form.method === "post"; // too many fields for an address
     const address = `${form.action}?${fields}`;
@@ -66,18 +68,42 @@ for (const form of document.querySelectorAll("form[data-live]")) {
       const other = await (long ? fetched(form.action, mine.signal, fields) : fetched(address, mine.signal));
       if (mine.signal.aborted) return; // something else was ticked meanwhile
       replaced("#live", other);
+      if (button?.name === "from") document.getElementById("plan")?.scrollIntoView();
       if (!long) history.replaceState(null, "", address);
     } catch {
       if (mine.signal.aborted) return;
-      if (long) form.requestSubmit(form.querySelector("[name=look]"));
+      plain = true;
+      if (long || button) form.requestSubmit(button || form.querySelector("[name=look]"));
       else location.assign(address);
     }
+  };
+  form.addEventListener("change", (event) => event.target.type !== "search" && look());
+  form.addEventListener("submit", (event) => {
+    const button = event.submitter;
+    if (plain || !["why", "from"].includes(button?.name)) return;
+    event.preventDefault();
+    look(button);
   });
 }
 
 // What was done last can be undone for a while.
 const undo = document.querySelector("form[data-left]");
 if (undo) setTimeout(() => { undo.hidden = true; }, 1000 * undo.dataset.left);
+// Many things to tick: a box to find them.
+for (const group of document.querySelectorAll("[data-filter]")) {
+  const box = document.createElement("input");
+  box.type = "search";
+  box.placeholder = group.dataset.filter;
+  box.setAttribute("aria-label", `${group.dataset.filter}: ${group.querySelector("legend").textContent}`);
+  group.querySelector("legend").after(box);
+  box.addEventListener("input", () => {
+    const wanted = box.value.trim().toLocaleLowerCase();
+    const rest = group.querySelector("details");
+    if (wanted) rest.open = true;
+    for (const label of group.querySelectorAll("label")) label.hidden = !label.textContent.toLocaleLowerCase().includes(wanted);
+  });
+  box.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
+}
 
 for (const button of document.querySelectorAll("[data-print]")) {
   button.hidden = false;

@@ -1,0 +1,90 @@
+"""What the library says of a mistake, in the words of the person who made it.
+
+Programs and the command line are told what field is wrong and how Python would write what was given. On a page the field is at hand, and
+nobody knows Python.
+"""
+
+import re
+
+RATE_HINT = "a number from 0 to 1 or a percentage, such as 0.85 or 85 %"
+VALUE = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s:;,]+)"  # as `repr_of` writes it
+FIELD = r"(?:the )?[\w\[\].]+(?: \d+)?"  # what is wrong, as programs know it
+# What is said by the library, and what instead; the first that fits the message, or what follows the place in front of it.
+REWORDINGS = tuple(
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (rf"{FIELD} is ({VALUE}): a (sensitivity|false positive rate|mean) is a probability in [(\[]0, 1\]", rf"please give {RATE_HINT}, not \1"),
+        (r"\S+ is missing: a probability in \(0, 1\]", f"the sensitivity is missing: {RATE_HINT}"),
+        (rf"false_positive_rate is ({VALUE}), its sensitivity ({VALUE}): .*",
+         r"false alarms (\1) have to be rarer than finds (\2): a report would tell nothing"),
+        (rf"{FIELD} is ({VALUE}): a probability strictly between 0 and 1", r"please give a number between 0 and 1, such as 0.05, not \1"),
+        (rf"delta is ({VALUE}): at least .*", r"\1 is too small to be computed with"),
+        (rf"{FIELD} is (?:''|None): a name is a text that is not blank", "Please give a name."),
+        (rf"{FIELD} is (?:''|None): a text that is not blank", "Please write something."),
+        (r"name is blank: every agent has a name", "the name is missing"),
+        (rf"{FIELD} is ({VALUE}): that name is taken", r"\1 is there already: choose another name"),
+        (rf"{FIELD} has ([\d,]+) letters: at most ([\d,]+)", r"that has \1 letters: at most \2"),
+        (rf"{FIELD} is ({VALUE}): names like agent-1 and arm-1 are ids", r"\1 cannot be a name, as the server calls others like this"),
+        (rf"{FIELD} is ({VALUE}): a name has no control, .*", r"\1 has signs that nobody sees: type it anew"),
+        (rf"{FIELD} is ({VALUE}): the history would not tell it from .*",
+         r"\1 looks like the name of another link's holder, or of the owner: give another name, or revoke that link first"),
+        (rf"season is ({VALUE}): ([\d,]+ rounds are) planned already", r"\2 planned already: the season cannot be shorter"),
+        (rf"{FIELD} is ({VALUE}): (a whole number.*)", r"please give \2, not \1"),
+        (rf"{FIELD} is ({VALUE}): how many of how many.*", r"please say how many of how many were found, such as 17 of 20, not \1"),
+        (rf"\S+: what was reported is ({VALUE}): .*", r"\1 cannot be: no more are found than there were tests"),
+        (r"(agents|arms) is empty: at least one (agent|arm)", r"Please list at least one \2."),
+        (rf"low is ({VALUE}) and high ({VALUE}): the lowest mean comes first", r"\1 is more than \2: the smaller number comes first"),
+        (rf"prior is ({VALUE}): (such as .*)", r"please write it \2, not \1"),
+        (r"(there are [\d,]+ agents and [\d,]+ arms): each agent needs an arm of its own.*", r"\1: each agent needs an arm of their own"),
+        (r"counts is (.+?): .*", r"please give a number from 0, not at all, to 1, as if seen now, or a percentage, not \1"),
+        (r"round [\d,]+ is after the end of the season, which has ([\d,]+): .*", r"All \1 rounds of the season are planned: make it longer first."),
+        (rf"forced pair \(({VALUE}), ({VALUE})\): two agents are forced to that arm", r"Two agents cannot both have to go to \2."),
+        (rf"forced pair \(({VALUE}), ({VALUE})\): the agent is forced to two arms", r"\1 cannot have to go to two places."),
+        (rf"forced pair \(({VALUE}), ({VALUE})\): the pair is forbidden as well", r"\1 cannot both have to go to \2 and not be allowed to."),
+        (rf"forced pair \(({VALUE}), ({VALUE})\): the agent (is absent|left the team)", r"\1 cannot have to go to \2: \1 \3."),
+        (rf"forced pair \(({VALUE}), ({VALUE})\): the arm is closed", r"\1 cannot have to go to \2, which is closed."),
+        (r"no assignment is left: .*", "Nobody is left to go somewhere: too much is ruled out. Tick who is away, or allow a pair."),
+        (r"there would be ([\d,]+) agents and ([\d,]+) arms: at most ([\d,]+) pairs of them",
+         r"\1 agents and \2 arms are too many: the two numbers multiplied may come to \3"),
+        (rf"the outcome of ({VALUE}) is ([\d,]+) successes of ([\d,]+) tests: .*", r"\2 of \3 cannot be: how many of the \3 tests found something?"),
+        (rf"tests of ({VALUE}) is ([\d,]+), and ([\d,]+) planned: (.*)", r"\2 tests are many more than the \3 planned: \4"),
+        (r"(\w+) goes by the length of the season: .*", "This way of planning needs to know the length of the season."),
+        (r"the text has no lines after the first: .*", "there is only the first line, which names the columns"),
+        (r"this is no CSV: .*", "a quotation mark is opened and not closed"),
+    )
+)  # fmt: skip
+PLACE_PATTERN = re.compile(r"(?:\S+, )?(?:line|name) \d+: ")
+QUOTED_PATTERN = re.compile(r"(?<!\w)(['\"])((?:(?!\1)[^\\]|\\.)*)\1(?!\w)")
+ESCAPED_PATTERN = re.compile(r"\\(.)")
+PLAIN_WORDS = (
+    ("false_positive_calibration", "false alarms"),
+    ("false_positive_rate", "false alarms"),
+    ("successes", "finds"),
+)
+
+
+def for_people(message: str) -> str:
+    """The message without field names, brackets and quotation marks of Python.
+
+    >>> for_people("line 3: sensitivity is 'high': a sensitivity is a probability in (0, 1]")
+    'line 3: please give a number from 0 to 1 or a percentage, such as 0.85 or 85 %, not “high”'
+    >>> for_people("name is '': a name is a text that is not blank")
+    'Please give a name.'
+    """
+    place = PLACE_PATTERN.match(message)
+    front, rest = (place[0], message[place.end() :]) if place else ("", message)
+    for pattern, text in REWORDINGS:
+        found = pattern.fullmatch(rest)
+        if found:
+            said = found.expand(text)
+            rest = said if front else said[:1].upper() + said[1:]
+            break
+    rest = QUOTED_PATTERN.sub(quote_for_people, rest)
+    for word, plain in PLAIN_WORDS:  # but not the name of a column, which is quoted
+        rest = re.sub(rf"(?<!“)\b{word}\b", plain, rest)
+    return front + re.sub(r"\b1 (agent|arm)s\b", r"1 \1", rest)
+
+
+def quote_for_people(quoted: re.Match[str]) -> str:
+    """A text that Python has quoted, in quotation marks of a page."""
+    return "“" + ESCAPED_PATTERN.sub(r"\1", quoted[2]) + "”"
