@@ -16,13 +16,13 @@ ALL_ARMS_MAX_CELLS = (
     2**19
 )  # cells of all arms together, where there are more than `CELLS_MIN` of each
 CELLS_MAX_KEPT = 8  # teams with priors of which the cells stay at hand: some megabytes each
-LEVEL_LOGITS = np.arange(-8.0, 6.01, 0.5)  # of the common mean m: from 3 in 10,000 to 0.9975
+LEVEL_LOGITS = np.arange(-7.0, 6.01, 0.5)  # of the common mean m: from 9 in 10,000 to 0.9975
 STRENGTHS = 2.0 ** np.arange(-2.0, 15.01)  # the k of a common prior: what it counts for, in tests
 CANDIDATE_MIN_SHAPE = 0.1  # of a and b of a candidate: most places are then empty, and a few rich
 CANDIDATE_MAX_STRENGTH = 1024.0  # of a candidate, or else of an a this small:
 RARE_MAX_SHAPE = 4.0
 # of the weights, of m (1 - m) and of k: docs/priors.md has what others bring
-LEVEL_POWER, STRENGTH_POWER = -0.6, -0.5
+LEVEL_POWER, STRENGTH_POWER, POLE_POWER = -0.65, -0.5, 3.0
 
 
 class Candidates(NamedTuple):
@@ -41,6 +41,8 @@ def common_priors() -> Candidates:
     kept = (a >= CANDIDATE_MIN_SHAPE) & (b >= CANDIDATE_MIN_SHAPE)
     kept &= (k <= CANDIDATE_MAX_STRENGTH) | (a <= RARE_MAX_SHAPE)
     ln_weight = LEVEL_POWER * np.log(m * (1.0 - m)) + STRENGTH_POWER * np.log(k)
+    poles = np.minimum(1.0, 2.0 * a) * np.minimum(1.0, 2.0 * b)  # 1 where the density in the angle has none
+    ln_weight += POLE_POWER * np.log(poles)
     return Candidates(a[kept], b[kept], ln_weight[kept])
 
 
