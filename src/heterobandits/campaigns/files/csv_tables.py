@@ -57,6 +57,9 @@ VISIT_FIELDS = (
     "tests_planned",
     "far",
     "sensitivity",
+    "reported",
+    "entered",
+    "note",
 )
 SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
 INTEGER_PATTERN = re.compile(r"[+-]?\d{1,18}")
@@ -432,6 +435,7 @@ def render_visits(state: State) -> str:
                     planned,
                     "yes" if is_far_from_plan(tests, planned) else "",
                     state.rows[state.row_in(agent, round.number)].reports.sensitivity,
+                    *_sayings_of_visit(round, (agent, arm)),
                 ]
             )
     return page.getvalue()
@@ -440,6 +444,12 @@ def render_visits(state: State) -> str:
 def _counts_of_visit(round: PlannedRound, pair: AgentArm) -> tuple[int | None, int | None]:
     told = round.told.get(pair)
     return (None, None) if told is None or told.counts is None else told.counts
+
+
+def _sayings_of_visit(round: PlannedRound, pair: AgentArm) -> tuple[str, str | None, str]:
+    """When a visit was reported, when that was typed, and the note."""
+    told = round.told.get(pair)
+    return ("", "", "") if told is None else (told.time, told.entered, escape_formula(told.note))
 
 
 def status_of_visit(round: PlannedRound, pair: AgentArm) -> str:
