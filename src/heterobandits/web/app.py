@@ -21,13 +21,36 @@ from heterobandits.web.auth import ANYONE_ROLES, ROUTE_ROLES, BadTokenBackoff, G
 from heterobandits.web.budgets import Budgets
 from heterobandits.web.errors import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, ProblemDetails
 from heterobandits.web.metrics import CountedApp, Metrics
-from heterobandits.web.pages import ahead, history, home, known, new_campaign, plan, report, team
+from heterobandits.web.pages import (
+    ahead,
+    handover,
+    history,
+    home,
+    known,
+    new_campaign,
+    offline,
+    plan,
+    report,
+    team,
+)
 from heterobandits.web.pages import links as link_pages
 from heterobandits.web.pages.base import handle_errors
 from heterobandits.web.turns import QUICK_PLACES, ServerPlaces
 
 API_MODULES = (server, campaigns, rounds, knowledge, links)
-PAGE_MODULES = (home, new_campaign, known, plan, report, ahead, history, team, link_pages)
+PAGE_MODULES = (
+    home,
+    offline,
+    new_campaign,
+    known,
+    plan,
+    handover,
+    report,
+    ahead,
+    history,
+    team,
+    link_pages,
+)
 # that answer requests: so many compute, and so many look meanwhile who asks
 SERVER_THREADS = 2 * QUICK_PLACES
 THREAD_SWITCH_INTERVAL_S = (

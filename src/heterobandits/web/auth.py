@@ -78,6 +78,7 @@ PAGE_ROUTE_ROLES: RouteRoles = {
     ("POST", "/enter/{token}"): ANYONE_ROLES,
     ("POST", "/leave"): ANYONE_ROLES,
     ("GET", "/static/{name}"): ANYONE_ROLES,
+    ("GET", "/worker.js"): ANYONE_ROLES,
     ("GET", "/new"): SERVER_ROLES,
     ("POST", "/new"): SERVER_ROLES,
     ("POST", "/new/check"): SERVER_ROLES,
@@ -92,6 +93,7 @@ PAGE_ROUTE_ROLES: RouteRoles = {
     ("POST", f"{PAGE_BASE}/rounds/{{round}}/close"): PLANNER_ACCESS,
     ("GET", f"{PAGE_BASE}/report"): REPORTER_ACCESS,
     ("POST", f"{PAGE_BASE}/rounds/{{round}}/outcomes/{{agent}}"): REPORTER_ACCESS,
+    ("POST", f"{PAGE_BASE}/report/handover"): PLANNER_ACCESS,
     ("GET", f"{PAGE_BASE}/ahead"): READER_ACCESS,
     ("GET", f"{PAGE_BASE}/ahead/run"): READER_ACCESS,
     ("GET", f"{PAGE_BASE}/compare"): READER_ACCESS,
@@ -132,6 +134,7 @@ BODY_MAX_BYTES_BY_ROUTE = {
     ("POST", f"{PAGE_BASE}/plan"): TEXT_BODY_MAX_BYTES,
     ("POST", f"{PAGE_BASE}/rounds/{{round}}/override"): TEXT_BODY_MAX_BYTES,
     ("POST", f"{PAGE_BASE}/notes"): TEXT_BODY_MAX_BYTES,
+    ("POST", f"{PAGE_BASE}/report/handover"): TEXT_BODY_MAX_BYTES,
     ("POST", f"{PAGE_BASE}/arms"): TABLES_BODY_MAX_BYTES,
     ("POST", f"{PAGE_BASE}/cards"): TEXT_BODY_MAX_BYTES,
 }
