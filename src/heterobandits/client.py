@@ -265,9 +265,17 @@ class Campaigns:
         tests: int = 1,
         *,
         arm: str | None = None,
+        planned: int | None = None,
+        elsewhere: str | None = None,
+        entered: str | None = None,
+        note: str | None = None,
     ) -> responses_schema.VisitJson:
-        """What came of a visit, for the first time: successes of tests, or None if it was not done."""
-        return self._tell(campaign, round, agent, successes, tests, arm, {})
+        """What came of a visit, for the first time: successes of tests, or None if it was not done.
+
+        `planned` is the event that planned the round, `elsewhere` the arm where the agent was instead, `entered` when it was typed.
+        """
+        said = drop_none(planned=planned, elsewhere=elsewhere, entered=entered, note=note)
+        return self._tell(campaign, round, agent, successes, tests, arm, {}, said)
 
     def correct(
         self,
@@ -279,9 +287,13 @@ class Campaigns:
         *,
         seen: int | None = None,
         arm: str | None = None,
+        note: str | None = None,
     ) -> responses_schema.VisitJson:
-        """Another outcome instead of the one reported, if that has not changed since event `seen`."""
-        return self._tell(campaign, round, agent, successes, tests, arm, if_match_header(seen))
+        """Another outcome instead of the one reported, if that has not changed since event `seen`; the note stays if none is given."""
+        said = drop_none(note=note)
+        return self._tell(
+            campaign, round, agent, successes, tests, arm, if_match_header(seen), said
+        )
 
     def withdraw(
         self,
@@ -412,11 +424,11 @@ class Campaigns:
         tests: int,
         arm: str | None,
         condition: dict[str, str],
+        said: dict[str, Any],
     ) -> responses_schema.VisitJson:
         where = url_path(campaign, "rounds", round, "outcomes", agent)
-        body: dict[str, Any] = {"successes": successes, "tests": tests}
-        if successes is None:
-            body = {"missing": True}
+        counts = {"successes": successes, "tests": tests}
+        body = ({"missing": True} if successes is None else counts) | said
         sent = self._send("PUT", where, json=body, params=drop_none(arm=arm), headers=condition)
         return cast(responses_schema.VisitJson, sent.json())
 

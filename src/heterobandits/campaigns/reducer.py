@@ -18,6 +18,7 @@ from heterobandits.campaigns.events import (
     SERVER_LINK,
     Draft,
     Event,
+    is_timestamp,
     refuse_newer,
     seal_events,
     utc_now,
@@ -43,6 +44,7 @@ from heterobandits.campaigns.validation import (
     parse_on_change,
     parse_policy,
     parse_prior_kind,
+    parse_report_note,
     parse_season,
     parse_seed,
 )
@@ -137,7 +139,8 @@ def state_after_drafts(state: State | None, drafts: Iterable[Draft]) -> State:
     if state is None:
         where, number, previous, time = NOWHERE, 0, GENESIS_HASH, utc_now()
     else:
-        where, number, previous, time = state.campaign, state.number, state.hash, state.changed
+        where, number, previous = state.campaign, state.number, state.hash
+        time = max(state.changed, utc_now())
     return fold_events(
         seal_events(drafts, where, after=number, previous=previous, time=time, who="-"), state
     )
@@ -175,7 +178,10 @@ def check_writer(state: State, event: Event) -> None:
     check_name(event, link.name)
     if is_change_heeded(state, event):  # by the campaign, with whatever report showed the change
         return
-    if link.role not in WRITER_ROLES_BY_KIND[event.kind]:
+    allowed = WRITER_ROLES_BY_KIND[event.kind]
+    if event.kind == "overridden" and link.agent is not None:  # who says where they were
+        allowed = REPORTER_ROLES
+    if link.role not in allowed:
         raise InvalidInput(
             f"event {event.number}, {event.kind}, is by a {link.role}'s link, which writes no such events"
         )
@@ -533,18 +539,18 @@ def apply_remembering(state: State, event: Event) -> None:
 
 def apply_report(state: State, event: Event) -> None:
     """Record the first outcome of a visit."""
-    round, pair, counts = _outcome_in_body(state, event.body)
+    round, pair, told = _report_in_event(state, event)
     if pair in round.told:
         raise AlreadyReported(f"{_visit_text(state, round, pair)} is reported already: correct it")
-    _set_report(state, round, pair, VisitReport(counts, event.number))
+    _set_report(state, round, pair, told)
 
 
 def apply_correction(state: State, event: Event) -> None:
     """Replace the outcome of a visit."""
-    round, pair, counts = _outcome_in_body(state, event.body)
+    round, pair, told = _report_in_event(state, event)
     if pair not in round.told:
         raise InvalidInput(f"{_visit_text(state, round, pair)} is not reported yet: report it")
-    _set_report(state, round, pair, VisitReport(counts, event.number))
+    _set_report(state, round, pair, told)
 
 
 def apply_withdrawal(state: State, event: Event) -> None:
@@ -559,14 +565,23 @@ class AlreadyReported(InvalidInput):
     """A first report of a visit that already has one."""
 
 
-def _outcome_in_body(
-    state: State, body: EventBody
-) -> tuple[PlannedRound, AgentArm, Outcome | None]:
+def _report_in_event(state: State, event: Event) -> tuple[PlannedRound, AgentArm, VisitReport]:
+    """The visit that an event reports, and what it says of it."""
+    body = event.body
     round, pair = _pair_in_body(state, body)
-    if body.get("missing"):
-        return round, pair, None
-    name = state.agents[pair[0]].name
-    return round, pair, parse_visit_outcome((body["successes"], body["tests"]), name)
+    counts: Outcome | None = None
+    if not body.get("missing"):
+        name = state.agents[pair[0]].name
+        counts = parse_visit_outcome((body["successes"], body["tests"]), name)
+    entered: Any = body.get("entered")
+    note = body.get("note", "")
+    if "entered" in body and not (is_timestamp(entered) and entered <= event.time):
+        raise InvalidInput(
+            f"entered is {repr_of(entered)}: a time such as 2026-03-01T09:30:00.000000Z, not after the report came"
+        )
+    if "note" in body and parse_report_note(note) != note:
+        raise InvalidInput(f"note is {repr_of(note)}: lines without blanks around them")
+    return round, pair, VisitReport(counts, event.number, event.time, entered, note)
 
 
 def _pair_in_body(state: State, body: EventBody) -> tuple[PlannedRound, AgentArm]:

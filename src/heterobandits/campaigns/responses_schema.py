@@ -149,13 +149,19 @@ class AssignmentJson(TypedDict):
 
 
 class CurrentJson(TypedDict):
-    """What is known of a visit now: it `waits` for its outcome, was `missing`, or has successes of tests, by an event."""
+    """What is known of a visit now: it `waits` for its outcome, was `missing`, or has successes of tests, by an event.
+
+    `reported` is the time of that event, `entered` when somebody typed it, if that was said, and `note` what was said with it.
+    """
 
     waits: bool
     missing: bool
     successes: int | None
     tests: int | None
     event: int | None
+    reported: str | None
+    entered: str | None
+    note: str | None
 
 
 class VisitJson(PairJson, CurrentJson):

@@ -86,6 +86,7 @@ def pack_round(round: PlannedRound) -> list[Any]:
     told: list[int] = []
     for (agent, arm), known in round.told.items():
         told += (agent, arm, *(known.counts or (-1, -1)), known.event)
+    said = [[known.time, known.entered, known.note] for known in round.told.values()]
     given = round.given
     return [
         round.number,
@@ -96,19 +97,23 @@ def pack_round(round: PlannedRound) -> list[Any]:
         [[agent, *arms] for agent, arms in round.moved.items()],
         told,
         round.closed,
+        said,
     ]
 
 
 def unpack_round(item: list[Any]) -> PlannedRound:
     """The round that `pack_round` packed."""
-    number, event, time, (absent, closed, forbidden, forced), arms, moved, told, shut = item
+    number, event, time, (absent, closed, forbidden, forced), arms, moved, told, shut, said = item
     pairs = (frozenset(map(tuple, part)) for part in (forbidden, forced))
     visits = (told[i : i + PACKED_VISIT_NUMBERS] for i in range(0, len(told), PACKED_VISIT_NUMBERS))
     return PlannedRound(
         number,
         tuple(None if arm < 0 else arm for arm in arms),
         {agent: tuple(places) for agent, *places in moved},
-        {(a, n): VisitReport(None if k < 0 else (k, t), e) for a, n, k, t, e in visits},
+        {
+            (a, n): VisitReport(None if k < 0 else (k, t), e, *more)
+            for (a, n, k, t, e), more in zip(visits, said, strict=True)
+        },
         event=event,
         time=time,
         given=RoundGiven(frozenset(absent), frozenset(closed), *pairs),

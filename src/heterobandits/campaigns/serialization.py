@@ -153,6 +153,9 @@ def json_of_current(told: VisitReport | None) -> responses_schema.CurrentJson:
         "successes": None if counts is None else counts[0],
         "tests": None if counts is None else counts[1],
         "event": None if told is None else told.event,
+        "reported": None if told is None else told.time,
+        "entered": None if told is None else told.entered,
+        "note": None if told is None else told.note or None,
     }
 
 

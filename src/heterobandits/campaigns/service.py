@@ -7,6 +7,7 @@ takes a state, which `Log.state` has.
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
@@ -30,6 +31,7 @@ from heterobandits.campaigns.events import (
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned, assigned_from, has_counted
 from heterobandits.campaigns.reducer import (
+    AlreadyReported,
     LinkEnded,
     check_pairs,
     fold_events,
@@ -62,6 +64,7 @@ from heterobandits.campaigns.validation import (
     parse_plain_text,
     parse_policy,
     parse_prior_kind,
+    parse_report_note,
     parse_season,
     parse_seed,
 )
@@ -79,8 +82,25 @@ PART_BYTES = 1_000_000  # of events that are read at once: a tenth of a second
 ID_BYTES = 6
 
 
+ENTRY_CLOCK_TOLERANCE = timedelta(minutes=5)  # by which a phone's clock may differ from ours
+
+
 class Stale(InvalidInput):
     """A correction of something that has changed since its author last looked."""
+
+
+class ReportDetails(NamedTuple):
+    """What may be said with the report of a visit.
+
+    `planned` is the event that planned its round, `elsewhere` the arm where the agent was instead, `entered` when it was typed by
+    a clock that said `clock` when it was sent, and `note` a short text, empty for none.
+    """
+
+    planned: int | None = None
+    elsewhere: Any = None
+    entered: str | None = None
+    clock: str | None = None
+    note: str | None = None
 
 
 def create(log: Repository, request: Author, **given: Any) -> WriteResult:
@@ -399,15 +419,16 @@ def report(
     round: int,
     outcomes: Mapping[Any, Any],
     role: str = "owner",
+    said: ReportDetails = ReportDetails(),  # noqa: B008 - a tuple
 ) -> WriteResult:
     """Report outcomes of visits, all or none: by agent, or by (agent, arm) for an agent that went to several.
 
     An outcome is 0, 1, a pair (successes, tests), or "not done". What is reported already is refused, unless it is the same;
-    and more tests than somebody of this role may report.
+    and more tests than somebody of this role may report. With `said.elsewhere` the one visit was at another arm than planned.
     """
 
     def make(state: State) -> list[Draft]:
-        return heed_changes(state, round, outcome_drafts(state, "reported", round, outcomes, role))
+        return heed_changes(state, round, report_drafts(state, round, outcomes, role, said))
 
     return log.write(campaign, request, make)
 
@@ -420,11 +441,12 @@ def correct(
     outcomes: Mapping[Any, Any],
     seen: int | None = None,
     role: str = "owner",
+    said: ReportDetails = ReportDetails(),  # noqa: B008 - a tuple
 ) -> WriteResult:
-    """Replace reported outcomes; refused if they have changed since event `seen`."""
+    """Replace reported outcomes; refused if they have changed since event `seen`. A note that is not given stays."""
 
     def make(state: State) -> list[Draft]:
-        made = outcome_drafts(state, "corrected", round, outcomes, role, seen)
+        made = outcome_drafts(state, "corrected", round, outcomes, role, seen, said)
         return heed_changes(state, round, made)
 
     return log.write(campaign, request, make)
@@ -437,19 +459,83 @@ def withdraw(
     round: int,
     agents: Iterable[Any],
     seen: int | None = None,
+    planned: int | None = None,
 ) -> WriteResult:
     """Take back what these agents (or pairs of agent and arm) reported for a round."""
     which = list(agents)
+    return log.write(
+        campaign, request, lambda state: withdrawal_drafts(state, round, which, seen, planned)
+    )
 
-    def make(state: State) -> list[Draft]:
-        at = state.round(round)
-        pairs = [find_visit(state, at, key) for key in which]
-        for pair in pairs:
-            check_unchanged_since(state, at, pair, seen)
-        made = [Draft("withdrawn", body_of_visit(at, pair)) for pair in pairs]
-        return heed_changes(state, round, made)
 
-    return log.write(campaign, request, make)
+def withdrawal_drafts(
+    state: State,
+    round: int,
+    agents: Iterable[Any],
+    seen: int | None = None,
+    planned: int | None = None,
+) -> list[Draft]:
+    """An event for each of these reports that is taken back, and for what follows from that."""
+    at = round_of_plan(state, round, planned)
+    pairs = [find_visit(state, at, key) for key in agents]
+    for pair in pairs:
+        check_unchanged_since(state, at, pair, seen)
+    made = [Draft("withdrawn", body_of_visit(at, pair)) for pair in pairs]
+    return heed_changes(state, round, made)
+
+
+def round_of_plan(state: State, round: int, planned: int | None) -> PlannedRound:
+    """The round of this number, if event `planned` is the one that planned it: a number may be used again."""
+    if planned is None:
+        return state.round(round)
+    if not 1 <= round <= len(state.rounds):
+        raise Stale(f"Round {round} was cancelled since.")
+    at = state.round(round)
+    if at.event != planned:
+        raise Stale(f"Round {round} was planned anew since: look at what it says now.")
+    return at
+
+
+def report_drafts(
+    state: State,
+    round: int,
+    outcomes: Mapping[Any, Any],
+    role: str = "owner",
+    said: ReportDetails = ReportDetails(),  # noqa: B008 - a tuple
+) -> list[Draft]:
+    """First reports, and before that of somebody who was elsewhere than planned where that was."""
+    if said.elsewhere is None:
+        return outcome_drafts(state, "reported", round, outcomes, role, None, said)
+    at = round_of_plan(state, round, said.planned)
+    if len(outcomes) != 1:
+        raise InvalidInput("elsewhere is given for several visits: it is of one")
+    ((key, outcome),) = outcomes.items()
+    agent, arm = find_visit(state, at, key)
+    there = state.arm(said.elsewhere)
+    arms, name = at.arms_of(agent), state.agents[agent].name
+    moves: list[Draft] = []
+    if there not in arms:  # unless that is known already
+        if arm not in arms:
+            raise InvalidInput(
+                f"round {round} does not send {name!r} to {state.arms[arm].name!r} any more: look at what it says now"
+            )
+        if (agent, arm) in at.told:
+            raise AlreadyReported(
+                f"{at.visit_text(name, state.arms[arm].name)} is reported already: delete that report first"
+            )
+        places = [member_id("arm", there if n == arm else n) for n in arms]
+        body = {"round": round, "agent": member_id("agent", agent), "arms": places}
+        moves.append(Draft("overridden", body))
+        state = state_after_drafts(state, moves)
+    return moves + outcome_drafts(
+        state,
+        "reported",
+        round,
+        {(member_id("agent", agent), said.elsewhere): outcome},
+        role,
+        None,
+        said,
+    )
 
 
 def outcome_drafts(
@@ -459,9 +545,12 @@ def outcome_drafts(
     outcomes: Mapping[Any, Any],
     role: str = "owner",
     seen: int | None = None,
+    said: ReportDetails = ReportDetails(),  # noqa: B008 - a tuple
 ) -> list[Draft]:
     """An event of this kind for each outcome that is not known yet as it is given."""
-    at = state.round(round)
+    at = round_of_plan(state, round, said.planned)
+    note = None if said.note is None else said.note and parse_report_note(said.note)
+    when = bounded_entry(said.entered, said.clock, at)
     if not outcomes:
         raise InvalidInput("outcomes is empty: at least one outcome")
     given = []
@@ -472,9 +561,12 @@ def outcome_drafts(
     for pair, counts in given:
         check_unchanged_since(state, at, pair, seen)
         told = at.told.get(pair)
-        if told is None or told.counts != counts:
+        stands = "" if told is None else told.note
+        text = stands if note is None else note
+        if told is None or (told.counts, stands) != (counts, text):
             check_amount(state, at, pair, counts, role)
-            made.append(Draft(kind, body_of_visit(at, pair) | body_of_counts(counts)))
+            more = {name: value for name, value in (("entered", when), ("note", text)) if value}
+            made.append(Draft(kind, body_of_visit(at, pair) | body_of_counts(counts) | more))
     return made
 
 
@@ -564,6 +656,26 @@ def check_destination(state: State, round: PlannedRound, pair: tuple[int, int]) 
             f"round {round.number} sent {state.agents[agent].name!r} to {places}, and not to {state.arms[arm].name!r}: "
             "if it was otherwise, change the round by hand first"
         )
+
+
+def bounded_entry(entered: str | None, clock: str | None, at: PlannedRound) -> str | None:
+    """When somebody typed a report, by our clock, if that can be; a wrong clock is no reason to refuse a report.
+
+    `clock` is what the phone's clock said when it sent the report: as long ago as it says that this was typed, it was. What would
+    then be after now, or before the round was planned, is left out, but for the minutes by which clocks may differ.
+    """
+    if entered is None:
+        return None
+    now = parse_time(utc_now())
+    moment = parse_time(entered, "entered")
+    try:
+        if clock is not None:
+            moment += now - parse_time(clock, "clock")
+        if not parse_time(at.time) - ENTRY_CLOCK_TOLERANCE <= moment <= now + ENTRY_CLOCK_TOLERANCE:
+            return None
+    except OverflowError:
+        return None
+    return render_timestamp(min(moment, now))
 
 
 def find_visit(state: State, round: PlannedRound, key: Any) -> tuple[int, int]:

@@ -41,6 +41,7 @@ REPORT_MAX_ERRORS = 100  # that are told of at once
 NAME_MAX_LETTERS = 200  # of a name
 STATED_MAX_WORDS = 300  # different statements in words at once: each takes a millisecond or two
 NOTE_MAX_LETTERS = 10_000  # letters of a note
+REPORT_NOTE_MAX_LETTERS = 500  # letters of a note with the report of a visit
 CAMPAIGN_MAX_PAIRS = 1_000_000  # agents times arms: 16 MB of tables
 DAY_PATTERN = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 MEMBER_ID_PATTERN = re.compile(r"(agent|arm)-([1-9]\d{0,8})")
@@ -154,14 +155,19 @@ def is_accent(character: str) -> bool:
     return place == 1 or place >= 200
 
 
-def parse_note(value: Any, name: str = "text") -> str:
+def parse_note(value: Any, name: str = "text", most: int = NOTE_MAX_LETTERS) -> str:
     """`value` as a text of several lines that looks the way it was written."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidInput(f"{name} is {repr_of(value)}: a text that is not blank")
-    if len(value) > NOTE_MAX_LETTERS:
-        raise InvalidInput(f"{name} has {len(value):,} letters: at most {NOTE_MAX_LETTERS:,}")
+    if len(value) > most:
+        raise InvalidInput(f"{name} has {len(value):,} letters: at most {most:,}")
     lines = [parse_name(part, name) for part in value.splitlines() if part.strip()]
     return "\n".join(lines)
+
+
+def parse_report_note(value: Any) -> str:
+    """`value` as the note of a report."""
+    return parse_note(value, "note", REPORT_NOTE_MAX_LETTERS)
 
 
 def parse_plain_text(value: Any, name: str) -> str:

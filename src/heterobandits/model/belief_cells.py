@@ -41,7 +41,9 @@ def common_priors() -> Candidates:
     kept = (a >= CANDIDATE_MIN_SHAPE) & (b >= CANDIDATE_MIN_SHAPE)
     kept &= (k <= CANDIDATE_MAX_STRENGTH) | (a <= RARE_MAX_SHAPE)
     ln_weight = LEVEL_POWER * np.log(m * (1.0 - m)) + STRENGTH_POWER * np.log(k)
-    poles = np.minimum(1.0, 2.0 * a) * np.minimum(1.0, 2.0 * b)  # 1 where the density in the angle has none
+    poles = np.minimum(1.0, 2.0 * a) * np.minimum(
+        1.0, 2.0 * b
+    )  # 1 where the density in the angle has none
     ln_weight += POLE_POWER * np.log(poles)
     return Candidates(a[kept], b[kept], ln_weight[kept])
 

@@ -14,10 +14,16 @@ RowIn = Callable[[int, int], int]  # the row in the tables of an agent in a roun
 
 @dataclass(frozen=True)
 class VisitReport:
-    """The report of a visit: (successes, tests), or None if nobody did it; and in a campaign the event that reported it last."""
+    """The report of a visit: (successes, tests), or None if nobody did it.
+
+    In a campaign it has the event that reported it last and the time of that, when somebody typed it if that was said, and a note.
+    """
 
     counts: Outcome | None
     event: int = 0
+    time: str = ""
+    entered: str | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,12 @@ from heterobandits.web.link_uses import LinkUseNotes
 from heterobandits.web.metrics import CountedApp, Metrics
 from heterobandits.web.pages import (
     ahead,
+    handover,
     history,
     home,
     known,
     new_campaign,
+    offline,
     paper,
     plan,
     report,
@@ -39,7 +41,20 @@ from heterobandits.web.turns import QUICK_PLACES, ServerPlaces
 from heterobandits.web.warmup import Warmup
 
 API_MODULES = (server, campaigns, rounds, knowledge, links)
-PAGE_MODULES = (home, new_campaign, known, plan, report, paper, ahead, history, team, link_pages)
+PAGE_MODULES = (
+    home,
+    offline,
+    new_campaign,
+    known,
+    plan,
+    handover,
+    report,
+    paper,
+    ahead,
+    history,
+    team,
+    link_pages,
+)
 # that answer requests: so many compute, and so many look meanwhile who asks
 SERVER_THREADS = 2 * QUICK_PLACES
 THREAD_SWITCH_INTERVAL_S = (

@@ -81,6 +81,7 @@ PAGE_ROUTE_ROLES: RouteRoles = {
     ("GET", "/leave"): ANYONE_ROLES,
     ("POST", "/leave"): ANYONE_ROLES,
     ("GET", "/static/{name}"): ANYONE_ROLES,
+    ("GET", "/worker.js"): ANYONE_ROLES,
     ("GET", "/new"): SERVER_ROLES,
     ("POST", "/new"): SERVER_ROLES,
     ("POST", "/new/check"): SERVER_ROLES,
@@ -102,6 +103,7 @@ PAGE_ROUTE_ROLES: RouteRoles = {
     ("POST", f"{PAGE_BASE}/rounds/{{round}}/table"): PLANNER_ACCESS,
     ("GET", f"{PAGE_BASE}/paste"): PLANNER_ACCESS,
     ("POST", f"{PAGE_BASE}/paste"): PLANNER_ACCESS,
+    ("POST", f"{PAGE_BASE}/report/handover"): PLANNER_ACCESS,
     ("GET", f"{PAGE_BASE}/ahead"): READER_ACCESS,
     ("GET", f"{PAGE_BASE}/ahead/run"): READER_ACCESS,
     ("GET", f"{PAGE_BASE}/compare"): READER_ACCESS,
@@ -172,6 +174,7 @@ BODY_MAX_BYTES_BY_ROUTE = {
     ("POST", f"{PAGE_BASE}/rounds/{{round}}/table"): TEXT_BODY_MAX_BYTES,
     ("POST", f"{PAGE_BASE}/paste"): TEXT_BODY_MAX_BYTES,
     ("POST", f"{PAGE_BASE}/notes"): TEXT_BODY_MAX_BYTES,
+    ("POST", f"{PAGE_BASE}/report/handover"): TEXT_BODY_MAX_BYTES,
     ("POST", f"{PAGE_BASE}/arms"): TABLES_BODY_MAX_BYTES,
     ("POST", f"{PAGE_BASE}/cards"): TEXT_BODY_MAX_BYTES,
 }

@@ -376,6 +376,7 @@ class TestRounds:
         problem = refused(ask.put(ana, json={"successes": 0, "tests": 1}), 409, "already-reported")
         assert problem["current"] == {
             "waits": False, "missing": False, "successes": 1, "tests": 1, "event": 3,
+            "reported": first.json()["reported"], "entered": None, "note": None,
         }  # fmt: skip
         seen = first.headers["etag"]
         fixed = ask.put(ana, json={"successes": 0, "tests": 1}, headers={"If-Match": seen})
@@ -386,6 +387,22 @@ class TestRounds:
         assert problem["current"]["event"] == 4
         forced = ask.put(ana, json={"missing": True}, headers={"If-Match": "*"})
         assert conforms(responses_schema.VisitJson, forced)["missing"]
+
+    def test_what_may_be_said_with_a_report(self, ask, north):
+        ana, round_ = f"{north}/rounds/1/outcomes/Ana", ask.get(f"{north}/rounds/1").json()
+        went = {one["arm"] for one in round_["visits"] if one["agent"] == "Ana"}
+        there = next(name for name in ("river", "hill", "gate", "lake") if name not in went)
+        outcome = {"successes": 1, "tests": 1, "note": "fog", "elsewhere": there}
+        stale = ask.put(ana, json=outcome | {"planned": round_["event"] + 7})
+        assert "planned anew" in refused(stale, 412, "changed-since")["detail"]
+        given = outcome | {"planned": round_["event"], "entered": round_["time"]}
+        visit = conforms(responses_schema.VisitJson, ask.put(ana, json=given), 201)
+        assert (visit["arm"], visit["note"], visit["entered"]) == (there, "fog", round_["time"])
+        assert visit["reported"] > visit["entered"]
+        fixed = ask.put(ana, json={"missing": True}, headers={"If-Match": "*"})
+        assert conforms(responses_schema.VisitJson, fixed)["note"] == "fog"
+        moved = {"missing": True, "elsewhere": there}
+        assert refused(ask.put(ana, json=moved, headers={"If-Match": "*"}), 422, "invalid-input")
 
     def test_a_change_elsewhere_does_not_hinder_a_correction(self, ask, north):
         ana, chi = (f"{north}/rounds/1/outcomes/{name}" for name in ("Ana", "Chi"))

@@ -572,7 +572,7 @@ class TestReport:
         for name in ("Ana", "Ben", "Chi"):
             path, arm = park.visit(number, name)
             park.submit(path, do="not done", arm=arm)
-        assert "Nothing waits" in park.get("/report").text
+        assert "Nothing to report." in text_of(park.get("/report"))
 
 
 class TestKnown:

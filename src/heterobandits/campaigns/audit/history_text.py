@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heterobandits.errors import escape_text, repr_of
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
     from heterobandits.campaigns.state import MemberKind, State
 
+LATE_MIN_DELAY = timedelta(minutes=10)  # between typing a report and its arrival, to be told
+TOLD_KINDS = ("reported", "corrected")
 SENTENCE_MAX_NAMES = 12  # of those whom a round sends, in a sentence
 
 
@@ -25,6 +28,24 @@ def counts_text(body: Mapping[str, Any], planned: int | None = None) -> str:
         return "not done"
     text = f"{body['successes']} of {body['tests']}"
     return f"{text} ({planned} planned)" if is_far_from_plan(body["tests"], planned) else text
+
+
+def said_text(body: Mapping[str, Any], time: str) -> str:
+    """What a report says beside its outcome: when it was typed, if that was long before the server had it, and the note.
+
+    >>> said_text({"entered": "2026-03-02T08:05:00.000000Z", "note": "fog"}, "2026-03-06T17:00:00.000000Z")
+    ', entered 2026-03-02 08:05 UTC: fog'
+    """
+    entered: Any = body.get("entered")
+    late = entered is not None and is_late(entered, time)
+    text = f", entered {entered[:10]} {entered[11:16]} UTC" if late else ""
+    note = body.get("note")
+    return f"{text}: {' / '.join(note.splitlines())}" if note else text
+
+
+def is_late(entered: str, time: str) -> bool:
+    """Whether a report came so long after it was typed that this is worth a word."""
+    return datetime.fromisoformat(time) - datetime.fromisoformat(entered) >= LATE_MIN_DELAY
 
 
 def is_far_from_plan(tests: int | None, planned: int | None) -> bool:
@@ -121,7 +142,8 @@ class EventNarrator:
         if event.kind in EVENT_KINDS and event.version <= EVENT_VERSION:
             tell = getattr(self, f"_{event.kind.replace(' ', '_')}")
             with suppress(LookupError, TypeError, ValueError, AttributeError):
-                return escape_text(tell(event.body))
+                more = said_text(event.body, event.time) if event.kind in TOLD_KINDS else ""
+                return escape_text(tell(event.body) + more)
         return escape_text(f"{event.kind}, which cannot be read: {repr_of(event.body)}")
 
     @property

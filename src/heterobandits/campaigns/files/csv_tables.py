@@ -76,6 +76,8 @@ VISIT_FIELDS = (
     "planned_at",
     "reported_by",
     "reported_at",
+    "entered",
+    "note",
 )
 SHARE_PATTERN = re.compile(r"(\d{1,18})\s*(?:/|of)\s*(\d{1,18})")
 # a number as people write it: 0.85, 0,85, 85 %, 17/20, 17 of 20
@@ -675,6 +677,7 @@ def render_visits(
                     planned_at,
                     "" if said is None else escape_formula(said.who),
                     "" if said is None else said.time[:16].replace("T", " "),
+                    *_sayings_of_visit(round, (agent, arm)),
                 ]
             )
         for agent, why in _agents_at_home(state, round):
@@ -706,6 +709,12 @@ def _agents_at_home(state: State, round: PlannedRound) -> Iterator[tuple[int, st
 def _counts_of_visit(round: PlannedRound, pair: AgentArm) -> tuple[int | None, int | None]:
     told = round.told.get(pair)
     return (None, None) if told is None or told.counts is None else told.counts
+
+
+def _sayings_of_visit(round: PlannedRound, pair: AgentArm) -> tuple[str, str]:
+    """When the report of a visit was typed, and its note."""
+    told = round.told.get(pair)
+    return ("", "") if told is None else (told.entered or "", escape_formula(told.note))
 
 
 def status_of_visit(round: PlannedRound, pair: AgentArm) -> str:

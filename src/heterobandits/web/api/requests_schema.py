@@ -4,7 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, SkipValidation
 
-from heterobandits.campaigns.validation import NAME_MAX_LETTERS, NOTE_MAX_LETTERS
+from heterobandits.campaigns.validation import (
+    NAME_MAX_LETTERS,
+    NOTE_MAX_LETTERS,
+    REPORT_NOTE_MAX_LETTERS,
+)
 
 # blanks around a name may be many
 ShortText = Annotated[str, Field(max_length=20 * NAME_MAX_LETTERS)]
@@ -136,11 +140,19 @@ class OverrideBody(Body):
 
 
 class OutcomeBody(Body):
-    """What came of a visit: successes of tests, or nothing, if it is missing."""
+    """What came of a visit: successes of tests, or nothing, if it is missing.
+
+    `planned` is the event that planned the round, `entered` when somebody typed this, and `elsewhere` the arm where the agent was
+    instead of where the plan sent it.
+    """
 
     successes: int | None = None
     tests: int | None = None
     missing: bool = False
+    planned: int | None = None
+    elsewhere: str | None = None
+    entered: str | None = None
+    note: Annotated[str | None, Field(max_length=2 * REPORT_NOTE_MAX_LETTERS)] = None
 
 
 class NoteBody(Body):

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.reducer import AlreadyReported
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.service import ReportDetails, Stale
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.store import WriteConflict
 from heterobandits.campaigns.validation import (
@@ -214,15 +214,22 @@ def tell_outcome_route(
     seen = None if if_match is None else parse_if_match(if_match)
     where = (asked.log, asked.id, asked.asker, at.number, outcome)
     try:
+        said = ReportDetails(body.planned, body.elsewhere, body.entered, None, body.note)
         if if_match is None:
-            done = service.report(*where, role=asked.caller.role)
+            done = service.report(*where, role=asked.caller.role, said=said)
         else:
+            if body.elsewhere is not None:
+                raise InvalidInput(
+                    "elsewhere is given for a correction: take the report back first"
+                )
             check_event_is_there(asked, seen)
-            done = service.correct(*where, seen, role=asked.caller.role)
+            done = service.correct(*where, seen, role=asked.caller.role, said=said)
     except InvalidInput as error:
         raise refused_visit_error(asked, at, key, error, if_match is not None) from None
     state = serialization.state_after(asked.log, done)
     first = any(event.kind == "reported" for event in done.events)
+    if body.elsewhere is not None:
+        key = (key[0] if isinstance(key, tuple) else key, body.elsewhere)
     return json_reply(state, visit_response(state, at, key), 201 if first else 200)
 
 

@@ -53,7 +53,7 @@ READY_RELOAD_S = 3  # seconds after which a page that waits for rules is asked f
 REFUSAL_STATUSES = (409, 412, 422)
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 PAGE_HEADERS = {
     "Cache-Control": "no-store",
@@ -157,6 +157,11 @@ def offer_of_undo(asked: RequestContext) -> UndoOffer | None:
 def seconds_since(time: str) -> float:
     """The seconds since a time."""
     return (parse_time(utc_now()) - parse_time(time)).total_seconds()
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a script of a page has sent this, which reads no page."""
+    return "application/json" in request.headers.get("accept", "")
 
 
 def tokens_of(request: Request, *owners: str) -> list[str]:
@@ -297,14 +302,21 @@ def handle_errors(app: FastAPI) -> None:
         if isinstance(error, RequestValidationError):
             error = input_error(request, error)
         room = request.url.path.removeprefix("/").partition("/")[0]
-        answer = problem_response if room in ("api", "metrics") else error_page
+        program = room in ("api", "metrics") or wants_json(request)
+        answer = problem_response if program else error_page
         return answer(request, error)
 
     for kind in (InvalidInput, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, answer_error)
 
 
-STATIC_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+STATIC_MEDIA_TYPES = {
+    "css": "text/css",
+    "js": "text/javascript",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "webmanifest": "application/manifest+json",
+}
 
 
 @cache

@@ -5,29 +5,34 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
+from starlette.responses import JSONResponse
 
 from heterobandits.campaigns import service
-from heterobandits.campaigns.amounts import planned_tests_of
-from heterobandits.campaigns.audit.history_text import counts_text
+from heterobandits.campaigns.amounts import REPORTER_MAX_TIMES_PLANNED, planned_tests_of
+from heterobandits.campaigns.audit.history_text import TOLD_KINDS, counts_text, is_late, said_text
 from heterobandits.campaigns.events import Event
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import Stale
+from heterobandits.campaigns.service import ReportDetails, Stale
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.repository import WriteResult
-from heterobandits.campaigns.validation import NOT_DONE
+from heterobandits.campaigns.validation import NOT_DONE, REPORT_NOTE_MAX_LETTERS
 from heterobandits.errors import InvalidInput, parse_choice
+from heterobandits.limits import REPORT_MAX_TESTS
 from heterobandits.planner.matching import AgentArm
 from heterobandits.planner.visits import VisitReport
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import problem_kind_of
 from heterobandits.web.pages.base import (
+    PAGE_HEADERS,
     REFUSAL_STATUSES,
     PageRoute,
     page_path,
     render_page,
     see_other,
+    wants_json,
 )
 from heterobandits.web.pages.text import outcome_text
+from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext, find_in_path
 from heterobandits.web.turns import LARGE_MIN_EVENTS, compute_by_size, compute_quick
 
@@ -51,13 +56,16 @@ class ReportedVisit(NamedTuple):
     """A visit on the page: whose, where, with how many tests, and what is known of it with how that came to be: the last of it, after what was `before`."""
 
     round: int
+    planned: int
     agent: str
     name: str
     arm: str
     place: str
     tests: int
+    most: int
     told: VisitReport | None
     text: str
+    note: str
     before: int
     past: list[tuple[str, str, str]]
 
@@ -82,6 +90,8 @@ class RefusedReport(NamedTuple):
     why: str
     successes: str
     tests: str
+    note: str
+    elsewhere: str
 
 
 @router.get("/campaigns/{campaign}/report")
@@ -148,11 +158,11 @@ def render_reports(
     refused: RefusedReport | None = None,
 ) -> Response:
     """The page of reports, or of one round's; with one that was refused."""
-    state, own = asked.state, asked.caller.agent
+    state, own, role = asked.state, asked.caller.agent, asked.caller.role
     waiting = [state.round(number) for number in sorted(state.waiting)]
 
     def seen(places: list[VisitPlace]) -> list[ReportedVisit]:
-        return [visit_on_page(state, *place, {}) for place in places]
+        return [visit_on_page(state, *place, {}, role) for place in places]
 
     most = REPORT_MAX_WAITING_VISITS if only is None else len(only.missing)
     waits = missing_visits(
@@ -172,15 +182,21 @@ def render_reports(
         more=waits.more + late.more,
         others=sorted(waits.others | late.others),
         only=only,
-        reported=[visit_on_page(state, at, pair, past) for at, pair in latest],
+        reported=[visit_on_page(state, at, pair, past, role) for at, pair in latest],
         refused=refused,
         own=None if own is None else state.agents[own].name,
         rounds=len(state.rounds),
+        arms=[
+            (member_id("arm", n), one.name) for n, one in enumerate(state.arms) if not one.retired
+        ],
+        impossible=impossible_text("{found}", "{tests}"),
+        note_letters=REPORT_NOTE_MAX_LETTERS,
+        is_late=is_late,
     )
 
 
 def visit_on_page(
-    state: State, at: PlannedRound, pair: AgentArm, past: VisitPasts
+    state: State, at: PlannedRound, pair: AgentArm, past: VisitPasts, role: str
 ) -> ReportedVisit:
     """A visit as the page has it."""
     agent, arm = pair
@@ -189,13 +205,16 @@ def visit_on_page(
     count, known = past.get((at.number, agent, arm), (0, []))
     return ReportedVisit(
         at.number,
+        at.event,
         ids[0],
         state.agents[agent].name,
         ids[1],
         state.arms[arm].name,
         tests,
+        REPORTER_MAX_TIMES_PLANNED * tests if role == "reporter" else REPORT_MAX_TESTS,
         told,
         "" if told is None else outcome_text(told, tests),
+        "" if told is None else told.note,
         count - len(known),
         known,
     )
@@ -226,7 +245,8 @@ def subject_of(at: PlannedRound, agent: int, arm: int) -> list[str]:
 def render_report_event(event: Event) -> str:
     """What an event did to an outcome, in words."""
     counts = "" if event.kind == "withdrawn" else counts_text(event.body)
-    return f"{REPORT_EVENT_TEXTS[event.kind]}{counts}"
+    more = said_text(event.body, event.time) if event.kind in TOLD_KINDS else ""
+    return f"{REPORT_EVENT_TEXTS[event.kind]}{counts}{more}"
 
 
 @router.post("/campaigns/{campaign}/rounds/{round}/outcomes/{agent}")
@@ -237,21 +257,25 @@ def submit_report(request: Request, asked: Context, round: int, agent: str) -> R
     """
     who = asked.agent(agent)
     check_agent(asked.caller, who)
-    number = find_in_path(asked.state.round, round).number
-    pair = (who, asked.arm(asked.form.text("arm")))
+    form, clock = asked.form, request.headers.get("heterobandits-clock")
+    if form.whole("planned") is None:
+        find_in_path(asked.state.round, round)
+    pair = (who, asked.arm(form.text("arm")))
     try:
-        write_form_once(asked, number, pair)
+        done = write_form_once(asked, round, pair, clock)
     except InvalidInput as error:
         kind = problem_kind_of(error)
-        if kind.status not in REFUSAL_STATUSES:
+        if kind.status not in REFUSAL_STATUSES or wants_json(request):
             raise
-        place = "-".join([f"visit-{number}", *visit_key(pair)])
-        typed = (asked.form.text("successes"), asked.form.text("tests"))
+        place = "-".join([f"visit-{round}", *visit_key(pair)])
+        typed = (form.text(name) for name in ("successes", "tests", "note", "elsewhere"))
         refused = RefusedReport(place, str(error), *typed)
         latest = latest_visits(asked, None)
         draw = partial(render_reports, request, asked, latest, None, kind.status, refused)
         return LaterAnswer(draw, large=reads_many(asked.state, latest))
-    only = asked.form.whole("only")
+    if wants_json(request):  # of a script, which looks at the page by itself
+        return JSONResponse({"saved": done.state.number}, headers=PAGE_HEADERS)
+    only = form.whole("only")
     return see_other(page_path(asked.id, "/report" if only is None else f"/report?round={only}"))
 
 
@@ -261,30 +285,62 @@ def visit_key(pair: AgentArm) -> tuple[str, str]:
     return member_id("agent", agent), member_id("arm", arm)
 
 
-def write_form_once(asked: RequestContext, round: int, pair: AgentArm) -> None:
+def write_form_once(
+    asked: RequestContext, round: int, pair: AgentArm, clock: str | None
+) -> WriteResult:
     """Do what a form says; a form sent again must find its visit as it left it."""
-    done = write_report_form(asked, round, visit_key(pair))
-    known = done.state.round(round).told.get(pair)
+    done = write_report_form(asked, round, visit_key(pair), clock)
+    if not done.repeated:
+        return done
+    agent, arm = pair
+    for event in done.events:
+        if event.kind == "overridden":  # the agent was elsewhere, and so is the report
+            arm = done.state.arm(done.events[-1].body["arm"])
+    rounds = done.state.rounds
+    known = rounds[round - 1].told.get((agent, arm)) if round <= len(rounds) else None
     stands = None if known is None else known.event
-    if done.repeated and stands not in (None, *(one.number for one in done.events)):
+    if stands not in (None, *(one.number for one in done.events)):
         raise Stale("This was saved before, and has been changed since: look at what stands now.")
-    if done.repeated and stands is None and done.events[-1].kind != "withdrawn":
+    if stands is None and done.events[-1].kind != "withdrawn":
         raise Stale("This was saved before, and has been taken back since: press once more.")
+    return done
 
 
-def write_report_form(asked: RequestContext, round: int, key: tuple[str, str]) -> WriteResult:
+def write_report_form(
+    asked: RequestContext, round: int, key: tuple[str, str], clock: str | None
+) -> WriteResult:
     """What a form says, done."""
     form, where = asked.form, (*asked.where, round)
     do = parse_choice(form.text("do"), "do", REPORT_ACTIONS)
-    seen = form.whole("seen")
+    seen, planned = form.whole("seen"), form.whole("planned")
     if do == "withdraw":
-        return service.withdraw(*where, [key], seen)
+        return service.withdraw(*where, [key], seen, planned)
     outcome: Any = OUTCOME_BUTTONS.get(do)
     if do == "count":
-        outcome = (form.whole("successes"), form.whole("tests"))
-        if None in outcome:
-            raise InvalidInput("say how many were found, of how many tests")
+        outcome = parse_form_counts(form)
+    said = ReportDetails(
+        planned,
+        form.text("elsewhere") or None,
+        form.text("entered") or None,
+        clock,
+        form.text("note"),
+    )
     role = asked.caller.role
     if seen is None:
-        return service.report(*where, {key: outcome}, role=role)
-    return service.correct(*where, {key: outcome}, seen, role=role)
+        return service.report(*where, {key: outcome}, role, said)
+    return service.correct(*where, {key: outcome}, seen, role, said)
+
+
+def parse_form_counts(form: Form) -> tuple[int, int]:
+    """How many of how many, as a form says it."""
+    found, tests = form.whole("successes"), form.whole("tests")
+    if found is None or tests is None:
+        raise InvalidInput("say how many were found, of how many tests")
+    if found > tests:
+        raise InvalidInput(impossible_text(found, tests))
+    return found, tests
+
+
+def impossible_text(found: Any, tests: Any) -> str:
+    """What is said of more finds than tests."""
+    return f"{found} of {tests} cannot be. How many of the {tests} checks found something?"
