@@ -369,7 +369,7 @@ class TestArms:
             ("", "at least one"),
             (
                 "pond\nhill\nford\nlake",
-                ("name 2 is 'hill': that name is taken", "name 4 is 'lake': that name is taken"),
+                ("line 2: name is 'hill': that name is taken", "line 4: name is 'lake'"),
             ),
             ("pond\narm-1", "line 2"),
         ],
