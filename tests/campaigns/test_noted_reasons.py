@@ -52,7 +52,41 @@ def test_a_plan_that_notes_something_else_does_not_follow(state, change):
         plan_events.check_recorded_plan(state, body | {"assignments": others}, given)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"place": 1.5, "finds": 0.9},
+        {"place": -100, "finds": 0.9},
+        {"place": True, "finds": 0.9},
+        {"place": 1, "finds": 10**400},
+        {"place": 1, "finds": 1.5},
+        {"place": 1, "finds": None},
+        {"pulls": 1.5},
+        {"pulls": True},
+        {"pulls": 10**5000},
+        {"successes": 10**6},
+        {"lot": 1},
+        {"lot": True},
+        {"visited": True},
+        {"index": True},
+    ],
+)
+def test_what_no_reason_can_note_is_refused(state, change):
+    _, body = body_of(state)
+    with pytest.raises(InvalidInput):
+        assigned_from(state, body["assignments"][0] | change)
+
+
+@pytest.mark.parametrize("lacking", ["pulls", "successes", "place", "finds"])
+def test_half_of_what_belongs_together_is_refused(state, lacking):
+    _, body = body_of(state)
+    first = body["assignments"][0] | {"place": 1, "finds": 0.9}
+    assert assigned_from(state, first).reason.place == 1
+    with pytest.raises(InvalidInput, match="or neither"):
+        assigned_from(state, {name: value for name, value in first.items() if name != lacking})
+
+
 def test_what_is_no_number_is_refused(state):
     _, body = body_of(state)
-    with pytest.raises(InvalidInput, match="numbers"):
+    with pytest.raises(InvalidInput, match="whole number"):
         assigned_from(state, body["assignments"][0] | {"pulls": "many"})

@@ -45,6 +45,10 @@ def planned(number, ana="arm-1", ben="arm-2", **circumstances):
     return Draft("round planned", body)
 
 
+def forgotten(round):
+    return Draft("arm forgotten", {"arm": "arm-1", "round": round, "because": "asked"})
+
+
 LINK, HASH = "0123456789ab", "f" * 64
 
 
@@ -304,6 +308,16 @@ WRONG = {
     "the same link twice": [link(), link()],
     "a note that nobody could have written": [Draft("note", {"text": "a\rb", "round": None})],
     "no such link": [Draft("link revoked", {"link": LINK})],
+    "a round that is true": [planned(True)],
+    "a forgotten round that is true": [planned(1), forgotten(True)],
+    "a forgotten round that is real": [planned(1), forgotten(1.0)],
+    "an import up to a real number": [Draft("imported", {"first": 1, "last": 1.0})],
+    "an import up to true": [Draft("imported", {"first": 1, "last": True})],
+    "a prior that is none of those that plans go by": [Draft("prior changed", {"prior": None})],
+    "a prior in words": [Draft("arms added", {"arms": [{"name": "x", "prior": "2 % to 10 %"}]})],
+    "a prior of what was found": [
+        Draft("arms added", {"arms": [{"name": "x", "prior": {"found": 1, "tests": 9}}]})
+    ],
     "a body that lacks something": [Draft("reported", {"round": 1})],
     "a body of another kind": [Draft("agents added", {"agents": 3})],
 }

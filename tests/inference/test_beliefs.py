@@ -12,6 +12,7 @@ from scipy.stats import beta
 from heterobandits.core import beliefs as kernels
 from heterobandits.inference.beliefs import Beliefs, chances_of_draws
 from heterobandits.inference.intervals import mean_intervals
+from heterobandits.interrupts import ended_by
 from heterobandits.model.belief_cells import common_priors, ln_priors
 from heterobandits.model.prior import Prior
 from heterobandits.model.team import Team
@@ -222,3 +223,20 @@ def test_a_rich_place_among_empty_ones_is_believed_to_be_rich():
     assert certain.lower[-1] <= known.mean[-1] <= certain.upper[-1]
     assert known.mean[-1] > 0.4
     assert known.mean[:-1].max() < 0.003
+
+
+def test_quantiles_of_many_arms_end_once_nobody_wants_them():
+    known = Beliefs.of(Team([1.0]), *np.zeros((2, 1, 1200), np.int64), Prior((None,) * 1200, True))
+    whole, looks = known.quantiles(0.1), []
+
+    class Gone(Exception):
+        pass
+
+    def leave():
+        looks.append(1)
+        if len(looks) == 2:
+            raise Gone
+
+    with ended_by(leave), pytest.raises(Gone):
+        known.quantiles(0.1)
+    assert whole.shape == (1200,)

@@ -21,6 +21,7 @@ from heterobandits.inference.intervals import (
     mean_threshold,
     ranking,
 )
+from heterobandits.interrupts import ended_by
 from heterobandits.model.calibration import calibration_box, chance_interval
 from heterobandits.model.team import Team
 from heterobandits.policies.policy import policy
@@ -372,6 +373,23 @@ class TestPolicy:
 
 
 class TestAgents:
+    def test_it_ends_soon_once_nobody_wants_it(self):
+        """However many agents there are: it is looked up at each of the sensitivities that are tried."""
+        looks = []
+
+        class Gone(Exception):
+            pass
+
+        def leave():
+            looks.append(1)
+            if len(looks) == 3:
+                raise Gone
+
+        team = Team(None, calibration=[(9, 10)] * 6)
+        tables = np.full((6, 4), 8), np.full((6, 4), 3)
+        with ended_by(leave), pytest.raises(Gone):
+            agent_intervals(*tables, team)
+
     def test_one_who_finds_less_than_believed_before_calibration_is_contradicted(self):
         """Twenty tests leave room for a sensitivity of 0.5: the set of 17 of 20 is 0.47 to 0.99 (8). 60 visits to each of four places do not."""
         means, s = np.array([0.1, 0.3, 0.5, 0.7]), np.array([0.9, 0.9, 0.3])

@@ -1,5 +1,7 @@
 """What is believed of the means beforehand: what people may say, and what it comes to."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from heterobandits import InvalidInput, Problem
 from heterobandits.model.prior import (
     Prior,
     parse_prior,
+    parse_prior_text,
+    parse_stated_prior,
     prior_to_plain,
     shape_of_counts,
     shape_of_words,
@@ -69,6 +73,32 @@ def test_words_are_quantiles_where_a_beta_has_both(typical, share):
 
 def test_more_found_than_missed_is_no_belief_below_uniform():
     assert shape_of_counts(9, 10, sensitivity=0.8) == (10.0, 1.0)
+
+
+@pytest.mark.parametrize("percent", ["0.00001", "0.000001", "0,00002", "12.5"])
+def test_percents_are_read_as_they_are_written(percent):
+    exact = float(Fraction(percent.replace(",", ".")) / 100)
+    assert parse_prior_text(f"{percent} % to 40 %") == shape_of_words(exact, 0.4)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"typical": 1e-252, "high": 2e-252},
+        {"typical": 1e-300, "high": 0.5},
+        {"typical": 1e-9, "high": 1.1e-9},
+        {"found": 0, "tests": 1e308, "sensitivity": 1e308},
+        {"found": 0, "tests": 1e308, "sensitivity": 1e308, "counts": 0},
+        {"found": 0, "tests": 1e308},
+        {"found": 0, "tests": 1e10},
+        {"found": 0, "tests": 0, "sensitivity": -5},
+        {"found": 0, "tests": 10, "sensitivity": 0},
+        "0.00000001 % to 1 %",
+    ],
+)
+def test_what_comes_to_no_beta_is_refused(given):
+    with pytest.raises(InvalidInput):
+        parse_stated_prior(given)
 
 
 def test_words_that_leave_nothing_to_learn_are_refused():

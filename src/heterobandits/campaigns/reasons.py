@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from heterobandits.campaigns.state import State, member_id
-from heterobandits.errors import InvalidInput, repr_of
+from heterobandits.errors import InvalidInput, parse_integer, parse_sensitivity, repr_of
+from heterobandits.limits import ADDRESS_MAX
 from heterobandits.planner.plans import REASON_SENTENCES, Plan, Reason
 
 UNDER_WAY_COUNTED = "counted"  # in the body of a plan that counts visits under way
 NOTED_FIELDS = ("pulls", "successes", "lot", "place", "finds")  # of a reason, if they are known
+# the least of those that are whole numbers
+WHOLE_NOTED_LEAST = {"pulls": 0, "successes": 0, "lot": 2, "place": 1}
 INFINITE_TEXT = "infinite"  # in place of a number that JSON does not have
 
 
@@ -57,18 +60,35 @@ def is_same_assignment(known: Mapping[str, Any], again: Mapping[str, Any]) -> bo
 def assigned_from(state: State, body: Mapping[str, Any]) -> Assigned:
     """The same from such a body."""
     code, visited = body["code"], body["visited"]
-    if code not in REASON_SENTENCES or not (visited is None or isinstance(visited, int)):
+    if (
+        code not in REASON_SENTENCES
+        or isinstance(visited, bool)
+        or not isinstance(visited, int | None)
+    ):
         raise InvalidInput(f"code is {repr_of(code)} of {repr_of(visited)}: a reason of a plan")
     index, estimate = (number_from_json(body[name]) for name in ("index", "estimate"))
-    noted = {name: body[name] for name in NOTED_FIELDS if name in body}
-    if not all(isinstance(value, (int, float)) for value in noted.values()):
-        raise InvalidInput(f"a reason has {repr_of(noted)}: numbers")
+    noted = noted_numbers(body)
     arm = None if body["arm"] is None else state.arm(body["arm"])
     awaited = body.get("awaited", False)
     if not isinstance(awaited, bool):
         raise InvalidInput(f"awaited is {repr_of(awaited)}: whether somebody is on the way there")
     reason = Reason(code, index, estimate, visited, awaited, **noted)
     return Assigned(state.agent(body["agent"]), arm, reason)
+
+
+def noted_numbers(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reason notes beside the index, as it can be."""
+    noted = {name: body[name] for name in NOTED_FIELDS if name in body}
+    for name in WHOLE_NOTED_LEAST.keys() & noted.keys():
+        parse_integer(noted[name], f"{name} of a reason", WHOLE_NOTED_LEAST[name], ADDRESS_MAX)
+    if "finds" in noted:
+        parse_sensitivity(noted["finds"], "finds of a reason")
+    for one, other in (("pulls", "successes"), ("place", "finds")):
+        if (one in noted) != (other in noted):
+            raise InvalidInput(f"a reason has {repr_of(noted)}: {one} and {other}, or neither")
+    if noted.get("successes", 0) > noted.get("pulls", 0):
+        raise InvalidInput(f"a reason has {repr_of(noted)}: at most as many successes as pulls")
+    return noted
 
 
 def has_counted(body: Mapping[str, Any]) -> bool:
@@ -92,6 +112,6 @@ def number_from_json(value: float | str | None) -> float | None:
         return None
     if value == INFINITE_TEXT:
         return math.inf
-    if not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidInput(f"{repr_of(value)} is no number of a plan")
     return float(value)

@@ -39,11 +39,11 @@ from heterobandits.campaigns.validation import (
     parse_arms,
     parse_display_name,
     parse_ends,
+    parse_known_prior_kind,
     parse_new_name,
     parse_note,
     parse_on_change,
     parse_policy,
-    parse_prior_kind,
     parse_report_note,
     parse_season,
     parse_seed,
@@ -250,7 +250,7 @@ def apply_creation(event: Event) -> State:
         pulls=np.zeros((0, 0), np.int64),
         successes=np.zeros((0, 0), np.int64),
         waiting=frozenset(),
-        plans_by=parse_prior_kind(body.get("prior", "stated")),
+        plans_by=parse_known_prior_kind(body.get("prior", "stated")),
         on_change=parse_on_change(body.get("on_change", "nothing")),
         ends=parse_ends(body.get("ends")),
     )
@@ -282,7 +282,8 @@ def _add_agents(state: State, given: Any) -> None:
 
 def _add_arms(state: State, given: Any) -> None:
     check_pairs(state, arms=given)
-    new = parse_arms(given, [arm.name for arm in state.arms])
+    # a prior in words would be another one by another version
+    new = parse_arms(given, [arm.name for arm in state.arms], stated=parse_shape)
     state.arms.extend(
         Arm(arm.name, since=state.next_round, prior=arm.prior, fixed=arm.prior) for arm in new
     )
@@ -376,7 +377,7 @@ def apply_arm_revision(state: State, event: Event) -> None:
 
 def apply_prior(state: State, event: Event) -> None:
     """Change what plans go by where nothing is stated of an arm, from the next round on."""
-    state.plans_by = parse_prior_kind(event.body["prior"])
+    state.plans_by = parse_known_prior_kind(event.body["prior"])
     _drop_cached_names(state)
 
 
@@ -408,7 +409,7 @@ def apply_plan(state: State, event: Event) -> None:
     body = event.body
     number = state.next_round
     check_in_use(state)
-    if body["round"] != number:
+    if parse_integer(body["round"], "round", 1) != number:
         raise InvalidInput(f"round {repr_of(body['round'])} is not the next: that is {number}")
     if state.season is not None and number > state.season:
         raise InvalidInput(
@@ -516,7 +517,7 @@ def apply_forgetting(state: State, event: Event) -> None:
     if because == "again":
         state.forgotten = tuple(forget_again(state.forgotten, arm, event.body["round"], name))
         return
-    if event.body["round"] != last:
+    if parse_integer(event.body["round"], "round", 0) != last:
         raise InvalidInput(f"round {repr_of(event.body['round'])} is not the last: that is {last}")
     if not last:
         raise InvalidInput(f"nothing was seen of {name!r}: no round is planned yet")
@@ -730,7 +731,7 @@ def apply_revocation(state: State, event: Event) -> None:
 def apply_import(state: State, event: Event) -> None:
     """The events up to here, from a first one on, came from a file: it changes nothing."""
     first = parse_integer(event.body["first"], "first", 1)
-    if not first <= event.body["last"] == state.number:
+    if not first <= parse_integer(event.body["last"], "last", 1) == state.number:
         raise InvalidInput(
             f"events {first} to {repr_of(event.body['last'])} are not the last before event {event.number}"
         )

@@ -52,6 +52,7 @@ from heterobandits.campaigns.storage.repository import (
 )
 from heterobandits.campaigns.validation import (
     FieldErrors,
+    check_member_count,
     likeness_of,
     parse_agents,
     parse_arms,
@@ -125,6 +126,9 @@ def body_of_creation(
 ) -> dict[str, Any]:
     """A new campaign as the body of its first event; all mistakes are named at once."""
     errors = FieldErrors()
+    errors.all("agents", check_member_count, "agent", agents)
+    errors.all("arms", check_member_count, "arm", arms)
+    errors.end()
     text = errors.of("name", parse_display_name, name)
     team = errors.all("agents", parse_agents, agents)
     places = errors.all("arms", parse_arms, arms)
@@ -154,6 +158,7 @@ def add_agents(log: Repository, campaign: str, request: Author, agents: Any) -> 
     """Add agents, from the next round on."""
 
     def make(state: State) -> list[Draft]:
+        check_member_count("agent", agents, len(state.agents))
         check_pairs(state, agents=agents)
         new = parse_agents(agents, state.agent_names)
         return [Draft("agents added", {"agents": [{"name": n, **r.body} for n, r in new]})]
@@ -162,9 +167,10 @@ def add_agents(log: Repository, campaign: str, request: Author, agents: Any) -> 
 
 
 def add_arms(log: Repository, campaign: str, request: Author, arms: Any) -> WriteResult:
-    """Add arms, from the next round on."""
+    """Add arms, given as `parse_arms` takes them, from the next round on."""
 
     def make(state: State) -> list[Draft]:
+        check_member_count("arm", arms, len(state.arms))
         check_pairs(state, arms=arms)
         new = parse_arms(arms, state.arm_names)
         return [Draft("arms added", {"arms": [arm.body for arm in new]})]

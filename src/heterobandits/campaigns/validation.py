@@ -39,7 +39,9 @@ from heterobandits.policies.policy import policy as catalogued
 
 REPORT_MAX_ERRORS = 100  # that are told of at once
 NAME_MAX_LETTERS = 200  # of a name
+CAMPAIGN_MAX_MEMBERS = 10_000  # agents, and as many arms: of more, what is believed takes seconds
 STATED_MAX_WORDS = 300  # different statements in words at once: each takes a millisecond or two
+STATED_FEW_WORDS = 20  # so many are worked out in the time of something quick
 NOTE_MAX_LETTERS = 10_000  # letters of a note
 REPORT_NOTE_MAX_LETTERS = 500  # letters of a note with the report of a visit
 CAMPAIGN_MAX_PAIRS = 1_000_000  # agents times arms: 16 MB of tables
@@ -62,6 +64,7 @@ LOOKALIKE_LETTERS = {
 INVISIBLE_PATTERN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
+PRIOR_KINDS: tuple[PriorKind, ...] = (LEARNED, "stated")
 NOT_DONE = "not done"  # in place of an outcome: nobody went, or nothing came of it
 
 Validated = TypeVar("Validated")
@@ -241,14 +244,28 @@ class NewArm(NamedTuple):
         return {"name": self.name} | ({} if self.prior is None else {"prior": list(self.prior)})
 
 
-def check_priors(given: Any) -> None:
-    """Refuse more different statements in words than are worked out while somebody waits."""
+def count_priors_in_words(given: Any) -> int:
+    """How many different statements in words there are of new arms: each is a search."""
     entries = given if isinstance(given, (list, tuple)) else ()
     words = (one.get("prior") for one in entries if isinstance(one, Mapping))
-    different = {repr(said) for said in words if isinstance(said, (str, Mapping))}
-    if len(different) > STATED_MAX_WORDS:
+    return len({repr(said) for said in words if isinstance(said, (str, Mapping))})
+
+
+def check_priors(given: Any) -> None:
+    """Refuse more different statements in words than are worked out while somebody waits."""
+    different = count_priors_in_words(given)
+    if different > STATED_MAX_WORDS:
         raise InvalidInput(
-            f"arms have {len(different):,} different priors in words: at most {STATED_MAX_WORDS} at once; others as [a, b]"
+            f"arms have {different:,} different priors in words: at most {STATED_MAX_WORDS} at once; others as [a, b]"
+        )
+
+
+def check_member_count(kind: str, given: Any, had: int = 0) -> None:
+    """Refuse more agents or arms than people can ask a campaign to have, before anything else is looked at of them."""
+    count = had + (len(given) if isinstance(given, (list, tuple)) else 0)
+    if count > CAMPAIGN_MAX_MEMBERS:
+        raise InvalidInput(
+            f"there would be {count:,} {kind}s: a campaign has at most {CAMPAIGN_MAX_MEMBERS:,}"
         )
 
 
@@ -257,15 +274,23 @@ def parse_arms(
     taken: Iterable[str] = (),
     place: Callable[[int], str] = "arms[{}]".format,
     of: Callable[[str, str], str] = place_of_field,
+    stated: Callable[[Any, str], BetaShape | None] = parse_stated_prior,
 ) -> list[NewArm]:
-    """Arms, given as their names or as {"name": ..., "prior": ...}."""
+    """Arms, given as their names or as {"name": ..., "prior": ...}, with what is `stated` of their means.
+
+    Of those that were parsed before only the names are looked at: others may have taken them since.
+    """
     errors = FieldErrors()
     made = []
     check_priors(given)
-    for where, name, item in _parse_named_entries(
-        given, "arm", taken, place, of, ARM_FIELDS, errors
-    ):
-        prior = errors.of(of(where, "prior"), parse_stated_prior, item.get("prior"))
+    entries = list(_parse_named_entries(given, "arm", taken, place, of, ARM_FIELDS, errors))
+    if errors.errors and count_priors_in_words(given) > STATED_FEW_WORDS:
+        errors.end()  # nothing is worked out that is refused all the same
+    for where, name, item in entries:
+        if isinstance(item, NewArm):
+            made.append(item)
+            continue
+        prior = errors.of(of(where, "prior"), stated, item.get("prior"))
         made.append(NewArm(name, prior))
     errors.end()
     return made
@@ -273,8 +298,12 @@ def parse_arms(
 
 def parse_prior_kind(value: Any, name: str = "prior") -> PriorKind:
     """What plans go by where nothing is stated of an arm; learned if nothing is said."""
-    kind: Any = LEARNED if value is None else parse_choice(value, name, (LEARNED, "stated"))
-    return cast(PriorKind, kind)
+    return LEARNED if value is None else parse_known_prior_kind(value, name)
+
+
+def parse_known_prior_kind(value: Any, name: str = "prior") -> PriorKind:
+    """The same of an event, which says it."""
+    return cast(PriorKind, parse_choice(value, name, PRIOR_KINDS))
 
 
 def _parse_named_entries(
@@ -285,7 +314,7 @@ def _parse_named_entries(
     of: Callable[[str, str], str],
     fields: Sequence[str],
     errors: FieldErrors,
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+) -> Iterator[tuple[str, str, Any]]:
     """The place, name and remaining fields of each entry; mistakes in names are collected."""
     items = parse_list(given, f"{kind}s", "names")
     if not items:
@@ -294,13 +323,17 @@ def _parse_named_entries(
     for i, given_item in enumerate(items):
         where = place(i)
         item = {"name": given_item} if isinstance(given_item, str) else given_item
-        if not isinstance(item, Mapping):
+        name: str | None
+        if isinstance(item, NewArm):
+            name = item.name
+        elif not isinstance(item, Mapping):
             errors.note((where, f"{where} is {repr_of(item)}: an {kind} with a name"))
             continue
-        for key in item:
-            if key not in fields:
-                errors.note((where, f"{where}: {unknown_name('field', key, fields)}"))
-        name = errors.of(of(where, "name"), parse_display_name, item.get("name"))
+        else:
+            for key in item:
+                if key not in fields:
+                    errors.note((where, f"{where}: {unknown_name('field', key, fields)}"))
+            name = errors.of(of(where, "name"), parse_display_name, item.get("name"))
         if name is not None and appearance_of(name) in seen:
             there = of(where, "name")
             errors.note((there, f"{there} is {repr_of(name)}: that name is taken"))

@@ -15,6 +15,7 @@ from heterobandits.arrays import Floats
 from heterobandits.core import seen
 from heterobandits.errors import parse_delta, parse_tables
 from heterobandits.inference.intervals import Profiles, profile_peak
+from heterobandits.interrupts import end_abandoned_work
 from heterobandits.limits import DEFAULT_DELTA
 from heterobandits.model.team import Team
 
@@ -112,6 +113,7 @@ def _allowed_sensitivities(
     )
     evidence, greatest = np.empty((2, SENSITIVITY_GRID_STEPS))
     for k, s in enumerate(tried.tolist()):
+        end_abandoned_work()
         known = _replace_sensitivity(team, agent, s)
         profiles = Profiles.of(known, c, y, delta)
         seen = profiles.seen._replace(agents=_fix_sensitivity(team.boxed(0.5 * delta), agent, s))
@@ -153,6 +155,7 @@ def likeliest_sensitivities(team: Team, pulls: Any, successes: Any) -> Floats:
     free = np.array([trial is not None for trial in team.calibration])
     tried = np.array([(0, 0) if trial is None else trial for trial in team.calibration], np.float64)
     for _ in range(LIKELIEST_MAX_SWEEPS):
+        end_abandoned_work()
         mu = _likeliest_means(c, y, s[:, None], phi[:, None])
         found = _likeliest_given_means(c, y, mu, phi[:, None], *tried.T)
         before, s = s, np.where(free, np.maximum(found, phi), s)

@@ -62,10 +62,15 @@ def belief_cells(team: Team, prior: Prior | None, pulls: float) -> Any:
     """The cells for an arm of so many pulls at most, in the room of the kernels: `BeliefCells`; none without a prior."""
     if prior is None:
         return kernels.no_cells()
-    strongest = max((a + b for a, b in filter(None, prior.shapes)), default=0.0)
     arrays = team.arrays
     kinds = (tuple(arrays.r.tolist()), tuple(arrays.s_k.tolist()))
-    return _cells_of_kinds(*kinds, prior, cells_for(pulls + strongest, len(prior.shapes)))
+    return _cells_of_kinds(*kinds, prior, count_cells(prior, pulls))
+
+
+def count_cells(prior: Prior, pulls: float) -> int:
+    """How many cells each arm has, where an arm has so many pulls at most."""
+    strongest = max((a + b for a, b in filter(None, prior.shapes)), default=0.0)
+    return cells_for(pulls + strongest, len(prior.shapes))
 
 
 @lru_cache(maxsize=CELLS_MAX_KEPT)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from heterobandits.errors import InvalidInput, parse_list, parse_real, repr_of
+from heterobandits.errors import InvalidInput, parse_list, parse_real, parse_sensitivity, repr_of
 
 BetaShape = tuple[float, float]  # a and b of a Beta
 
@@ -21,6 +21,7 @@ LEARNED: PriorKind = "learned"
 PRIOR_MAX_COUNT = 1e9  # of a or b
 PRIOR_TEXT_MAX_LETTERS = 100
 MOST_LN_SHAPE = math.log(1e6)  # of a, where words say what is believed
+LEAST_RATE = 1e-9  # of what is typical: with less, nothing would be found in as many tests as count
 HARDLY_EVER = 0.01  # the chance of a mean above what is said to be hardly ever exceeded
 
 
@@ -132,9 +133,10 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
     from scipy.optimize import brentq
     from scipy.special import betaincinv, btdtrib
 
-    if not 0.0 < typical < high < 1.0:
+    if not LEAST_RATE <= typical < high < 1.0:
         raise InvalidInput(
-            f"typically {typical:g} and hardly ever above {high:g}: two numbers between 0 and 1, or in percent, the smaller one first"
+            f"typically {typical:g} and hardly ever above {high:g}: two numbers between 0 and 1, or in percent, the smaller one first "
+            f"and {LEAST_RATE:g} at least"
         )
 
     def excess(t: float) -> float:
@@ -144,15 +146,15 @@ def shape_of_words(typical: float, high: float) -> BetaShape:
 
     upwards = math.log(0.5) / math.log(typical)  # Beta(upwards, 1) has this median
     if upwards >= 1.0 and excess(math.log(upwards)) <= 0.0:
-        return upwards, 1.0
+        return check_stated_shape(upwards, 1.0)
     if excess(0.0) <= 0.0:  # even the widest is hardly ever so high: the places differ more
-        return 1.0, max(1.0, math.log(HARDLY_EVER) / math.log1p(-high))
+        return check_stated_shape(1.0, max(1.0, math.log(HARDLY_EVER) / math.log1p(-high)))
     if excess(MOST_LN_SHAPE) > 0.0:
         raise InvalidInput(
             f"typically {typical:g} and hardly ever above {high:g}: so close together that nothing is left to learn"
         )
     a = math.exp(brentq(excess, 0.0, MOST_LN_SHAPE))
-    return a, max(1.0, float(btdtrib(a, 0.5, typical)))
+    return check_stated_shape(a, max(1.0, float(btdtrib(a, 0.5, typical))))
 
 
 def shape_of_range(low: float, high: float) -> BetaShape:
@@ -180,11 +182,21 @@ def shape_of_counts(
     >>> shape_of_counts(5, 120, counts=0.5)
     (3.5, 58.5)
     """
+    parse_sensitivity(sensitivity, "sensitivity")
     if not 0 <= found <= tests:
         raise InvalidInput(f"{found:g} found in {tests:g} tests: at most as many as tests")
     check_weight(counts)
     missed = max(0.0, sensitivity * tests - found)
-    return 1.0 + counts * found, 1.0 + counts * missed
+    return check_stated_shape(1.0 + counts * found, 1.0 + counts * missed)
+
+
+def check_stated_shape(a: float, b: float) -> BetaShape:
+    """A Beta that somebody's words come to, if it is one that can be planned with."""
+    if not all(1.0 <= part <= PRIOR_MAX_COUNT for part in (a, b)):
+        raise InvalidInput(
+            f"that is a Beta of {a:.3g} and {b:.3g}: as if over {PRIOR_MAX_COUNT:,.0f} tests were known, which leaves nothing to learn"
+        )
+    return a, b
 
 
 def check_weight(counts: float) -> None:
@@ -247,8 +259,7 @@ def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
 
 def rate_of_text(number: str, percent: str | None) -> float:
     """A rate as people write it, with a decimal comma, or in percent."""
-    rate = float(number.replace(",", "."))
-    return float(f"{rate}e-2") if percent else rate
+    return float(number.replace(",", ".") + ("e-2" if percent else ""))
 
 
 def render_shape(shape: BetaShape) -> str:

@@ -48,6 +48,7 @@ from heterobandits.web.turns import (
     CLIENT_GONE_STATUS,
     LARGE_MIN_IMPORT_BYTES,
     admit_again,
+    admit_who_looks,
     compute_by_size,
     hold_quick_place,
 )
@@ -175,6 +176,7 @@ class GuardedRoute(APIRoute):
         else:
             async with hold_quick_place(request):
                 answer = await handle(request)
+                await admit_who_looks(request)
         if isinstance(answer, LaterAnswer):
             return await compute_by_size(request, answer.draw, answer.large)
         return answer

@@ -8,7 +8,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,6 +22,7 @@ from heterobandits.campaigns.events import OnShare
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput
 from heterobandits.interrupts import ended_by
+from heterobandits.model.belief_cells import count_cells
 from heterobandits.web.auth import network_of
 from heterobandits.web.errors import ServerBusy
 
@@ -33,7 +34,8 @@ QUICK_PLACES = (
 )
 LARGE_PLACES = 2  # that are computed at once: one link holds one of them at most
 # agents times arms: what is asked of all of them takes a tenth of a second or more
-LARGE_MIN_PAIRS = 1_000
+LARGE_MIN_PAIRS = 500
+LARGE_MIN_CELLS = 100_000  # in which the means of all arms may lie: the same
 LARGE_MIN_EVENTS = 500  # events that are read, or rows that are written: the same
 # bytes of events that are imported: of a whole season it takes a second or more
 LARGE_MIN_IMPORT_BYTES = 100_000
@@ -63,7 +65,6 @@ class WaitingRequest:
     came: int
     loop: asyncio.AbstractEventLoop
     called: asyncio.Event
-    others_wait: bool = False  # for something else that it holds
 
 
 class TurnQueue:
@@ -71,17 +72,24 @@ class TurnQueue:
 
     The next place goes to whoever came first, but a campaign that had one since comes after all who came before that; so do the
     links of a campaign among each other.
+
+    A place may be one of another queue as well, whose link has no other there. Then it is given out once both are free: nobody
+    holds the one and waits for the other. They come before all who want only that other place.
     """
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, within: "TurnQueue | None" = None) -> None:
         self._free = places
+        self._within = within
+        self._parts: list[TurnQueue] = []  # whose places are places of this one as well
+        if within is not None:
+            within._parts.append(self)
         self._waiting: list[WaitingRequest] = []
         self._holding: set[TurnHolder] = set()
         self._turn = 0
         self._last: dict[
             str | TurnHolder, int
         ] = {}  # after which turn a campaign, or link, had its last
-        self._lock = threading.Lock()
+        self._lock: threading.Lock = threading.Lock() if within is None else within._lock
 
     @property
     def full(self) -> bool:
@@ -94,15 +102,12 @@ class TurnQueue:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def turn(self, request: Request, *, others_wait: bool = False) -> AsyncIterator[None]:
-        """Within, a place is held. Whoever has waited too long is told so; whoever has left gets none.
-
-        A request that `others_wait` for, as it holds something already, comes before all that hold nothing.
-        """
+    async def turn(self, request: Request) -> AsyncIterator[None]:
+        """Within, a place is held. Whoever has waited too long is told so; whoever has left gets none."""
         with self._lock:
             event = asyncio.Event()
             one = WaitingRequest(
-                turn_holder_of(request), self._turn, asyncio.get_running_loop(), event, others_wait
+                turn_holder_of(request), self._turn, asyncio.get_running_loop(), event
             )
             self._waiting.append(one)
             self._call_next()
@@ -119,20 +124,37 @@ class TurnQueue:
                 if one in self._waiting:
                     self._waiting.remove(one)
                 else:
-                    self._free += 1
-                    self._holding.remove(one.asker)
-                self._call_next()
+                    self._give_back(one.asker)
+                (self._within or self)._call_next()
+
+    def _may_hold(self, asker: TurnHolder) -> bool:
+        """Whether a place is free for a link."""
+        free = self._free > 0 and asker not in self._holding
+        return free and (self._within is None or self._within._may_hold(asker))
+
+    def _take(self, asker: TurnHolder) -> None:
+        self._free -= 1
+        self._holding.add(asker)
+        if self._within is not None:
+            self._within._take(asker)
+
+    def _give_back(self, asker: TurnHolder) -> None:
+        self._free += 1
+        self._holding.remove(asker)
+        if self._within is not None:
+            self._within._give_back(asker)
 
     def _call_next(self) -> None:
         """Give out the places that are free."""
+        for part in self._parts:
+            part._call_next()
         while self._free:
-            able = [one for one in self._waiting if one.asker not in self._holding]
+            able = [one for one in self._waiting if self._may_hold(one.asker)]
             if not able:
                 break
             one = min(able, key=self._since)
             self._waiting.remove(one)
-            self._free -= 1
-            self._holding.add(one.asker)
+            self._take(one.asker)
             self._turn += 1
             self._last[one.asker] = self._last[one.asker.campaign] = self._turn + 1
             if not one.loop.is_closed():
@@ -141,8 +163,6 @@ class TurnQueue:
             self._last.clear()  # nobody is in anybody's way
 
     def _since(self, one: WaitingRequest) -> tuple[int, int]:
-        if one.others_wait:
-            return -1, -1
         last, came = self._last, one.came
         return max(came, last.get(one.asker.campaign, 0)), max(came, last.get(one.asker, 0))
 
@@ -152,6 +172,12 @@ async def admit_again(request: Request) -> None:
     again = getattr(request.state, "again", None)
     if again is not None:
         await again()
+
+
+async def admit_who_looks(request: Request) -> None:
+    """The same for a request that has written nothing."""
+    if request.method in READING_METHODS or getattr(request.state, "only_looks", False):
+        await admit_again(request)
 
 
 async def limit_wait(called: asyncio.Event) -> None:
@@ -170,7 +196,8 @@ class ServerPlaces:
 
     def __init__(self, large: int = LARGE_PLACES) -> None:
         self.quick = TurnQueue(QUICK_PLACES)
-        self.writing = TurnQueue(1)  # of those that are quick
+        # of those that are quick: only one may write at a time, others can read while the database is locked
+        self.writing = TurnQueue(1, within=self.quick)
         self.health = TurnQueue(1)
         self.large = TurnQueue(large)
         self.long = TurnQueue(1)
@@ -188,9 +215,11 @@ def turn_holder_of(request: Request) -> TurnHolder:
 async def compute_quick(
     request: Request, compute: Callable[..., Computed], *given: Any
 ) -> Computed:
-    """What something quick that writes nothing comes to, beside other quick things."""
+    """What something quick that writes nothing comes to, beside other quick things; nothing for a link that has ended meanwhile."""
     async with server_places_of(request).quick.turn(request):
-        return await run_in_threadpool(compute, *given)
+        made = await run_in_threadpool(compute, *given)
+        await admit_who_looks(request)
+        return made
 
 
 async def write_in_turn(request: Request, write: Callable[..., Computed], *given: Any) -> Computed:
@@ -201,19 +230,20 @@ async def write_in_turn(request: Request, write: Callable[..., Computed], *given
 
 @asynccontextmanager
 async def hold_quick_place(request: Request) -> AsyncIterator[None]:
-    """Hold a place for quick work. Only one may write at a time; others can read while the database is locked."""
+    """Hold a place for quick work: one to write, unless the request can only read."""
     places = server_places_of(request)
-    async with AsyncExitStack() as held:
-        writes = request.method not in READING_METHODS
-        if writes:
-            await held.enter_async_context(places.writing.turn(request))
-        await held.enter_async_context(places.quick.turn(request, others_wait=writes))
+    reads = request.method in READING_METHODS
+    async with (places.quick if reads else places.writing).turn(request):
         yield
 
 
 def asks_much(state: State, constraints: int = 0) -> bool:
     """Whether a question about all agents and arms, under so many constraints, is in the way of what is quick."""
-    return len(state.rows) * len(state.arms) * max(1, constraints) > LARGE_MIN_PAIRS
+    pairs = len(state.rows) * len(state.arms) * max(1, constraints)
+    if pairs > LARGE_MIN_PAIRS:
+        return True
+    cells = count_cells(state.prior, float(state.pulls.sum(axis=0).max(initial=0)))
+    return len(state.arms) * cells > LARGE_MIN_CELLS
 
 
 def lists_many(state: State) -> bool:
@@ -297,8 +327,7 @@ async def compute_in_thread(
     """What it comes to, in a thread of its own; nothing for a link that has ended meanwhile, unless it has written."""
     async with turns.turn(request):
         made = await anyio.to_thread.run_sync(compute, limiter=anyio.CapacityLimiter(1))
-        if request.method in READING_METHODS or getattr(request.state, "only_looks", False):
-            await admit_again(request)
+        await admit_who_looks(request)
         return made
 
 

@@ -22,7 +22,14 @@ from scipy.stats import beta
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from heterobandits.campaigns import plan_events, reducer, responses_schema, serialization, service
+from heterobandits.campaigns import (
+    plan_events,
+    reducer,
+    responses_schema,
+    serialization,
+    service,
+    validation,
+)
 from heterobandits.campaigns.analysis import projection
 from heterobandits.campaigns.storage.repository import Author as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
@@ -787,8 +794,23 @@ class TestLargeCampaigns:
                 page = await client.get(f"{home}/plan?{query}", headers=cookie)
             return preview.status_code, page.status_code
 
-        assert asyncio.run(statuses(3)) == (200, 200)
-        assert asyncio.run(statuses(4)) == (503, 503)
+        assert asyncio.run(statuses(1)) == (200, 200)
+        assert asyncio.run(statuses(2)) == (503, 503)
+
+    @pytest.mark.parametrize(("prior", "status"), [([2, 9], 200), ([1e9, 1e9], 503)])
+    def test_the_more_cells_a_mean_may_lie_in_the_larger_it_is(
+        self, made, ask, prior, status, monkeypatch
+    ):
+        """As many as a strong prior asks for: 100 arms have half a million of them."""
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
+        place, app = self.made(ask, 1, 100), made[0]
+        assert ask.patch(f"{place}/arms/n0", json={"prior": prior}).status_code == 200
+
+        async def asked():
+            async with app.state.places.large.turn(somebody()), calling(app, OWNER) as client:
+                return (await client.get(f"{place}/answers")).status_code
+
+        assert asyncio.run(asked()) == status
 
     def test_a_preview_is_in_the_way_of_nobody_who_writes(self, made, ask, monkeypatch):
         monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
@@ -830,6 +852,71 @@ class TestLargeCampaigns:
         answer = asyncio.run(answered())
         assert answer.status_code == 422
         assert "at most 2,000 pairs" in answer.text
+
+    @pytest.mark.parametrize(
+        ("kind", "given", "said"),
+        [
+            ("arms", [*(f"x{n}" for n in range(9)), "n1"], "name is taken"),
+            ("agents", [{"name": "a1", "sensitivity": 0.5}], "name is taken"),
+            ("agents", [{"name": f"x{n}", "sensitivity": 0.5} for n in range(9)], "13"),
+            ("arms", [f"x{n}" for n in range(10_000)], "at most 10,000"),
+            ("agents", [f"x{n}" for n in range(10_000)], "at most 10,000"),
+        ],
+    )
+    def test_what_this_campaign_does_not_take_is_refused_in_nobodys_way(
+        self, made, ask, kind, given, said, monkeypatch
+    ):
+        """A name that is taken, or one more than there may be, is found before others wait."""
+        place, app = self.made(ask, 4, 6), made[0]
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
+
+        async def answered():
+            async with app.state.places.writing.turn(somebody()), calling(app, OWNER) as client:
+                return await client.post(f"{place}/{kind}", json={kind: given})
+
+        assert said in refused(asyncio.run(answered()), 422, "invalid-input")["detail"]
+
+    @pytest.mark.parametrize("kind", ["agents", "arms"])
+    def test_the_same_key_again_finds_what_was_added(self, made, ask, kind):
+        place = self.made(ask, 1, 6)
+        given = {"arms": ["x"], "agents": [{"name": "x", "sensitivity": 0.5}]}[kind]
+        key = {"Idempotency-Key": "one"}
+        answers = [ask.post(f"{place}/{kind}", json={kind: given}, headers=key) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [201, 201]
+        assert answers[0].json() == answers[1].json()
+
+    @pytest.mark.parametrize("way", ["program", "page"])
+    def test_priors_in_words_are_worked_out_in_the_way_of_nobody(self, made, ask, way, monkeypatch):
+        """Once, where there are many in the place for what is large, and not at all beside a name that is taken."""
+        place, app, worked = self.made(ask, 1, 6), made[0], []
+        shape = validation.parse_stated_prior
+
+        def counted(value, name):
+            worked.extend([value] if isinstance(value, str) else [])
+            return shape(value, name)
+
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.2)
+        monkeypatch.setattr(validation.parse_arms, "__defaults__", (*validation.parse_arms.__defaults__[:-1], counted))  # fmt: skip
+
+        async def statuses(count, *more):
+            arms = [{"name": f"x{n}", "prior": f"2 % to {10 + n} %"} for n in range(count)]
+            arms += [{"name": name} for name in more]
+            if way == "program":
+                path, sent = f"{place}/arms", {"json": {"arms": arms}}
+            else:
+                rows = ["name\tprior", *("\t".join(one.values()) for one in arms)]
+                path, sent = place.removeprefix("/api") + "/arms", {"data": {"arms": "\n".join(rows)}}  # fmt: skip
+            sent["headers"] = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
+            async with app.state.places.large.turn(somebody()), calling(app, OWNER) as client:
+                busy = await client.post(path, **sent)
+            worked.clear()
+            async with calling(app, OWNER) as client:
+                free = await client.post(path, **sent)
+            return busy.status_code, free.status_code, len(worked)
+
+        done = 201 if way == "program" else 303
+        assert asyncio.run(statuses(30, "n1")) == (503, 422, 0)
+        assert asyncio.run(statuses(30)) == (503, done, 30)
 
     @pytest.mark.parametrize("way", ["program", "page"])
     def test_a_plan_is_made_before_others_wait_for_it_and_again_if_they_were_faster(
@@ -970,21 +1057,48 @@ class TestTurns:
         bodies = ({"role": role, "name": f"{role} {i}"} for i, role in enumerate(roles))
         return place, [ask.post(f"{place}/links", json=body).json()["token"] for body in bodies]
 
-    def test_whoever_holds_the_turn_to_write_waits_for_nobody_who_came_before(self):
+    def test_whoever_writes_waits_for_nobody_who_came_before_to_read(self):
         async def order():
-            turns, done = module.TurnQueue(1), []
+            places, done = module.ServerPlaces(), []
+            quick, writing = places.quick, places.writing
 
-            async def take(name, request, others_wait):
-                async with turns.turn(request, others_wait=others_wait):
+            async def take(name, turns, request):
+                async with turns.turn(request):
                     done.append(name)
 
-            async with asyncio.TaskGroup() as group, turns.turn(somebody(0)):
-                for count, one in enumerate(("read", "read too", "write"), 1):
-                    group.create_task(take(one, somebody(count), one == "write"))
-                    await until(lambda count=count: turns.waiting == count)
+            async with AsyncExitStack() as held, asyncio.TaskGroup() as group:
+                for number in range(1, module.QUICK_PLACES):  # so that there is one place for all
+                    await held.enter_async_context(quick.turn(somebody(-number)))
+                async with quick.turn(somebody(0)):
+                    for count, one in enumerate(("read", "read too", "write"), 1):
+                        turns = writing if one == "write" else quick
+                        group.create_task(take(one, turns, somebody(count)))
+                        await until(lambda count=count: quick.waiting + writing.waiting == count)
+                await until(lambda: len(done) == 3)
             return done
 
         assert asyncio.run(order()) == ["write", "read", "read too"]
+
+    def test_nobody_holds_the_turn_to_write_and_waits_for_what_the_own_link_computes(
+        self, made, ask
+    ):
+        """Others write meanwhile, and whoever waits goes on once that is done."""
+        app = made[0]
+        north, (planner,) = self.links(ask, "planner")
+        mine = somebody()
+        mine.scope |= {"app": app, "method": "POST"}
+
+        async def asked():
+            places = app.state.places
+            async with places.quick.turn(mine):  # as for a page that takes a while
+                late = asyncio.create_task(module.write_in_turn(mine, lambda: "late"))
+                await until(lambda: places.quick.waiting + places.writing.waiting == 1)
+                async with asyncio.timeout(5), calling(app, planner) as other:
+                    answer = await other.post(f"{north}/notes", json={"text": "y"})
+                waits = not late.done()
+            return answer.status_code, waits, await late
+
+        assert asyncio.run(asked()) == (201, True, "late")
 
     async def order(self, app, turns, busy, *asked):
         """In which order these are answered, who all came while nothing was free: name, token and path of each."""
@@ -1250,12 +1364,14 @@ class TestTurns:
             ("answers", serialization, "json_of_answers"),
             ("projection?rounds=1&draws=10", projection, "project"),
             ("rounds?preview=true", serialization, "json_of_preview"),
+            ("rounds/1", serialization, "json_of_round"),
         ],
     )
+    @pytest.mark.parametrize("pairs", [0, 1_000], ids=["large", "quick"])
     def test_whose_link_ends_meanwhile_is_told_nothing(
-        self, made, ask, log, path, owner, name, monkeypatch
+        self, made, ask, log, path, owner, name, pairs, monkeypatch
     ):
-        monkeypatch.setattr(module, "LARGE_MIN_PAIRS", 0)
+        monkeypatch.setattr(module, "LARGE_MIN_PAIRS", pairs)
         north, (planner,) = self.links(ask, "planner")
         times = self.revoking(monkeypatch, owner, name, log, north.rpartition("/")[2])
         with Asker(made[0], planner) as looking:
@@ -1294,8 +1410,8 @@ class TestTurns:
         asyncio.run(made[0](scope, asyncio.Event().wait, send))
         assert len(times) == 1
         assert sent[0]["status"] == 200
-        assert [json.loads(part["body"])["number"] for part in sent[1:]] == [1]
-        assert sent[-1]["more_body"]  # so that the server hangs up
+        assert not any(part["body"] for part in sent[1:])
+        assert all(part["more_body"] for part in sent[1:])  # so that the server hangs up
         assert caplog.records == []
 
     @pytest.mark.parametrize("kind", ["large", "long"])

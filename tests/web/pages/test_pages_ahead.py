@@ -112,6 +112,20 @@ class TestAhead:
         assert "detections" not in page.text
         Page(page.text)
 
+    @pytest.mark.parametrize(
+        "part", ["ahead", "ahead?rounds=x&run=1", "compare", "compare?policy=x"]
+    )
+    def test_it_is_drawn_where_nobody_waits_for_it(self, look, part, monkeypatch):
+        drawn, done = [], ahead.render_page
+
+        def watched(*given, **more):
+            drawn.append(threading.current_thread() is threading.main_thread())
+            return done(*given, **more)
+
+        monkeypatch.setattr(ahead, "render_page", watched)
+        assert look(part).status_code == (422 if "x" in part else 200)
+        assert drawn == [False]
+
     def test_before_anything_is_known_it_says_why_there_is_nothing(self, world):
         new = service.create(world.log, ME, **UNKNOWN | {"name": "Unknown"}).state.campaign
         said = "Nothing was reported yet, and nothing is stated of any arm beforehand"
@@ -328,6 +342,13 @@ class TestWishes:
         assert short.rounds == 200 > short.played >= 20
         assert estimate_seconds(slow, short.played, 20, True) <= module.OUTLOOK_MAX_S + 0.1
         assert short.played < parse_wish(slow, form(patient="1")).played < 200
+
+    def test_the_more_cells_a_mean_may_lie_in_the_longer_it_takes(self):
+        plain, strong = (
+            begun([0.9], 50, season=9, prior=prior) for prior in ((2.0, 9.0), (1e9, 1e9))
+        )
+        few, many = (estimate_seconds(state, 9, 100, False) for state in (plain, strong))
+        assert many > 10.0 * few  # 8,192 cells, and 256
 
     def test_what_was_not_played_is_said(self, monkeypatch):
         state = begun([0.9, 0.5], 3, season=40, prior=[1, 1])

@@ -1,7 +1,10 @@
 """Making a campaign in the browser: what is wrong stands beside its field, nothing typed is lost, nothing is made by halves."""
 
+import asyncio
+import difflib
 import json
 import re
+import threading
 import time
 from html import unescape
 
@@ -12,8 +15,10 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.files.templates import load_template, template_files
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.policies.policy import CATALOGUE
+from heterobandits.web import turns
+from heterobandits.web.pages import new_campaign
 from markup import Page
-from serving import NORTH, OWNER, Visitor, app_on
+from serving import NORTH, OWNER, Visitor, app_on, calling, somebody
 
 FIELDS = ("name", "agents", "arms", "season", "policy", "delta", "seed")
 PARK = {"name": "Park", "agents": "Ana\t0.9\nBen\t0.6", "arms": "river\nhill\ngate", "season": "12", "seed": "3"}  # fmt: skip
@@ -333,6 +338,12 @@ class TestSize:
         assert "the body has over 1,000,000 bytes: at most that many" in answer.text
         assert log.store.heads() == []
 
+    @pytest.mark.parametrize("path", ["/new", "/new/check"])
+    def test_more_members_than_there_may_be(self, owner, path):
+        arms = "\n".join(f"arm {i}" for i in range(10_001))
+        answer = owner.submit(path, **PARK | {"arms": arms})
+        assert "there would be 10,001 arms: a campaign has at most 10,000" in answer.text
+
     def test_more_pairs_than_there_may_be(self, owner, log):
         agents, arms = ("\n".join(f"{what}{i}\t0.5" for i in range(1100)) for what in "ab")
         shown = refused(owner.submit("/new", **PARK | {"agents": agents, "arms": arms}), log)
@@ -360,6 +371,52 @@ class TestLiveCheck:
             told = answer.json()[name]
             said = told["errors"] or ([told["said"]] if told["said"] else [])
             assert said == shown.said.get(name, [])
+
+    @pytest.mark.parametrize("path", ["/new/check", "/new/try", "/new"])
+    @pytest.mark.parametrize("large", [False, True])
+    def test_to_look_is_in_the_way_of_nobody_who_writes_and_drawn_in_a_thread(
+        self, world, path, large, monkeypatch
+    ):
+        """What is large is not in the way of what is quick, either."""
+        app, drawn = world[0], []
+        arms = "\n".join(f"a{i}" for i in range(500 if large else 3))
+        wrong = {"low": "2"} if path == "/new/try" else {"season": "x"}
+        fields = PARK | {"name": "x", "arms": arms} | wrong
+        monkeypatch.setattr(turns, "TURN_TIMEOUT_S", 0.2)
+        for name in ("notes_of_fields", "render_page", "draft_campaign"):
+            done = getattr(new_campaign, name)
+
+            def watched(*given, done=done, **more):
+                drawn.append(threading.current_thread() is threading.main_thread())
+                return done(*given, **more)
+
+            monkeypatch.setattr(new_campaign, name, watched)
+
+        async def status(busy):
+            headers = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
+            async with busy.turn(somebody()), calling(app, OWNER) as client:
+                return (await client.post(path, data=fields, headers=headers)).status_code
+
+        expected = 200 if path == "/new/check" else 422
+        assert asyncio.run(status(app.state.places.writing)) == expected
+        assert drawn
+        assert not any(drawn)
+        assert asyncio.run(status(app.state.places.large)) == (503 if large else expected)
+
+    def test_of_a_table_of_wrong_names_one_is_looked_for(self, owner, monkeypatch):
+        looked = []
+        near = difflib.get_close_matches
+        monkeypatch.setattr(
+            difflib,
+            "get_close_matches",
+            lambda *given, **more: looked.append(1) or near(*given, **more),
+        )
+        visits = "arm,successes,tests\n" + "".join(f"rivver{i},1,2\n" for i in range(9))
+        told = owner.submit("/new/check", **PARK | {"visits": visits}).json()
+        said = told["visits"]["errors"]
+        assert said[0].endswith("did you mean 'river'?")
+        assert said[8] == "line 10: unknown arm 'rivver8'"
+        assert len(looked) == 1
 
     def test_what_is_right_is_counted_and_nothing_is_made(self, owner, log):
         told = owner.submit("/new/check", **PARK).json()

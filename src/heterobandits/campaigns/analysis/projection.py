@@ -24,6 +24,7 @@ from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.validation import FieldErrors, InvalidFields, parse_seed
 from heterobandits.errors import InvalidInput, appearance_of, parse_integer, parse_probability
+from heterobandits.model.belief_cells import CELLS_MIN, count_cells
 from heterobandits.planner.roster import Reports
 
 PROJECTION_MAX_ROUNDS = 100_000  # rounds
@@ -215,8 +216,12 @@ def estimate_seconds(state: State, rounds: int, draws: int, more: bool) -> float
     slow = rule is not None and (rule.quantile or rule.calibrated)
     cell = (SLOW_CELL_COST_S if slow else CELL_COST_S) * (SEVERAL_TESTS_FACTOR if several else 1.0)
     prior = state.policy.prior_of(state.knowledge.prior)
-    if prior is not None:  # whoever the agents are, an arm takes its time
+    if (
+        prior is not None
+    ):  # whoever the agents are, an arm takes its time, for each cell that its mean may lie in
         arm = LEARNED_ARM_COST_S if prior.learned else STATED_ARM_COST_S
+        most = float(state.knowledge.tables[0].sum(axis=0).max(initial=0))
+        arm *= count_cells(prior, most) / CELLS_MIN
         cell += arm / (len(state.rows) + more)
     look = CALIBRATED_LOOK_COST_S if state.team.is_calibrated else LOOK_COST_S
     cells = (len(state.rows) + more) * len(state.arms)

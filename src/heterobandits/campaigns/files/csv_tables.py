@@ -8,7 +8,7 @@ be numbered. Each mistake is named with its line.
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from heterobandits.campaigns.validation import (
     NOT_DONE,
     FieldErrors,
     InvalidFields,
+    check_member_count,
     parse_agents,
     parse_arms,
 )
@@ -184,7 +185,12 @@ def parse_last_season(
     def read(cells: Mapping[str, str]) -> None:
         arm = normalize_name(unescape_formula(cells.get("arm", "")))
         if arm not in numbers:
-            raise unknown_name("arm", arm, names)
+            # to look for the one that is meant takes a while
+            raise (
+                unknown_name("arm", arm, names)
+                if not errors.errors
+                else InvalidInput(f"unknown arm {repr_of(arm)}")
+            )
         tests = parse_integer(
             parse_number_or_text(cells.get("tests", "")), "tests", 0, VISIT_MAX_TESTS
         )
@@ -345,18 +351,20 @@ def parse_rate_cell(text: str) -> Any:
     return value
 
 
-def parse_pasted_arms(text: str) -> list[Any]:
+def parse_pasted_arms(text: str, taken: Iterable[str] = ()) -> list[Any]:
     """The arms in a text: a name a line, or a spreadsheet's columns, which a first line names; without it the first is the name."""
     if has_header(text, ARM_FIELDS):
-        return _parse_arms(parse_csv_lines(text, "", ARM_FIELDS, ("name",)))
+        return _parse_arms(parse_csv_lines(text, "", ARM_FIELDS, ("name",)), taken=taken)
     # A comma or a semicolon in a list of names is most likely part of a name: nothing is cut off there.
     rows = [TextRow(number, cells) for number, cells in _split_cells(text, "\t", "")]
     rows = _without_line_numbers(rows)
-    return _parse_arms([_parse_csv_line(number, ("name",), cells, "\t") for number, cells in rows])
+    lines = [_parse_csv_line(number, ("name",), cells, "\t") for number, cells in rows]
+    return _parse_arms(lines, taken=taken)
 
 
 def _parse_agents(rows: Sequence[CsvLine], what: str = "") -> list[dict[str, Any]]:
     """The agents in these lines, checked."""
+    check_member_count("agent", rows)
     given = [_parse_agent(row.cells) for row in rows]
     places = [_place_of_line(what, row.number) for row in rows]
     blank = {
@@ -374,11 +382,12 @@ def _parse_agents(rows: Sequence[CsvLine], what: str = "") -> list[dict[str, Any
     return [{"name": name, **reports.body} for name, reports in made]
 
 
-def _parse_arms(rows: Sequence[CsvLine], what: str = "") -> list[Any]:
+def _parse_arms(rows: Sequence[CsvLine], what: str = "", taken: Iterable[str] = ()) -> list[Any]:
     """The arms in these lines, checked: their names, or what is stated of them, too."""
+    check_member_count("arm", rows)
     given = [_parse_arm(row.cells) for row in rows]
     places = [_place_of_line(what, row.number) for row in rows]
-    made = parse_arms(given, place=places.__getitem__, of=_place_of_field)
+    made = parse_arms(given, taken, place=places.__getitem__, of=_place_of_field)
     return [arm.name if arm.prior is None else arm.body for arm in made]
 
 

@@ -21,15 +21,24 @@ from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.repository import Author, Repository, WriteResult
 from heterobandits.campaigns.storage.store import Telling
-from heterobandits.campaigns.validation import InvalidFields, parse_agents, parse_arms
+from heterobandits.campaigns.validation import (
+    STATED_FEW_WORDS,
+    InvalidFields,
+    NewArm,
+    check_member_count,
+    count_priors_in_words,
+    parse_agents,
+    parse_arms,
+)
 from heterobandits.errors import InvalidInput, repr_of
+from heterobandits.planner.planner import check_size
 from heterobandits.web.api import requests_schema
 from heterobandits.web.api.base import ApiRoute, cache_headers, json_reply, parse_one_change
 from heterobandits.web.auth import API_BASE, is_allowed
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
+    LARGE_MIN_EVENTS,
     LARGE_MIN_IMPORT_BYTES,
-    admit_again,
     compute_alone,
     compute_by_size,
     compute_for_state,
@@ -160,20 +169,38 @@ async def add_agents_route(
     request: HttpRequest, asked: Context, body: requests_schema.AgentsBody
 ) -> Response:
     """New agents, from the next round on."""
-    large = len(asked.body) > LARGE_MIN_IMPORT_BYTES
-    await compute_by_size(request, lambda: check_agents(asked.state, body.agents), large)
-    return await write_in_turn(request, agents_response, asked, body)
+    large = len(body.agents) > LARGE_MIN_EVENTS
+    await compute_by_size(
+        request, lambda: parse_new_members(asked, check_body_agents, body.agents), large
+    )
+    done = await write_in_turn(request, service.add_agents, *asked.where, body.agents)
+    return await compute_by_size(request, lambda: agents_response(asked, done), large)
 
 
-def check_agents(state: State, agents: list[Any]) -> None:
-    """Refuse what no campaign of this size takes before others wait for it to be written."""
+def parse_new_members(
+    asked: RequestContext, check: Callable[[State, list[Any]], list[Any]], given: list[Any]
+) -> list[Any]:
+    """What a check of new members makes of them; what is given, if it was carried out before, which writing it finds."""
+    try:
+        return check(asked.state, given)
+    except InvalidInput:
+        if asked.log.repeated(asked.id, asked.asker) is None:
+            raise
+        return given
+
+
+def check_body_agents(state: State, agents: list[Any]) -> list[Any]:
+    """Refuse what this campaign does not take before others wait for it to be written."""
+    check_member_count("agent", agents, len(state.agents))
     check_pairs(state, agents=agents)
-    parse_agents(agents)
+    new = parse_agents(agents, state.agent_names)
+    going = sum(not agent.retired for agent in state.agents) + len(new)
+    check_size(going, sum(not arm.retired for arm in state.arms))
+    return agents
 
 
-def agents_response(asked: RequestContext, body: requests_schema.AgentsBody) -> Response:
-    """The new agents, recorded."""
-    done = service.add_agents(*asked.where, body.agents)
+def agents_response(asked: RequestContext, done: WriteResult) -> Response:
+    """The new agents."""
     state = serialization.state_after(asked.log, done)
     new = range(len(state.agents))[-len(done.events[0].body["agents"]) :]
     return json_reply(state, {"agents": [serialization.json_of_agent(state, a) for a in new]}, 201)
@@ -222,20 +249,24 @@ async def add_arms_route(
     request: HttpRequest, asked: Context, body: requests_schema.ArmsBody
 ) -> Response:
     """New arms, from the next round on."""
-    large = len(asked.body) > LARGE_MIN_IMPORT_BYTES
-    arms = await compute_by_size(request, lambda: bodies_of_arms(asked.state, body.arms), large)
-    return await write_in_turn(request, arms_response, asked, arms)
+    large = len(body.arms) > LARGE_MIN_EVENTS
+    large = large or count_priors_in_words(body.arms) > STATED_FEW_WORDS
+    arms = await compute_by_size(
+        request, lambda: parse_new_members(asked, parse_body_arms, body.arms), large
+    )
+    done = await write_in_turn(request, service.add_arms, *asked.where, arms)
+    return await compute_by_size(request, lambda: arms_response(asked, done), large)
 
 
-def bodies_of_arms(state: State, arms: list[Any]) -> list[dict[str, Any]]:
-    """The same for arms: with what is said of their means in words worked out, before others wait."""
+def parse_body_arms(state: State, arms: list[Any]) -> list[NewArm]:
+    """The arms, if this campaign takes them: with what is said of their means in words worked out, before others wait."""
+    check_member_count("arm", arms, len(state.arms))
     check_pairs(state, arms=arms)
-    return [arm.body for arm in parse_arms(arms)]
+    return parse_arms(arms, state.arm_names)
 
 
-def arms_response(asked: RequestContext, arms: list[dict[str, Any]]) -> Response:
-    """The new arms, recorded."""
-    done = service.add_arms(*asked.where, arms)
+def arms_response(asked: RequestContext, done: WriteResult) -> Response:
+    """The new arms."""
     state = serialization.state_after(asked.log, done)
     new = range(len(state.arms))[-len(done.events[0].body["arms"]) :]
     return json_reply(state, {"arms": [serialization.json_of_arm(state, n) for n in new]}, 201)
@@ -342,7 +373,6 @@ async def stream_export(request: HttpRequest, log: Repository, state: State) -> 
     """All lines of a campaign as it stood, some at a time: a long season need not be held in memory, and others have their turn."""
     after = 0
     while after < state.number:
-        await admit_again(request)
         text, after = await compute_quick(request, render_event_lines, log, state, after)
         yield text
 

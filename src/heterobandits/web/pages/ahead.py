@@ -29,8 +29,8 @@ from heterobandits.web.pages.outlook import (
     wish_fields,
 )
 from heterobandits.web.pages.policy_choice import policy_groups
-from heterobandits.web.requests import Context
-from heterobandits.web.turns import compute_alone, compute_quick
+from heterobandits.web.requests import Context, RequestContext
+from heterobandits.web.turns import compute_alone, compute_by_size, compute_quick, lists_many
 
 COMPARISON_MAX_ROUNDS = 30  # rounds that differ, the last ones, in a table
 STAYS_HOME_TEXT = "stays home"
@@ -48,6 +48,16 @@ async def read_ahead(request: Request, asked: Context) -> Response:
             found = await await_outlook(
                 request, state, await compute_quick(request, parse_wish, state, form)
             )
+    return await compute_by_size(
+        request, lambda: render_ahead(request, asked, errors, found), lists_many(state)
+    )
+
+
+def render_ahead(
+    request: Request, asked: RequestContext, errors: dict[str, str], found: Outlook | None
+) -> Response:
+    """The page of the rounds to come."""
+    state, form = asked.state, asked.form
     return render_page(
         request,
         "ahead.html",
@@ -106,14 +116,18 @@ async def read_compare(request: Request, asked: Context) -> Response:
             found = await compute_alone(
                 request, lambda tell: shadow_page(asked.log, state, name, tell)
             )
-    return render_page(
+    return await compute_by_size(
         request,
-        "compare.html",
-        asked,
-        status=422 if errors else 200,
-        errors=errors,
-        options=policy_groups(name, policies_for_shadow(state), own=state.policy.name),
-        found=found,
+        lambda: render_page(
+            request,
+            "compare.html",
+            asked,
+            status=422 if errors else 200,
+            errors=errors,
+            options=policy_groups(name, policies_for_shadow(state), own=state.policy.name),
+            found=found,
+        ),
+        lists_many(state),
     )
 
 

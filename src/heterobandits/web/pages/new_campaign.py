@@ -3,10 +3,10 @@
 import csv
 import io
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 
 from heterobandits.campaigns import service
@@ -58,7 +58,8 @@ from heterobandits.web.pages.policy_choice import plannable_policies, policy_gro
 from heterobandits.web.pages.team import SURE_MIN_ROUNDS
 from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import Form
-from heterobandits.web.requests import Context, RequestContext
+from heterobandits.web.requests import Context, LaterAnswer, RequestContext
+from heterobandits.web.turns import compute_by_size, compute_quick, write_in_turn
 
 CAMPAIGN_FORM_FIELDS = {
     "name": "",
@@ -84,6 +85,8 @@ TABLE_PARSERS: dict[str, Callable[[str], list[Any]]] = {
 }
 BLANK_FORM = CAMPAIGN_FORM_FIELDS | GUESS_FORM_FIELDS | TICK_FORM_FIELDS
 KNOWN_MAX_LINES = 40  # arms, beside the field, of which something is known beforehand
+# bytes of a form: of a hundred lines in which priors are in words to look at takes a tenth of a second
+LARGE_MIN_FORM_BYTES = 2_000
 TABLE_MAX_SHOWN_ERRORS = 20  # lines that are wrong, of a table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -106,23 +109,36 @@ def show_new_campaign(request: Request, asked: Context, template: str = "") -> R
 
 
 @router.post("/new")
-def submit_new_campaign(request: Request, asked: Context) -> Response:
+async def submit_new_campaign(request: Request, asked: Context) -> Response:
     """The campaign that the form says; if anything is wrong, the form again with all that was typed."""
-    typed = texts_of_form(asked)
-    made = campaign_from_texts(asked.log, typed)
+    typed, large = texts_of_form(asked), is_large_form(asked)
+    made = await compute_by_size(request, lambda: campaign_from_texts(asked.log, typed), large)
     if made.errors:
         # Whoever presses twice finds that the name is taken, by what the first of them has made.
-        again = asked.log.repeated(CREATION_KEY_SCOPE, asked.asker)
+        again = await compute_quick(request, asked.log.repeated, CREATION_KEY_SCOPE, asked.asker)
         if again is None:
-            return form_page(request, asked, typed, told=notes_of_fields(made, typed), status=422)
+            draw = partial(form_page, request, asked, typed, status=422)
+            return LaterAnswer(lambda: draw(told=notes_of_fields(made, typed)), large=large)
         return see_other(page_path(again.state.campaign))
-    done = service.create(asked.log, asked.asker, **made.given)
+    create = partial(service.create, asked.log, asked.asker, **made.given)
+    done = await write_in_turn(request, create)
     return see_other(page_path(done.state.campaign))
 
 
 @router.post("/new/check")
-def check_form(asked: Context) -> Response:
+async def check_form(request: Request, asked: Context) -> Response:
     """What sending the form would say beside its fields; nothing is written."""
+    request.state.only_looks = True
+    return await compute_by_size(request, lambda: notes_response(asked), is_large_form(asked))
+
+
+def is_large_form(asked: RequestContext) -> bool:
+    """Whether a form has so much in it that to look at it is in the way of what is quick."""
+    return len(asked.body) > LARGE_MIN_FORM_BYTES
+
+
+def notes_response(asked: RequestContext) -> Response:
+    """What is to be said of the form, for the script of its page."""
     typed = texts_of_form(asked)
     made = campaign_from_texts(asked.log, typed)
     said = notes_of_fields(made, typed)
@@ -134,16 +150,23 @@ def check_form(asked: Context) -> Response:
 @router.post("/new/try")
 async def try_first(request: Request, asked: Context, stream: str = "") -> Response:
     """How the campaign would go on guessed means, bit by bit or as a page; of it nothing is kept, and so it needs no name."""
-    typed = texts_of_form(asked)
-    made = await run_in_threadpool(draft_campaign, typed | {"name": "a try"})
-    wish, errors = (None, {}) if made.state is None else parse_guesses(made.state, typed)
-    said = notes_of_fields(made, typed) | errors
-    if made.state is None or wish is None:
-        return form_page(request, asked, typed, told=said, status=422)
-    if stream:
-        return stream_outlook(request, made.state, wish)
-    outlook = await await_outlook(request, made.state, wish)
-    return form_page(request, asked, typed, told=said, outlook=outlook)
+    request.state.only_looks = True
+    typed, large = texts_of_form(asked), is_large_form(asked)
+
+    def checked() -> tuple[State | None, OutlookWish | None, dict[str, Any]]:
+        made = draft_campaign(typed | {"name": "a try"})
+        wish, errors = (None, {}) if made.state is None else parse_guesses(made.state, typed)
+        return made.state, wish, notes_of_fields(made, typed) | errors
+
+    state, wish, said = await compute_by_size(request, checked, large)
+    outlook: Outlook | None = None
+    if state is not None and wish is not None:
+        if stream:
+            return stream_outlook(request, state, wish)
+        outlook = await await_outlook(request, state, wish)
+    status = 200 if outlook else 422
+    draw = partial(form_page, request, asked, typed, told=said, outlook=outlook, status=status)
+    return await compute_by_size(request, draw, large)
 
 
 def parse_guesses(

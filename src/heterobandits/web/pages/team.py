@@ -23,15 +23,18 @@ from heterobandits.campaigns.link_ends import default_last_day
 from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import Arm, Link, MemberKind, State, member_id
 from heterobandits.campaigns.validation import (
+    STATED_FEW_WORDS,
     FieldErrors,
     InvalidFields,
+    NewArm,
+    check_member_count,
     parse_agents,
     parse_arms,
     parse_on_change,
     parse_policy,
     parse_prior_kind,
 )
-from heterobandits.errors import parse_choice, parse_delta
+from heterobandits.errors import InvalidInput, parse_choice, parse_delta
 from heterobandits.model.prior import PriorKind, render_shape
 from heterobandits.planner.roster import CALIBRATED_FIELDS, Reports
 from heterobandits.policies.policy import CATALOGUE, forgetting_policies
@@ -47,7 +50,7 @@ from heterobandits.web.pages.policy_choice import plannable_policies, policy_gro
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
-    LARGE_MIN_IMPORT_BYTES,
+    LARGE_MIN_EVENTS,
     compute_by_size,
     compute_quick,
     lists_many,
@@ -340,29 +343,44 @@ def change_entry(asked: RequestContext, kind: Literal["agent", "arm"], key: str,
 async def submit_arms(request: Request, asked: Context) -> Response:
     """New arms, a line for each, from the next round on."""
     with collect_field_errors() as errors:
-        names = await compute_by_size(
-            request, lambda: new_arms(asked), len(asked.body) > LARGE_MIN_IMPORT_BYTES
-        )
+        large = is_large_list(asked)
+        names = await compute_by_size(request, lambda: new_arms(asked), large)
         await write_in_turn(request, add_new_arms, asked, names)
         return see_other(page_path(asked.id, "/team#arms"))
     known = {"arms": "; ".join(errors.values())}
     return team_page(request, asked, RefusedForm("arms", known, asked.form))
 
 
+def is_large_list(asked: RequestContext) -> bool:
+    """Whether a form has so many new arms, or may have so many priors in words, that to read them is in the way of what is quick."""
+    first, *lines = asked.form.text("arms").splitlines() or [""]
+    stated = len(lines) > STATED_FEW_WORDS and "prior" in first.lower()
+    return stated or len(lines) > LARGE_MIN_EVENTS
+
+
 def new_arms(asked: RequestContext) -> list[Any]:
-    """The arms that the form has, if a campaign of this size takes so many."""
-    names = parse_pasted_arms(asked.form.text("arms"))
-    check_pairs(asked.state, arms=names)
-    return names
+    """The arms that the form has, if this campaign takes them; what was recorded before, writing it finds."""
+    state, text = asked.state, asked.form.text("arms")
+    try:
+        names = parse_pasted_arms(text, state.arm_names)
+        check_member_count("arm", names, len(state.arms))
+        check_pairs(state, arms=names)
+        return parse_form_arms(state, names)
+    except InvalidInput:
+        if asked.log.repeated(asked.id, asked.asker) is None:
+            raise
+        return parse_pasted_arms(text)
+
+
+def parse_form_arms(state: State, names: list[Any]) -> list[NewArm]:
+    """New arms; what is wrong is named by its line."""
+    return parse_arms(names, state.arm_names, lambda i: f"name {i + 1}", lambda where, _: where)
 
 
 def add_new_arms(asked: RequestContext, names: list[Any]) -> None:
     """Record them; what is wrong is named by its line."""
 
-    def check() -> None:
-        parse_arms(names, asked.state.arm_names, lambda i: f"name {i + 1}", lambda where, _: where)
-
-    with rename_fields_within(check):
+    with rename_fields_within(lambda: parse_form_arms(asked.state, names)):
         service.add_arms(*asked.where, names)
 
 
