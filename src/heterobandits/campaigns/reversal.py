@@ -201,6 +201,7 @@ INVERSE_BY_KIND: dict[str, Callable[[WrittenLast, Event], Draft]] = {
     "arm revised": _draft_prior,
     "archived": _draft_same("brought back"),
     "brought back": _draft_same("archived"),
+    "words chosen": lambda done, event: Draft("words chosen", {"words": done.before.words.body}),
 }
 
 
@@ -242,5 +243,6 @@ def describe_write(done: WrittenLast) -> str:
         "arm revised": lambda: f"What is known of {name()} beforehand was changed.",
         "archived": lambda: "The campaign was archived.",
         "brought back": lambda: "The campaign is out of the archive.",
+        "words chosen": lambda: "The words of the campaign were changed.",
     }
     return words[first.kind]()

@@ -87,6 +87,7 @@ def campaign(state: State) -> responses_schema.CampaignJson:
         **json_of_entry(state),
         policy=policy_body(state.policy),
         prior=state.plans_by,
+        words=state.words.body,
         agents=[json_of_agent(state, a) for a in range(len(state.agents))],
         arms=[json_of_arm(state, n) for n in range(len(state.arms))],
     )

@@ -363,6 +363,11 @@ class EventNarrator:
     def _brought_back(self, body: Mapping[str, Any]) -> str:
         return "brought the campaign back from the archive"
 
+    def _words_chosen(self, body: Mapping[str, Any]) -> str:
+        words = body["words"]
+        called = (f"{words[kind]} for {kind}" for kind in ("agent", "arm", "round", "test"))
+        return f"chose words: {', '.join(called)}"
+
     def _note(self, body: Mapping[str, Any]) -> str:
         text = " / ".join(body["text"].splitlines())
         return text if body["round"] is None else f"round {body['round']}: {text}"

@@ -22,6 +22,7 @@ from heterobandits.campaigns.state import State, parse_time
 from heterobandits.campaigns.validation import InvalidFields
 from heterobandits.errors import InvalidInput
 from heterobandits.output.pages import render_template
+from heterobandits.planner.vocabulary import DEFAULT_WORDS
 from heterobandits.web.auth import PAGE_BASE, Caller, is_allowed
 from heterobandits.web.errors import (
     NO_SNIFF_HEADER,
@@ -215,6 +216,7 @@ def render_page(
             caller=caller,
             role=None if caller is None else render_role(caller),
             state=state,
+            w=DEFAULT_WORDS if state is None else state.words,
             menu=[] if caller is None or state is None else menu_entries(caller, state),
             at=request.url.path,
             key=secrets.token_hex(8),

@@ -34,6 +34,7 @@ from heterobandits.campaigns.validation import (
     parse_policy,
     parse_prior_kind,
 )
+from heterobandits.campaigns.words import WORD_KINDS, render_word, words_in_texts
 from heterobandits.errors import InvalidInput, parse_choice, parse_delta
 from heterobandits.model.prior import PriorKind, render_shape
 from heterobandits.planner.roster import CALIBRATED_FIELDS, Reports
@@ -172,6 +173,7 @@ def render_team(
         last_day=default_last_day(state),
         key_warnings=[one for one in (keys.lack, keys.warning) if one],
         roles=ROLES_IN_WORDS,
+        words={kind: render_word(state.words, kind) for kind in WORD_KINDS},
         priors=PRIORS_IN_WORDS,
         policies=policy_groups(
             tried.text("policy", "policy", state.policy.name), plannable_policies()
@@ -418,16 +420,20 @@ def revise_arm_by_form(asked: RequestContext, number: int) -> None:
 
 @router.post("/campaigns/{campaign}/settings")
 def change_settings(request: Request, asked: Context) -> Response:
-    """Another name, another season, another prior or another policy; archived, or back."""
+    """Another name, another season, other words, another prior or another policy; archived, or back."""
     form = asked.form
     do = parse_choice(
-        form.text("do"), "do", ("name", "season", "prior", "policy", "archive", "unarchive")
+        form.text("do"),
+        "do",
+        ("name", "season", "words", "prior", "policy", "archive", "unarchive"),
     )
     with collect_field_errors() as errors:
         if do == "name":
             service.rename(*asked.where, "campaign", None, form.text("name"))
         elif do == "season":
             set_season_by_form(asked, form)
+        elif do == "words":
+            choose_words_by_form(asked, form)
         elif do == "prior":
             service.set_prior(*asked.where, parse_prior_kind(form.text("prior")))
         elif do in ("archive", "unarchive"):
@@ -445,6 +451,22 @@ def set_season_by_form(asked: RequestContext, form: Form) -> None:
     if rounds is not None and rounds >= SURE_MIN_ROUNDS and not form.text("sure"):
         raise InvalidFields([("season", f"{rounds:,} rounds in the season: is that right?")])
     service.set_season(*asked.where, rounds, *ends)
+
+
+def choose_words_by_form(asked: RequestContext, form: Form) -> None:
+    """Other words, as a form says them; the library's own where it is blank."""
+    typed = {kind: form.text(f"{kind}_word") for kind in WORD_KINDS}
+    try:
+        service.choose_words(*asked.where, words_in_texts(typed))
+    except InvalidFields as wrong:
+        raise InvalidFields(
+            [(word_field_of(place), text) for place, text in wrong.errors]
+        ) from None
+
+
+def word_field_of(place: str) -> str:
+    """The field of a form for the word of which something is wrong."""
+    return f"{place.removeprefix('words.').removesuffix('s')}_word"
 
 
 def set_policy_by_form(asked: RequestContext, form: Form) -> None:

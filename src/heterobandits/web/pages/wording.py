@@ -34,6 +34,8 @@ REWORDINGS = tuple(
         (rf"\S+: what was reported is ({VALUE}): .*", r"\1 cannot be: no more are found than there were tests"),
         (r"(agents|arms) is empty: at least one (agent|arm)", r"Please list at least one \2."),
         (rf"low is ({VALUE}) and high ({VALUE}): the lowest mean comes first", r"\1 is more than \2: the smaller number comes first"),
+        (rf"{FIELD} is ({VALUE}): (a word of 1 to .*)", r"please give \2, not \1"),
+        (rf"words has ({VALUE}) for (\w+) and for (\w+): .*", r"\1 stands for two things: give each a word of its own"),
         (rf"prior is ({VALUE}): (such as .*)", r"please write it \2, not \1"),
         (r"(there are [\d,]+ agents and [\d,]+ arms): each agent needs an arm of its own.*", r"\1: each agent needs an arm of their own"),
         (r"counts is (.+?): .*", r"please give a number from 0, not at all, to 1, as if seen now, or a percentage, not \1"),
