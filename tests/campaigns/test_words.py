@@ -105,9 +105,7 @@ class TestEvents:
         service.choose_words(log, campaign, VERA, PARK_WORDS)
         narrator = EventNarrator()
         *_, text = map(narrator.tell, log.store.read(campaign))
-        assert text == (
-            "chose words: ranger for agent, area for arm, week for round, check for test"
-        )
+        assert text == "chose the words ranger, area, week and check"
 
     @pytest.mark.parametrize(
         "words",

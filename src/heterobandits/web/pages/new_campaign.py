@@ -389,7 +389,10 @@ def notes_of_fields(made: CheckedForm, typed: Mapping[str, str]) -> dict[str, An
 def known_lines(state: State) -> list[str]:
     """What is known beforehand, by arm."""
     stated = [(arm.name, arm.prior) for arm in state.arms if arm.prior is not None]
-    lines = [f"{name}: {render_shape(prior)}" for name, prior in stated[:KNOWN_MAX_LINES]]
+    lines = [
+        f"{name}: {render_shape(prior, state.words.tests)}"
+        for name, prior in stated[:KNOWN_MAX_LINES]
+    ]
     more = len(stated) - len(lines)
     if lines:
         lines.insert(0, f"Known beforehand of {len(stated):,} of {len(state.arms):,}:")
