@@ -10,7 +10,7 @@ from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State, parse_time
 from heterobandits.planner.plans import AWAITED_CLAUSE, Explanation, Reason, render_count
 from heterobandits.planner.visits import VisitReport
-from heterobandits.planner.vocabulary import CampaignWords
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
 
 HOME_SENTENCES: dict[str, str] = {
     "absent": "Away this {round}.",
@@ -20,7 +20,7 @@ HOME_SENTENCES: dict[str, str] = {
 }
 
 
-def why_sentence(reason: Reason, agent: str, words: CampaignWords) -> str:
+def why_sentence(reason: Reason, agent: str, words: CampaignWords = DEFAULT_WORDS) -> str:
     """In sentences why a plan sends an agent where it goes, as `reason.said_in` says it."""
     if reason.code in HOME_SENTENCES:
         coming = f" {AWAITED_CLAUSE.capitalize()}." if reason.awaited else ""
@@ -29,7 +29,7 @@ def why_sentence(reason: Reason, agent: str, words: CampaignWords) -> str:
     return " ".join(f"{part.replace(': finds ', f': {agent} finds ')}." for part in clauses)
 
 
-def explanation_text(why: Explanation, words: CampaignWords) -> str:
+def explanation_text(why: Explanation, words: CampaignWords = DEFAULT_WORDS) -> str:
     """All there is to say of why somebody goes somewhere, in sentences: what is known of the place, why there, and where else."""
     return " ".join([_knowledge_sentence(why, words), *_choice_sentences(why)]).removesuffix(".")
 
