@@ -13,6 +13,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from heterobandits.errors import InvalidInput
 from heterobandits.web.certificates import (
@@ -138,6 +139,16 @@ class TestTrust:
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
+
+    @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
+    def test_it_vouches_for_servers_and_not_for_mail(self, made):
+        for purpose, code in (("sslserver", 0), ("smimesign", 2)):
+            command = ["openssl", "verify", "-purpose", purpose, "-CAfile", self.trusted(made)]
+            done = subprocess.run([*command, made.certificate], capture_output=True, check=False)
+            assert done.returncode == code, done.stderr
+        authority = x509.load_pem_x509_certificate(self.trusted(made).read_bytes())
+        used = authority.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert list(used) == [ExtendedKeyUsageOID.SERVER_AUTH]
 
     def test_a_profile_for_iphones_has_the_certificate(self, made):
         profile = plistlib.loads(render_profile(made.authority))

@@ -303,7 +303,8 @@ def test_leaving_keeps_what_waits_and_not_the_page(phone, site, park):
         ana.context.route("**/outcomes/**", lambda route: route.abort())
         ana.card(park.place(1)).get_by_role("button", name="Found", exact=True).click()
         ana.says("waits here")
-        ana.press("Leave")
+        ana.page.goto(f"{site.url}/leave")
+        ana.press("Sign out")
         ana.says("Open your link")
         ana.holds("async () => !(await (await caches.open('heterobandits-pages')).keys()).length")  # fmt: skip
         site.kill()

@@ -195,6 +195,8 @@ def issue_authority(
         blank_certificate(title, title, key, now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage_of(sign_certificates=True), critical=True)
+        # of mail and of programs it says nothing, whatever name is in a certificate
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.NameConstraints(allowed, excluded), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())

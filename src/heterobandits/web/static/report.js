@@ -74,8 +74,9 @@ async function show() {
   const waits = entries.filter((one) => one.status === "waiting");
   const ours = waits.filter((one) => one.campaign === here.campaign && Waiting.may(holder, one));
   const others = waits.filter((one) => !ours.includes(one));
-  const refused = entries.filter((one) => one.status === "refused");
-  const sent = entries.filter((one) => one.status === "sent");
+  const told = entries.filter((one) => one.campaign === here.campaign && Waiting.may(holder, one)); // of others nobody else is told
+  const refused = told.filter((one) => one.status === "refused");
+  const sent = told.filter((one) => one.status === "sent");
   const shut = ended || (holder && holder.shut === holder.link);
   bar.replaceChildren();
   part(sending ? "Sending …" : shut ? SHUT : came === "away" || !navigator.onLine ? AWAY : "Waiting to be sent.", ours, textOf);

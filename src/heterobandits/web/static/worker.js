@@ -118,10 +118,21 @@ async function lookAgain() {
   for (const key of await pages.keys()) await look(new Request(key.url, { cache: "no-store", redirect: "manual" })).catch(() => {});
 }
 
+// Whoever signs out, or opens a link in place of another, leaves no page behind and nothing that was sent; what waits stays.
+async function forget() {
+  await caches.delete(PAGES);
+  const sent = (await Waiting.all()).filter((one) => one.status === "sent");
+  await Waiting.drop(...sent.map((one) => one.id));
+}
+
 self.addEventListener("fetch", (event) => {
   const { request } = event;
   const { origin, pathname, search } = new URL(request.url);
-  if (origin !== self.location.origin || request.method !== "GET") return; // what is sent has to say by itself where it comes from
+  if (origin !== self.location.origin) return;
+  if (request.method !== "GET") { // what is sent has to say by itself where it comes from
+    if (pathname === "/leave" || pathname.startsWith("/enter/")) event.waitUntil(forget());
+    return;
+  }
   if (pathname.startsWith("/static/")) event.respondWith(file(request));
   else if (REPORT.test(pathname) && !search) {
     event.respondWith(request.mode === "navigate" ? page(event) : look(request).then(([answer]) => answer));
