@@ -108,6 +108,7 @@ class Campaigns:
         season: int | None = None,
         on_change: str | None = None,
         ends: str | None = None,
+        words: Mapping[str, str] | None = None,
     ) -> responses_schema.CampaignJson:
         """A new campaign; an agent has a name and a sensitivity, and what else its body may have; an arm is a name, or has one."""
         body = {
@@ -121,6 +122,7 @@ class Campaigns:
             "season": season,
             "on_change": on_change,
             "ends": ends,
+            "words": None if words is None else dict(words),
         }
         return cast(responses_schema.CampaignJson, self._write("POST", "/api/campaigns", body))
 
@@ -153,6 +155,12 @@ class Campaigns:
     def set_season(self, campaign: str, season: int | None) -> responses_schema.CampaignJson:
         """Another number of rounds in the season; None for no end."""
         return self._change(campaign, {"season": season})
+
+    def choose_words(
+        self, campaign: str, words: Mapping[str, str]
+    ) -> responses_schema.CampaignJson:
+        """What agents, arms, rounds and tests are called on pages, by kind, such as {"round": "week"}; those left out by their own names."""
+        return self._change(campaign, {"words": dict(words)})
 
     def archive(self, campaign: str, archived: bool = True) -> responses_schema.CampaignJson:
         """A campaign is put away, or back: nothing is planned meanwhile."""

@@ -82,6 +82,7 @@ class TestStory:
         assert [one["kind"] for one in park.undo(north, number + 1)] == ["brought back"]
         park.archive(north)
         assert not park.archive(north, archived=False)["archived"]
+        assert park.choose_words(north, {"round": "week"})["words"]["rounds"] == "weeks"
         assert park.add_note(north, "rain", 3)["round"] == 3
         assert [one["round"] for one in park.rounds(north)] == [1, 2, 3]
         assert park.round(north, 1)["visits"][0]["successes"] == 0
@@ -185,7 +186,15 @@ class TestRoutes:
             raise Noted
 
         monkeypatch.setattr(Campaigns, "_send", send)
-        values = {"campaign": "C", "round": 1, "agent": "A", "arm": "N", "link": "L", "seen": None}
+        values = {
+            "campaign": "C",
+            "round": 1,
+            "agent": "A",
+            "arm": "N",
+            "link": "L",
+            "seen": None,
+            "words": {},
+        }
         with Campaigns("http://nowhere.invalid", OWNER) as client:
             methods = [
                 m for name, m in inspect.getmembers(client, inspect.ismethod) if name[0] != "_"

@@ -165,14 +165,14 @@ def test_a_phone_that_is_switched_off_for_days(phone, site, park):
         chi.page.goto(f"{site.url}/campaigns/{park.id}/report")
         chi.says("No network. This is as of")
         card = chi.card(place)
-        tests = card.get_by_label("of checks")
+        tests = card.get_by_label("of tests")
         assert tests.input_value() == "12"
 
         # what cannot be is refused at once, in a sentence
         tests.fill("5")
         card.get_by_label("Found in").fill("9")
         card.get_by_role("button", name="Save").click()
-        chi.says("9 of 5 cannot be. How many of the 5 checks found something?")
+        chi.says("9 of 5 cannot be. How many of the 5 tests found something?")
         assert chi.queue() == []
         tests.fill("500")
         card.get_by_role("button", name="Save").click()

@@ -60,6 +60,7 @@ EVENT_KINDS = (
     "round reopened",
     "archived",
     "brought back",
+    "words chosen",
 )
 
 CANONICAL_ENCODER = json.JSONEncoder(

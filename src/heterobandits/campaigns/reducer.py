@@ -48,6 +48,7 @@ from heterobandits.campaigns.validation import (
     parse_season,
     parse_seed,
 )
+from heterobandits.campaigns.words import parse_words
 from heterobandits.errors import (
     InvalidInput,
     parse_choice,
@@ -73,6 +74,7 @@ from heterobandits.planner.roster import (
     revise_rows,
 )
 from heterobandits.planner.visits import Outcome, VisitReport
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords, words_of_body
 
 EventBody = Mapping[str, Any]
 CAMPAIGN_ID_PATTERN = re.compile("[0-9a-f]{12}")  # an id of a campaign or a link
@@ -253,6 +255,7 @@ def apply_creation(event: Event) -> State:
         plans_by=parse_known_prior_kind(body.get("prior", "stated")),
         on_change=parse_on_change(body.get("on_change", "nothing")),
         ends=parse_ends(body.get("ends")),
+        words=words_of_event(body) if "words" in body else DEFAULT_WORDS,
     )
     _add_arms(state, body["arms"])
     _add_agents(state, body["agents"])
@@ -674,6 +677,16 @@ def apply_retrieval(state: State, event: Event) -> None:
     state.archived = False
 
 
+def apply_words(state: State, event: Event) -> None:
+    """Call agents, arms, rounds and tests something else from now on."""
+    state.words = words_of_event(event.body)
+
+
+def words_of_event(body: EventBody) -> CampaignWords:
+    """The words in the body of an event, which has all eight."""
+    return parse_words(words_of_body(body["words"]).body)
+
+
 def _replace_round(state: State, round: PlannedRound) -> None:
     """Replace a round in the state, and note whether it waits."""
     state.rounds.put(round)
@@ -769,4 +782,5 @@ REDUCER_BY_KIND: dict[str, Callable[[State, Event], None]] = {
     "round reopened": apply_reopening,
     "archived": apply_archiving,
     "brought back": apply_retrieval,
+    "words chosen": apply_words,
 }

@@ -94,6 +94,19 @@ class EntryJson(NamedJson):
     archived: bool
 
 
+class WordsJson(TypedDict):
+    """What a campaign calls its agents, arms, rounds and tests."""
+
+    agent: str
+    agents: str
+    arm: str
+    arms: str
+    round: str
+    rounds: str
+    test: str
+    tests: str
+
+
 class CampaignJson(EntryJson):
     """A campaign."""
 
@@ -101,6 +114,7 @@ class CampaignJson(EntryJson):
     seed: int
     season: int | None
     ends: str | None
+    words: WordsJson
     prior: str
     on_change: Literal["nothing", "forget"]
     agents: list[AgentJson]

@@ -201,13 +201,14 @@ INVERSE_BY_KIND: dict[str, Callable[[WrittenLast, Event], Draft]] = {
     "arm revised": _draft_prior,
     "archived": _draft_same("brought back"),
     "brought back": _draft_same("archived"),
+    "words chosen": lambda done, event: Draft("words chosen", {"words": done.before.words.body}),
 }
 
 
 def describe_write(done: WrittenLast) -> str:
     """What was done last, in a short sentence."""
     state, first = done.state, done.events[0]
-    body = first.body
+    body, w = first.body, state.words
     count = sum(event.kind == first.kind for event in done.events)
 
     def name() -> str:
@@ -222,19 +223,19 @@ def describe_write(done: WrittenLast) -> str:
         return "An outcome was" if count == 1 else f"{count} outcomes were"
 
     words: dict[str, Callable[[], str]] = {
-        "round planned": lambda: f"Round {body['round']} was recorded.",
+        "round planned": lambda: f"{w.Round} {body['round']} was recorded.",
         "overridden": lambda: (
-            f"Where {state.agents[state.agent(body['agent'])].name} went in round {body['round']} was recorded."
+            f"Where {state.agents[state.agent(body['agent'])].name} went in {w.round} {body['round']} was recorded."
         ),
-        "round closed": lambda: f"Round {body['round']} was closed.",
-        "round reopened": lambda: f"Round {body['round']} is open again.",
+        "round closed": lambda: f"{w.Round} {body['round']} was closed.",
+        "round reopened": lambda: f"{w.Round} {body['round']} is open again.",
         "retired": lambda: f"{name()} was retired.",
         "returned": lambda: f"{name()} is back.",
         "arm forgotten": lambda: f"{name()} was forgotten.",
         "arm remembered": lambda: f"What was seen of {name()} counts again.",
-        "reported": lambda: f"{visit()} reported in round {body['round']}.",
-        "corrected": lambda: f"{visit()} corrected in round {body['round']}.",
-        "withdrawn": lambda: f"{visit()} taken back in round {body['round']}.",
+        "reported": lambda: f"{visit()} reported in {w.round} {body['round']}.",
+        "corrected": lambda: f"{visit()} corrected in {w.round} {body['round']}.",
+        "withdrawn": lambda: f"{visit()} taken back in {w.round} {body['round']}.",
         "renamed": lambda: f"{name()} has a new name.",
         "season changed": lambda: "The season was changed.",
         "policy changed": lambda: "The policy was changed.",
@@ -242,5 +243,6 @@ def describe_write(done: WrittenLast) -> str:
         "arm revised": lambda: f"What is known of {name()} beforehand was changed.",
         "archived": lambda: "The campaign was archived.",
         "brought back": lambda: "The campaign is out of the archive.",
+        "words chosen": lambda: "The words of the campaign were changed.",
     }
     return words[first.kind]()

@@ -87,6 +87,7 @@ def campaign(state: State) -> responses_schema.CampaignJson:
         **json_of_entry(state),
         policy=policy_body(state.policy),
         prior=state.plans_by,
+        words=state.words.body,
         agents=[json_of_agent(state, a) for a in range(len(state.agents))],
         arms=[json_of_arm(state, n) for n in range(len(state.arms))],
     )
@@ -138,7 +139,7 @@ def json_of_assignments(
             agent_id=member_id("agent", agent),
             arm=None if arm is None else state.arms[arm].name,
             arm_id=None if arm is None else member_id("arm", arm),
-            reason=str(reason),
+            reason=reason.said_in(state.words),
         )
         for agent, arm, reason in assignments
     ]
@@ -223,7 +224,7 @@ def json_of_why(
     """Why an agent was sent to an arm; the words have the names of that time."""
     place = at.assignment[number]
     assert place is not None, "only those who were sent are explained"
-    texts = {"text": str(told), "reason": str(told.reason)}
+    texts = {"text": str(told), "reason": told.reason.said_in(state.words)}
     return json_of(responses_schema.WhyJson, told, **json_of_pair(state, number, place), **texts)
 
 

@@ -69,11 +69,13 @@ from heterobandits.campaigns.validation import (
     parse_season,
     parse_seed,
 )
+from heterobandits.campaigns.words import parse_words
 from heterobandits.errors import InvalidInput, parse_choice, parse_delta, parse_list, repr_of
 from heterobandits.model.prior import PriorKind, parse_stated_prior
 from heterobandits.planner.knowledge import Forgetting, OnChange
 from heterobandits.planner.plans import Explanation
 from heterobandits.planner.roster import REVISED_SINCE_CHOICES, RevisedSince
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
 
 VIEWER_ROLE = "viewer"
 # whose links can be shown again: those of an owner or a planner open too much to be made by a key on a disk
@@ -123,6 +125,7 @@ def body_of_creation(
     prior: PriorKind | None = None,
     on_change: OnChange | None = None,
     ends: str | None = None,
+    words: Mapping[str, Any] | CampaignWords | None = None,
 ) -> dict[str, Any]:
     """A new campaign as the body of its first event; all mistakes are named at once."""
     errors = FieldErrors()
@@ -139,9 +142,12 @@ def body_of_creation(
     believed = errors.all("prior", parse_prior_kind, prior)
     heeds = None if on_change is None else errors.all("on_change", parse_on_change, on_change)
     last = errors.all("ends", parse_ends, ends)
+    called = errors.all("words", words_of, words)
     errors.end()
     then: dict[str, Any] = {} if heeds is None else {"on_change": heeds}
     then |= {} if last is None else {"ends": last}
+    if called is not None and called != DEFAULT_WORDS:
+        then["words"] = called.body
     return {
         "name": text,
         "agents": [{"name": n, **r.body} for n, r in team or ()],
@@ -152,6 +158,13 @@ def body_of_creation(
         "prior": believed,
         **then,
     }
+
+
+def words_of(given: Mapping[str, Any] | CampaignWords | None) -> CampaignWords:
+    """Words as they are given: as a table by kind, or checked already; None for the library's."""
+    return (
+        given if isinstance(given, CampaignWords) else parse_words({} if given is None else given)
+    )
 
 
 def add_agents(log: Repository, campaign: str, request: Author, agents: Any) -> WriteResult:
@@ -350,6 +363,20 @@ def set_season(
 def preview(state: State, **circumstances: Any) -> Preview:
     """The plan of the next round, without recording it; absent, closed, forbidden and forced are names or ids."""
     return Preview.of(state, parse_circumstances(state, **circumstances))
+
+
+def choose_words(
+    log: Repository, campaign: str, request: Author, words: Mapping[str, Any] | CampaignWords
+) -> WriteResult:
+    """Change what agents, arms, rounds and tests are called, as `parse_words` takes it."""
+    chosen = words_of(words)
+    return log.write(
+        campaign,
+        request,
+        lambda state: (
+            [] if state.words == chosen else [Draft("words chosen", {"words": chosen.body})]
+        ),
+    )
 
 
 class Overtaken(Stale):

@@ -42,6 +42,7 @@ from heterobandits.planner.knowledge import (
 )
 from heterobandits.planner.matching import AgentArm, Circumstances
 from heterobandits.planner.roster import AgentRow, Reports, find_row, team_of_rows
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
 from heterobandits.policies.policy import Policy
 
 MemberKind = Literal["agent", "arm"]
@@ -124,6 +125,7 @@ class State:
     on_change: OnChange = "nothing"
     archived: bool = False
     ends: str | None = None
+    words: CampaignWords = DEFAULT_WORDS
 
     @cached_property
     def team(self) -> Team:

@@ -262,8 +262,8 @@ def rate_of_text(number: str, percent: str | None) -> float:
     return float(number.replace(",", ".") + ("e-2" if percent else ""))
 
 
-def render_shape(shape: BetaShape) -> str:
-    """A Beta in words: its mean, and what it counts for.
+def render_shape(shape: BetaShape, tests_word: str = "tests") -> str:
+    """A Beta in words: its mean, and what it counts for; in the words of the library it can be read again.
 
     >>> render_shape((2.0, 60.0))
     '3.2 %, as if 1 were found in 60 tests'
@@ -272,7 +272,7 @@ def render_shape(shape: BetaShape) -> str:
     """
     a, b = shape
     found, tests = round(a - 1.0, 1), round(a + b - 2.0, 1)
-    return f"{100.0 * a / (a + b):.2g} %, as if {found:g} were found in {tests:g} tests"
+    return f"{100.0 * a / (a + b):.2g} %, as if {found:g} were found in {tests:g} {tests_word}"
 
 
 def prior_to_plain(prior: Prior) -> Any:

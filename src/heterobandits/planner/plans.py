@@ -14,6 +14,7 @@ from heterobandits.inference.agent_sensitivity import AgentSensitivities
 from heterobandits.inference.intervals import Intervals, Ranking
 from heterobandits.planner.changes import ArmAlarm
 from heterobandits.planner.matching import Circumstances
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
 
 TABLE_MAX_LINES = 20  # of a table that is printed
 LONG_NUMBER = 1e9  # from which on people read the first figures and the power of ten
@@ -39,23 +40,23 @@ ReasonCode = Literal[
 REASON_SENTENCES: dict[ReasonCode, str] = {
     "absent": "absent",
     "left": "left the team",
-    "no arm": "no open arm is left",
+    "no arm": "no open {arm} is left",
     "forced": "forced",
     "unseen": "nobody has been there yet",
     "unseen by it": "its first visit there",
     "forgotten": "nobody has been there for so long that it is forgotten",
     "random": "drawn at random",
-    "highest": "the most promising arm",
-    "among the highest": "one of the {visited} most promising arms",
-    "best to be had": "one of the most promising arms that the set pairs allow",
+    "highest": "the most promising {arm}",
+    "among the highest": "one of the {visited} most promising {arms}",
+    "best to be had": "one of the most promising {arms} that the set pairs allow",
     "best allowed": "in the best assignment that the set pairs allow",
-    "highest left": "the most promising arm left",
+    "highest left": "the most promising {arm} left",
 }
 # the same for whoever wants the numbers
 REASONS_IN_NUMBERS: dict[ReasonCode, str] = {
     "absent": "absent",
     "left": "left the team",
-    "no arm": "no open arm is left",
+    "no arm": "no open {arm} is left",
     "forced": "forced",
     "unseen": "never pulled",
     "unseen by it": "never pulled by it",
@@ -114,12 +115,17 @@ class Reason:
     @property
     def clauses(self) -> list[str]:
         """What is to be said: what decided, then why this agent goes there."""
-        said = REASON_SENTENCES[self.code].format(visited=self.visited)
+        return self.clauses_in(DEFAULT_WORDS)
+
+    def clauses_in(self, words: CampaignWords) -> list[str]:
+        """The same in the words of a campaign."""
+        names = {"arm": words.arm, "arms": words.arms}
+        said = REASON_SENTENCES[self.code].format(visited=self.visited, **names)
         if self.code in JUDGED_CODES and self.pulls is not None:
             nobody = (
                 "nothing was reported of it yet" if self.awaited else "nobody has been there yet"
             )
-            seen = self._finds_so_far() if self.pulls else nobody
+            seen = self._finds_so_far(words) if self.pulls else nobody
             lucky = not self.pulls and self.lot is not None
             said = seen if lucky else f"{seen}, {said}" if not self.pulls else f"{said}: {seen}"
         if self.lot is not None:
@@ -127,8 +133,8 @@ class Reason:
             said += f"{',' if self.pulls else ';'} drawn by lot among {self.lot:,}{alike}"
         return [said, *self._fit(), *[AWAITED_CLAUSE] * self.awaited]
 
-    def _finds_so_far(self) -> str:
-        return f"{self.successes:,} found in {render_count(self.pulls or 0, 'test')}"
+    def _finds_so_far(self, words: CampaignWords) -> str:
+        return f"{self.successes:,} found in {words.count(self.pulls or 0, 'test')}"
 
     def _fit(self) -> list[str]:
         """Why this agent and no other, if there is a reason."""
@@ -141,13 +147,19 @@ class Reason:
         return [f"{who}: finds {10.0 * self.finds:.2g} of 10"]
 
     def __str__(self) -> str:
-        return "; ".join(self.clauses)
+        return self.said_in(DEFAULT_WORDS)
+
+    def said_in(self, words: CampaignWords) -> str:
+        """All of it in the words of a campaign."""
+        return "; ".join(self.clauses_in(words))
 
     @property
     def in_numbers(self) -> str:
         """What decided, with the numbers that the policy goes by."""
         numbers = {"index": render_number(self.index), "estimate": render_number(self.estimate)}
-        return REASONS_IN_NUMBERS[self.code].format(**numbers, visited=self.visited)
+        return REASONS_IN_NUMBERS[self.code].format(
+            **numbers, visited=self.visited, arm=DEFAULT_WORDS.arm
+        )
 
 
 ORDINALS = (
@@ -515,10 +527,12 @@ class NamedRanking(Ranking):
         return f"<Ranking: {', '.join(each)}>"
 
 
-def render_change(arm: str, one: ArmAlarm, sure: str = "") -> str:
+def render_change(
+    arm: str, one: ArmAlarm, sure: str = "", words: CampaignWords = DEFAULT_WORDS
+) -> str:
     """That an arm has changed, in words without a full stop; `sure` says how sure that is, and of nothing else."""
     when, since = (" and again since", "") if one.again else ("", f", {one.since:.3f} since")
-    return f"{arm} has changed{sure}, most likely after round {one.after}{when}: on the average {one.before:.3f} before{since}"
+    return f"{arm} has changed{sure}, most likely after {words.round} {one.after}{when}: on the average {one.before:.3f} before{since}"
 
 
 def render_under_way(agents: Sequence[str]) -> str:

@@ -60,9 +60,13 @@ WordsFunction = Callable[[int, int], npt.NDArray[np.uint32]]
 Proven = Literal["nothing", "intervals", "regret"]
 
 UCB_MAX_ASSIGNMENTS = 200_000
-REPORT_ASSUMPTIONS = (  # what every guarantee assumes of agents and outcomes
-    "sensitivities and false positive rates are as believed, the tests of a visit are independent, "
-    "agents who visit one arm in one round look independently of each other, and outcomes are missing for reasons that do not depend on them"
+# what every guarantee assumes of agents and outcomes, in the words that somebody has for them
+REPORT_ASSUMPTIONS_FORM = (
+    "sensitivities and false positive rates are as believed, the {tests} of a visit are independent, "
+    "{agents} who visit one {arm} in one {round} look independently of each other, and outcomes are missing for reasons that do not depend on them"
+)
+REPORT_ASSUMPTIONS = REPORT_ASSUMPTIONS_FORM.format(
+    agents="agents", arm="arm", round="round", tests="tests"
 )
 ASSUMPTIONS = f"means stand still, {REPORT_ASSUMPTIONS}"  # and what all but alarms do
 

@@ -415,6 +415,7 @@ KINDS = {
         "prior changed",
         "archived",
         "brought back",
+        "words chosen",
     ],
     f"POST {API_BASE}/agents": ["agents added"],
     f"PATCH {API_BASE}/agents/{{agent}}": ["renamed", "retired", "returned", "agent revised"],

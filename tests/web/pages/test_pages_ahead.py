@@ -161,7 +161,7 @@ class TestAhead:
         assert f"expected to make {plain.detections:.0f} detections {how_sure}" in text
         better = round(100 * (plain.detections / plain.rotation - 1))
         turn = f"{plain.rotation_low:.0f} to {plain.rotation_high:.0f}"
-        assert f"{better} % more than going round the arms in turn ({turn})" in text
+        assert f"{better} % more than visiting the arms in turn ({turn})" in text
         assert f"in all rounds that makes {turn}, 8 times of 10" in text
         more, error = (f"{x:.{1 if x >= 1.0 else 2}f}" for x in (found.more, found.more_se))
         assert f"would make {more} detections more (standard error {error})" in text
@@ -401,7 +401,7 @@ class TestWords:
     def test_one_arm_is_known_and_nothing_is_lost(self):
         state = begun([0.5], 1, season=8, prior=[1, 1])
         found = compute_outlook(state, parse_wish(state, form()))
-        assert "as many as going round the arms in turn" in found.sentences[0]
+        assert "as many as visiting the arms in turn" in found.sentences[0]
         assert [value for value, _ in found.facts[1:3]] == ["+0 %", "100 %"]
         assert found.looks[-1].known == "over 98 %"
 

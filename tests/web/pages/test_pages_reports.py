@@ -157,7 +157,7 @@ class TestPageOfReports:
             fields = field.fields(2, do="count", successes=9, tests=5, note="fog <b>")
             answer = owner.submit(path, **fields)
             assert answer.status_code == 422
-            text = "9 of 5 cannot be. How many of the 5 checks found something?"
+            text = "9 of 5 cannot be. How many of the 5 tests found something?"
             assert text in words(answer)
             assert "fog &lt;b&gt;</textarea>" in answer.text  # as it was typed
 

@@ -24,14 +24,11 @@ from heterobandits.planner.changes import (
 )
 from heterobandits.planner.knowledge import Forgetting, Knowledge
 from heterobandits.planner.plans import render_change, render_count
-from heterobandits.policies.policy import ASSUMPTIONS, REPORT_ASSUMPTIONS
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
+from heterobandits.policies.policy import REPORT_ASSUMPTIONS_FORM
 
 FORECAST_MAX_VISITS = 1_000_000  # to come, that are looked ahead to
 SENTENCE_MAX_ARMS = 8  # arms in a sentence
-CHANGE_ASSUMPTIONS = (
-    "That an arm has changed holds in all rounds at once if its outcomes are reported in the order of its visits, and otherwise at any "
-    f"one time; it needs that {REPORT_ASSUMPTIONS}."
-)
 SAME_FIND_WARNING = (
     "if they may find the same thing, their outcomes are not independent, and what is certain of it fails more often "
     "than is said"
@@ -234,7 +231,8 @@ def answer_sentences(state: State, known: Answers) -> list[str]:
     """The answers as sentences, the most important first."""
     sure = f"with {render_percent_floor(known.confidence)} % confidence"
     sentences = [
-        f"{render_change(state.arms[one.arm].name, one, f' ({sure})')}." for one in known.changed
+        f"{render_change(state.arms[one.arm].name, one, f' ({sure})', state.words)}."
+        for one in known.changed
     ]
     left = [n for n in mixed_arms(state) if not state.arms[n].retired]
     if left:
@@ -248,7 +246,7 @@ def answer_sentences(state: State, known: Answers) -> list[str]:
         if not state.arms[arm].retired:
             name = state.arms[arm].name
             sentences.append(
-                f"{name} was forgotten: what was seen there up to round {last} does not count."
+                f"{name} was forgotten: what was seen there up to {state.words.round} {last} does not count."
             )
     order = [*best_arm_sentences(state, known, sure), *order_sentences(state, known, sure)]
     sentences += order
@@ -258,12 +256,12 @@ def answer_sentences(state: State, known: Answers) -> list[str]:
     for arm, numbers in shared_rounds_by_arm(state).items():
         if not state.arms[arm].retired:
             sentences.append(
-                f"Agents were together at {state.arms[arm].name} in {render_rounds(numbers)}: {SAME_FIND_WARNING}."
+                f"{state.words.Agents} were together at {state.arms[arm].name} in {render_rounds(numbers, state.words)}: {SAME_FIND_WARNING}."
             )
     if any(sure in sentence for sentence in order):
         sentences.append(assumptions_text(state))
     if known.changed:
-        sentences.append(CHANGE_ASSUMPTIONS)
+        sentences.append(change_assumptions_text(state))
     return sentences
 
 
@@ -284,13 +282,13 @@ def shared_arm_warnings(state: State, round: PlannedRound) -> list[str]:
         arms.setdefault(arm, []).append(state.agents[agent].name)
     return [
         f"{', '.join(names[:-1])} and {names[-1]} are {'both' if len(names) == 2 else 'all'} sent to "
-        f"{state.arms[arm].name} in round {round.number}: {SAME_FIND_WARNING}."
+        f"{state.arms[arm].name} in {state.words.round} {round.number}: {SAME_FIND_WARNING}."
         for arm, names in arms.items()
         if len(names) > 1
     ]
 
 
-def render_rounds(numbers: Sequence[int]) -> str:
+def render_rounds(numbers: Sequence[int], words: CampaignWords = DEFAULT_WORDS) -> str:
     """Round numbers as people list them.
 
     >>> render_rounds([3]), render_rounds([3, 5]), render_rounds(range(1, 12))
@@ -298,43 +296,43 @@ def render_rounds(numbers: Sequence[int]) -> str:
     """
     names = [f"{number}" for number in numbers[:SENTENCE_MAX_ARMS]]
     if len(numbers) == 1:
-        return f"round {names[0]}"
+        return f"{words.round} {names[0]}"
     if len(numbers) > SENTENCE_MAX_ARMS:
         names.append(f"{len(numbers) - SENTENCE_MAX_ARMS:,} more")
-    return f"rounds {', '.join(names[:-1])} and {names[-1]}"
+    return f"{words.rounds} {', '.join(names[:-1])} and {names[-1]}"
 
 
 def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
     """Sentences on the best arm: which it is, or which it may be and how many visits would tell."""
     left = [n for n in mixed_arms(state) if not state.arms[n].retired]
     arms = sum(not arm.retired and n not in left for n, arm in enumerate(state.arms))
-    other = "other " if left else ""
+    other, w = "other " if left else "", state.words
     if not arms:
         return []
     if arms == 1:
-        return [f"{state.arms[known.candidates[0]].name} is the only {other}arm."]
+        return [f"{state.arms[known.candidates[0]].name} is the only {other}{w.arm}."]
     if known.best is not None:
         name = state.arms[known.best].name
-        return [f"{name} is certainly the best of the {arms} {other}arms ({sure})."]
+        return [f"{name} is certainly the best of the {arms} {other}{w.arms} ({sure})."]
     if len(state.arms) > RANKING_MAX_ARMS:
         return [
-            f"The order of {arms:,} arms is not worked out: of up to {RANKING_MAX_ARMS:,} it is."
+            f"The order of {arms:,} {w.arms} is not worked out: of up to {RANKING_MAX_ARMS:,} it is."
         ]
     places = render_arms(state, known.candidates, "or")
     if len(known.candidates) == arms:
         sentences = [
-            f"The best {other}arm is not known yet: it may be any of the {arms}, {places}."
+            f"The best {other}{w.arm} is not known yet: it may be any of the {arms}, {places}."
         ]
     else:
         sentences = [
-            f"The best {other}arm is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
+            f"The best {other}{w.arm} is not known yet: it is one of {len(known.candidates)}, {places} ({sure})."
         ]
     if (known.visits_needed or FORECAST_MAX_VISITS) > count_remaining_visits(state):
         pass  # the season ends before
     elif known.visits_needed is not None:
         visits = render_count(known.visits_needed, "more visit")
         sentences.append(
-            f"About {visits} would tell, dealt evenly to these arms, if the estimates are right."
+            f"About {visits} would tell, dealt evenly to these {w.arms}, if the estimates are right."
         )
     elif unseen_arms(state, known.candidates):
         pass  # what is not known of them says nothing of how many visits it takes
@@ -345,7 +343,7 @@ def best_arm_sentences(state: State, known: Answers, sure: str) -> list[str]:
     else:
         sentences.append(
             f"Even {FORECAST_MAX_VISITS:,} more visits would not tell, if the estimates are right: the highest are too close"
-            f"{' for agents that are only calibrated' if state.team.is_calibrated else ''}."
+            f"{f' for {w.agents} that are only calibrated' if state.team.is_calibrated else ''}."
         )
     return sentences
 
@@ -369,17 +367,32 @@ def order_sentences(state: State, known: Answers, sure: str) -> list[str]:
 
 def assumptions_text(state: State) -> str:
     """What must hold for the certain statements to be true."""
+    w = state.words
     return (
-        f"What is certain holds {validity_text(state)}; it needs that {ASSUMPTIONS}, and that outcomes of different arms in one "
-        "round are independent given the past."
+        f"What is certain holds {validity_text(state)}; it needs that means stand still, {report_assumptions_text(w)}, and that outcomes of different {w.arms} in one "
+        f"{w.round} are independent given the past."
     )
+
+
+def change_assumptions_text(state: State) -> str:
+    """What must hold for a change to be certain."""
+    w = state.words
+    return (
+        f"That {w.an_arm} has changed holds in all {w.rounds} at once if its outcomes are reported in the order of its visits, and "
+        f"otherwise at any one time; it needs that {report_assumptions_text(w)}."
+    )
+
+
+def report_assumptions_text(words: CampaignWords) -> str:
+    """What every guarantee assumes of agents and outcomes, in the words of a campaign."""
+    return REPORT_ASSUMPTIONS_FORM.format(**words.body)
 
 
 def validity_text(state: State) -> str:
     """For which rounds the certain statements hold together."""
     if state.policy.forgets:
-        return f"for this round, not for all at once, as {state.policy.name} forgets"
-    return "in all rounds at once"
+        return f"for this {state.words.round}, not for all at once, as {state.policy.name} forgets"
+    return f"in all {state.words.rounds} at once"
 
 
 def render_percent_floor(confidence: float) -> str:

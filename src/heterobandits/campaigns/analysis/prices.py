@@ -18,7 +18,7 @@ import numpy as np
 from heterobandits.arrays import Floats
 from heterobandits.campaigns.analysis.answers import mixed_arms_text
 from heterobandits.campaigns.analysis.beliefs import beliefs_of
-from heterobandits.campaigns.analysis.probabilities import NOTHING_KNOWN, has_forecast
+from heterobandits.campaigns.analysis.probabilities import has_forecast, nothing_known_text
 from heterobandits.campaigns.plan_events import plan_arguments
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.campaigns.state import State
@@ -74,7 +74,7 @@ class Prices:
 def prices(state: State, given: RoundGiven, plan: Plan) -> Prices:
     """What this plan of the next round is expected to detect, and what each circumstance that it was made under costs."""
     if not has_forecast(state):
-        return Prices(None, None, [], [NOTHING_KNOWN])
+        return Prices(None, None, [], [nothing_known_text(state)])
     weights = detection_weights(state)
     every = constraints_of(state, given)
     fitting = max(ALWAYS_PRICED, PRICED_PAIRS // max(1, weights.size))

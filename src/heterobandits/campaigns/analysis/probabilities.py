@@ -33,7 +33,6 @@ ALIKE_DIGITS = 9  # of means that count as the same
 # to be among the best, below which a visit is probably not worth it: this, and this share of an arm's chance if all are alike
 UNPROMISING_CHANCE = 0.05
 UNPROMISING_SHARE = 0.25
-NOTHING_KNOWN = "Nothing was reported yet, and nothing is stated of any arm beforehand: so nothing can be forecast."
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,11 @@ def has_forecast(state: State) -> bool:
     return bool(state.knowledge.pulls.any()) or any(arm.prior is not None for arm in state.arms)
 
 
+def nothing_known_text(state: State) -> str:
+    """Why there is no forecast."""
+    return f"Nothing was reported yet, and nothing is stated of any {state.words.arm} beforehand: so nothing can be forecast."
+
+
 class NothingKnown(InvalidInput):
     """A forecast is asked for before anything is known."""
 
@@ -81,7 +85,7 @@ class NothingKnown(InvalidInput):
 def check_forecast(state: State) -> None:
     """Refuse a forecast of a campaign of which nothing is known."""
     if not has_forecast(state):
-        raise NothingKnown(NOTHING_KNOWN)
+        raise NothingKnown(nothing_known_text(state))
 
 
 @once_for_state

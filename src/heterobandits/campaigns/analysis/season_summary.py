@@ -15,9 +15,9 @@ from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arm
 from heterobandits.campaigns.analysis.beliefs import drawn_means, true_finds
 from heterobandits.campaigns.analysis.prices import detection_weights, expected_detections
 from heterobandits.campaigns.analysis.probabilities import (
-    NOTHING_KNOWN,
     PROBABLE_TAIL_CHANCE,
     has_forecast,
+    nothing_known_text,
 )
 from heterobandits.campaigns.analysis.projection_lanes import draw_rotation_finds
 from heterobandits.campaigns.plan_events import plan_of
@@ -59,7 +59,7 @@ def summarize_season(state: State) -> SeasonSummary:
     if has_forecast(state) and state.rounds_left != 0:
         plan = plan_of(state, RoundGiven())
         next_round = expected_detections(detection_weights(state), enumerate(plan.assignment))
-    silent = "" if has_forecast(state) else NOTHING_KNOWN
+    silent = "" if has_forecast(state) else nothing_known_text(state)
     return SeasonSummary(
         visits=visits,
         tests=int(tests.sum()),

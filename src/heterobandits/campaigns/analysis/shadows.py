@@ -13,6 +13,7 @@ from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.validation import parse_policy
 from heterobandits.planner.plans import render_count
+from heterobandits.planner.vocabulary import CampaignWords
 from heterobandits.policies.policy import Policy, forgetting_policies
 
 
@@ -65,9 +66,10 @@ def shadow(
         elif event.kind == "round cancelled":
             rounds.pop()
         since.append(event)
-    name = policy_for_shadow(fold_events(since, state), policy, delta).name
+    last = fold_events(since, state)
+    name = policy_for_shadow(last, policy, delta).name
     differ, tied = sum(map(is_different, rounds)), sum(one.tied for one in rounds)
-    return Shadow(name, rounds, differ, tied, shadow_sentences(name, rounds))
+    return Shadow(name, rounds, differ, tied, shadow_sentences(name, rounds, last.words))
 
 
 def policy_for_shadow(state: State, name: str, delta: float | None) -> Policy:
@@ -104,15 +106,15 @@ def is_different(one: ShadowedRound) -> bool:
     return one.planned != one.other and not one.tied
 
 
-def shadow_sentences(name: str, rounds: list[ShadowedRound]) -> list[str]:
+def shadow_sentences(name: str, rounds: list[ShadowedRound], words: CampaignWords) -> list[str]:
     """Sentences on how much the plans differ, and on what nobody can know."""
     if not rounds:
-        return ["No round has been planned yet."]
+        return [f"No {words.round} has been planned yet."]
     changed = sum(is_different(one) for one in rounds)
-    of_all = render_count(len(rounds), "round")
+    of_all = words.count(len(rounds), "round")
     ties = sum(one.tied for one in rounds)
     chance = [
-        f"In {render_count(ties, 'round')} they differ only where arms tie, as all do before anything is known: chance decided, no policy."
+        f"In {words.count(ties, 'round')} they differ only where {words.arms} tie, as all do before anything is known: chance decided, no policy."
     ] * bool(ties)
     if not changed:
         but = ", but for ties" if ties else ""
@@ -126,7 +128,7 @@ def shadow_sentences(name: str, rounds: list[ShadowedRound]) -> list[str]:
     return [
         f"{name} would have planned {changed:,} of {of_all} differently: somebody would have gone elsewhere or "
         f"stayed home {render_count(moved, 'time')}.",
-        "Each round is planned from what was known then, which came of the plans that were made: what its own plans would "
+        f"Each {words.round} is planned from what was known then, which came of the plans that were made: what its own plans would "
         "have found nobody knows.",
         *chance,
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heterobandits.errors import escape_text, repr_of
 from heterobandits.model.prior import parse_stated_prior, render_shape
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
 
 if TYPE_CHECKING:
     from heterobandits.campaigns.events import Event
@@ -57,7 +58,7 @@ def is_far_from_plan(tests: int | None, planned: int | None) -> bool:
     return tests is not None and planned is not None and (tests > planned or 2 * tests < planned)
 
 
-def reports_text(body: Mapping[str, Any]) -> str:
+def reports_text(body: Mapping[str, Any], words: CampaignWords = DEFAULT_WORDS) -> str:
     """How an agent reports, from an event's body; an imported body may leave out defaults."""
     parts = []
     if body.get("sensitivity") is not None:
@@ -65,7 +66,7 @@ def reports_text(body: Mapping[str, Any]) -> str:
     if body.get("false_positive_rate"):
         parts.append(f"false positive rate {body['false_positive_rate']:.3g}")
     if (body.get("tests") or 1) != 1:
-        parts.append(f"{body['tests']} tests a visit")
+        parts.append(f"{body['tests']} {words.tests} a visit")
     for name in ("calibration", "false_positive_calibration"):
         if body.get(name):
             parts.append(f"{name.replace('_', ' ')} {body[name][0]}/{body[name][1]}")
@@ -80,16 +81,16 @@ def policy_text(body: Mapping[str, Any]) -> str:
     return text if body.get("memory") is None else f"{text}, memory {body['memory']}"
 
 
-def on_change_text(body: Mapping[str, Any]) -> str:
+def on_change_text(body: Mapping[str, Any], words: CampaignWords) -> str:
     """What an event's body says of arms that change, if it says anything."""
     if "on_change" not in body:
         return ""
-    return f"; an arm that changes is {'' if body['on_change'] == 'forget' else 'not '}forgotten"
+    return f"; {words.an_arm} that changes is {'' if body['on_change'] == 'forget' else 'not '}forgotten"
 
 
-def season_text(season: int | None) -> str:
+def season_text(season: int | None, words: CampaignWords) -> str:
     """The length of a season."""
-    return "without an end" if season is None else f"of {season:,} round{'s' * (season != 1)}"
+    return "without an end" if season is None else f"of {words.count(season, 'round')}"
 
 
 def ends_text(body: Mapping[str, Any]) -> str:
@@ -97,10 +98,10 @@ def ends_text(body: Mapping[str, Any]) -> str:
     return f", until {body['ends']}" if body.get("ends") else ""
 
 
-def prior_text(given: Any) -> str:
+def prior_text(given: Any, words: CampaignWords) -> str:
     """What an event's body states of an arm's mean."""
     shape = parse_stated_prior(given)
-    return "nothing" if shape is None else render_shape(shape)
+    return "nothing" if shape is None else render_shape(shape, words.tests)
 
 
 def names_in_body(given: Sequence[Any]) -> list[str]:
@@ -121,7 +122,8 @@ def tests_in_body(given: Any) -> int:
 class EventNarrator:
     """Puts events into words one after the other, and remembers the state that this takes."""
 
-    def __init__(self, state: "State | None" = None) -> None:
+    def __init__(self, state: "State | None" = None, words: CampaignWords = DEFAULT_WORDS) -> None:
+        self.words = words if state is None else state.words
         self.names: dict[str, str] = {}
         self._links: dict[str, str] = {}  # whose, by id
         self._told: dict[tuple[int, str], dict[str, str]] = {}
@@ -227,38 +229,35 @@ class EventNarrator:
         self.names["campaign"] = body["name"]
         self._join(body["agents"])
         self._meet("arm", names_in_body(body["arms"]))
-        from heterobandits.planner.plans import render_count
-
-        agents, arms = (
-            render_count(len(body["agents"]), "agent"),
-            render_count(len(body["arms"]), "arm"),
-        )
+        agents = self.words.count(len(body["agents"]), "agent")
+        arms = self.words.count(len(body["arms"]), "arm")
         return (
             f"created {body['name']}: {agents}, {arms}, policy "
-            f"{policy_text(body['policy'])}, a season {season_text(body['season'])}{ends_text(body)}{on_change_text(body)}"
+            f"{policy_text(body['policy'])}, a season {season_text(body['season'], self.words)}{ends_text(body)}{on_change_text(body, self.words)}"
         )
 
     def _agents_added(self, body: Mapping[str, Any]) -> str:
         self._join(body["agents"])
-        each = (f"{one['name']} ({reports_text(one)})" for one in body["agents"])
+        each = (f"{one['name']} ({reports_text(one, self.words)})" for one in body["agents"])
         return f"added {', '.join(each)}"
 
     def _arms_added(self, body: Mapping[str, Any]) -> str:
         names = names_in_body(body["arms"])
         self._meet("arm", names)
         each = (
-            f"{name} ({prior_text(one['prior'])})"
+            f"{name} ({prior_text(one['prior'], self.words)})"
             if isinstance(one, dict) and "prior" in one
             else name
             for name, one in zip(names, body["arms"], strict=True)
         )
-        return f"added the arm{'s' * (len(names) != 1)} {', '.join(each)}"
+        return f"added the {self.words.of('arm', len(names))} {', '.join(each)}"
 
     def _renamed(self, body: Mapping[str, Any]) -> str:
         key = body.get("id") or "campaign"
         old = self._name(key)
         self.names[self._id(body["what"], key)] = body["name"]
-        return f"renamed the {body['what']} {old} to {body['name']}"
+        what = self.words.body.get(body["what"], body["what"])
+        return f"renamed the {what} {old} to {body['name']}"
 
     def _retired(self, body: Mapping[str, Any]) -> str:
         return f"retired {self._name(body['id'])}"
@@ -268,21 +267,29 @@ class EventNarrator:
 
     def _agent_revised(self, body: Mapping[str, Any]) -> str:
         self._tests = self._tests | {self._id("agent", body["id"]): tests_in_body(body["reports"])}
-        since = "from the next round on" if body["since"] == "now" else "from the beginning"
-        return f"revised {self._name(body['id'])}, {since}: {reports_text(body['reports'])}"
+        since = (
+            f"from the next {self.words.round} on"
+            if body["since"] == "now"
+            else "from the beginning"
+        )
+        return f"revised {self._name(body['id'])}, {since}: {reports_text(body['reports'], self.words)}"
 
     def _arm_revised(self, body: Mapping[str, Any]) -> str:
-        return f"stated of {self._name(body['id'])} beforehand: {prior_text(body['prior'])}"
+        return f"stated of {self._name(body['id'])} beforehand: {prior_text(body['prior'], self.words)}"
 
     def _prior_changed(self, body: Mapping[str, Any]) -> str:
         learned = body["prior"] == "learned"
-        return f"let plans go by {'what all arms together make likely' if learned else 'what is stated of each arm alone'}"
+        return f"let plans go by {f'what all {self.words.arms} together make likely' if learned else f'what is stated of each {self.words.arm} alone'}"
 
     def _policy_changed(self, body: Mapping[str, Any]) -> str:
-        return f"changed the policy to {policy_text(body['policy'])}{on_change_text(body)}"
+        return (
+            f"changed the policy to {policy_text(body['policy'])}{on_change_text(body, self.words)}"
+        )
 
     def _season_changed(self, body: Mapping[str, Any]) -> str:
-        return f"changed the season to one {season_text(body['season'])}{ends_text(body)}"
+        return (
+            f"changed the season to one {season_text(body['season'], self.words)}{ends_text(body)}"
+        )
 
     def _round_planned(self, body: Mapping[str, Any]) -> str:
         self._tests_then[body["round"]] = self._tests
@@ -290,9 +297,9 @@ class EventNarrator:
         self._plans[body["round"]] = {
             self._id("agent", one["agent"]): self._id("arm", one["arm"]) for one in sent
         }
-        text = f"planned round {body['round']}"
+        text = f"planned {self.words.round} {body['round']}"
         if len(sent) > SENTENCE_MAX_NAMES:
-            text += f" for {len(sent)} agents"
+            text += f" for {len(sent)} {self.words.agents}"
         elif sent:
             each = (f"{self._who(one)} to {self._name(one['arm'])}" for one in sent)
             text += f": {', '.join(each)}"
@@ -314,9 +321,7 @@ class EventNarrator:
         went = f"went to {' and '.join(places)}" if places else "stayed home"
         planned = self._planned(body)
         same = arms == ([] if planned is None else [planned])
-        text = (
-            f"round {body['round']}: {self._who(body)} {went}, {'as' if same else 'not as'} planned"
-        )
+        text = f"{self.words.round} {body['round']}: {self._who(body)} {went}, {'as' if same else 'not as'} planned"
         reports = self._reports(body)
         for arm in [arm for arm in reports if arm not in arms]:  # what was told of the one visit
             reports[arms[0]] = reports.pop(arm)
@@ -325,15 +330,13 @@ class EventNarrator:
 
     def _arm_forgotten(self, body: Mapping[str, Any]) -> str:
         why = {"change": ", which has changed", "again": " again"}.get(body["because"], "")
-        return (
-            f"forgot what was seen of {self._name(body['arm'])}{why}, up to round {body['round']}"
-        )
+        return f"forgot what was seen of {self._name(body['arm'])}{why}, up to {self.words.round} {body['round']}"
 
     def _arm_remembered(self, body: Mapping[str, Any]) -> str:
         return f"took back that {self._name(body['arm'])} was forgotten"
 
     def _at(self, body: Mapping[str, Any]) -> str:
-        return f"round {body['round']}: {self._who(body)} at {self._name(body['arm'])}"
+        return f"{self.words.round} {body['round']}: {self._who(body)} at {self._name(body['arm'])}"
 
     def _reported(self, body: Mapping[str, Any]) -> str:
         text = self._reports(body)[self._id("arm", body["arm"])] = self._counts(body)
@@ -349,13 +352,13 @@ class EventNarrator:
         return f"{self._at(body)}: withdrawn, before it was {before}"
 
     def _round_closed(self, body: Mapping[str, Any]) -> str:
-        return f"closed round {body['round']}"
+        return f"closed {self.words.round} {body['round']}"
 
     def _round_reopened(self, body: Mapping[str, Any]) -> str:
-        return f"opened round {body['round']} again"
+        return f"opened {self.words.round} {body['round']} again"
 
     def _round_cancelled(self, body: Mapping[str, Any]) -> str:
-        return f"cancelled round {body['round']}"  # of which nothing is told any more
+        return f"cancelled {self.words.round} {body['round']}"  # of which nothing is told any more
 
     def _archived(self, body: Mapping[str, Any]) -> str:
         return "archived the campaign"
@@ -363,9 +366,13 @@ class EventNarrator:
     def _brought_back(self, body: Mapping[str, Any]) -> str:
         return "brought the campaign back from the archive"
 
+    def _words_chosen(self, body: Mapping[str, Any]) -> str:
+        words = body["words"]
+        return f"chose the words {words['agent']}, {words['arm']}, {words['round']} and {words['test']}"
+
     def _note(self, body: Mapping[str, Any]) -> str:
         text = " / ".join(body["text"].splitlines())
-        return text if body["round"] is None else f"round {body['round']}: {text}"
+        return text if body["round"] is None else f"{self.words.round} {body['round']}: {text}"
 
     def _link_issued(self, body: Mapping[str, Any]) -> str:
         of = "" if body["agent"] is None else f" of {self._who(body)}"

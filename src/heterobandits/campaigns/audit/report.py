@@ -27,8 +27,8 @@ from heterobandits.campaigns.analysis.estimates import (
     order_by_estimate,
 )
 from heterobandits.campaigns.analysis.probabilities import (
-    NOTHING_KNOWN,
     fit_rate_axis,
+    nothing_known_text,
     probable,
     render_certain_ends,
     render_rates,
@@ -143,6 +143,7 @@ def _render_audit_page(
         "audit.html",
         maker=made_by,
         state=state,
+        w=state.words,
         rounds=rounds,
         visits=sum(len(round.sent) for round in state.rounds),
         outcomes=sum(
@@ -154,16 +155,19 @@ def _render_audit_page(
         arms=arms,
         scale=fit_rate_axis(max((one.known.high for one in arms if one.estimate), default=1.0)),
         certain_ends=render_certain_ends,
-        likely=probable(state).sentences or [NOTHING_KNOWN],
+        likely=probable(state).sentences or [nothing_known_text(state)],
         tests=tests,
         found=int(state.successes.sum()),
         true_found=true_finds(state) if tests and state.team.offset.any() else None,
         in_turn=finds_in_turn(state),
         agents=[
-            (agent, reports_text(state.rows[agent.row].reports.body)) for agent in state.agents
+            (agent, reports_text(state.rows[agent.row].reports.body, state.words))
+            for agent in state.agents
         ],
         # as the page is written
-        told=narrate_events(announce_progress(events, tell, 0.7, 1.0), EventNarrator()),
+        told=narrate_events(
+            announce_progress(events, tell, 0.7, 1.0), EventNarrator(words=state.words)
+        ),
         printable=escape_text,
         author=author_text,
         # Quotes stay as they are, and so the lines can be read and taken from the file as it lies on the disk.

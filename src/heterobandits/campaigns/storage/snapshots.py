@@ -19,11 +19,13 @@ from heterobandits.campaigns.validation import parse_policy
 from heterobandits.errors import InvalidInput
 from heterobandits.planner.knowledge import Forgetting
 from heterobandits.planner.roster import AgentRow, Reports
+from heterobandits.planner.vocabulary import words_of_body
 from heterobandits.provenance import PACKAGE_FOLDER
 
 SNAPSHOT_SOURCES = (  # of what is in a snapshot
     "events.py", "reducer.py", "validation.py", "rounds.py", "storage/snapshots.py", "state.py",
-    "../planner/knowledge.py", "../planner/roster.py", "../planner/visits.py"
+    "../planner/knowledge.py", "../planner/roster.py", "../planner/visits.py",
+    "words.py", "../planner/vocabulary.py"
 )  # fmt: skip
 SNAPSHOT_DIGEST_BYTES = 32  # bytes of a hash, before the rest
 SNAPSHOT_MIN_EVENTS = 500  # events from which on a snapshot is worth it
@@ -63,6 +65,7 @@ def pack_state(state: State) -> bytes:
         "on_change": state.on_change,
         "archived": state.archived,
         "ends": state.ends,
+        "words": state.words.body,
     }
     data = json.dumps(fields, separators=(",", ":")).encode()
     return hashlib.sha256(data).digest() + zlib.compress(data, 1)
@@ -105,6 +108,7 @@ def unpack_state(data: bytes) -> State:
         pulls=_decode_table(fields["pulls"], shape),
         successes=_decode_table(fields["successes"], shape),
         waiting=frozenset(fields["waiting"]),
+        words=words_of_body(fields["words"]),
         forgotten=tuple(Forgetting(*entry) for entry in fields["forgotten"]),
     )
 

@@ -20,6 +20,7 @@ from heterobandits.cli.campaign.options import (
     SeasonOption,
     StatedOption,
     WhoOption,
+    WordsOption,
     author_of,
     find_campaign,
     open_repository,
@@ -65,6 +66,7 @@ def new_command(
     seed: Annotated[int, typer.Option(help="Determines all ties and draws.", metavar="S")] = 0,
     season: SeasonOption = None,
     ends: EndsOption = None,
+    words: WordsOption = None,
     prior: PriorKindOption = None,
     stated: StatedOption = None,
     last_season: Annotated[
@@ -99,6 +101,7 @@ def new_command(
         read_text,
     )
     from heterobandits.campaigns.files.templates import load_template
+    from heterobandits.campaigns.words import parse_words_list
 
     if (from_ is None) == (template is None):
         raise InvalidInput("--from or --template: one of them says who and where")
@@ -114,6 +117,8 @@ def new_command(
         given["season"] = parse_season_option(season)
     if ends is not None:
         given["ends"] = parse_ends_option(ends)
+    if words is not None:
+        given["words"] = parse_words_list(words)
     given |= {"name": name, "policy": policy, "delta": delta, "seed": seed, "prior": prior}
     given["arms"] = arms_with_priors(given["arms"], stated, last_season, counts)
     if dry_run:

@@ -95,6 +95,14 @@ EndsOption = Annotated[
         "--ends", help="The day on which the season ends; none if nobody knows.", metavar="DAY|none"
     ),
 ]
+WordsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--words",
+        help="What agent, arm, round and test are called on pages and in sentences, such as ranger,area,week,check; person/people for one with a plural of its own.",
+        metavar="A,B,C,D",
+    ),
+]
 PolicyOption = Annotated[
     str | None,
     typer.Option(

@@ -21,6 +21,7 @@ from heterobandits.cli.campaign.options import (
     StatedOption,
     TestsOfOne,
     WhoOption,
+    WordsOption,
     author_of,
     open_campaign,
     parse_ends_option,
@@ -252,23 +253,28 @@ def set_command(
     memory: MemoryOption = None,
     prior: PriorKindOption = None,
     on_change: OnChangeOption = None,
+    words: WordsOption = None,
     campaign: CampaignOption = None,
     who: WhoOption = None,
     format: TableOrJson = "table",
 ) -> None:
-    """Change the season, the policy, the prior or what happens when an arm has changed, from the next round on."""
+    """Change the season, the policy, the prior or what happens when an arm has changed, from the next round on; or the words of pages."""
     from heterobandits.campaigns import service
+    from heterobandits.campaigns.words import parse_words_list
 
     other = any(given is not None for given in (policy, delta, memory, on_change))
     lasts = season is not None or ends is not None
-    if other + lasts + (prior is not None) != 1:
+    if other + lasts + (prior is not None) + (words is not None) != 1:
         raise InvalidInput(
-            "--season with --ends, --prior, or --policy, --delta, --memory and --on-change: one change at a time"
+            "--season with --ends, --prior, --words, or --policy, --delta, --memory and --on-change: one change at a time"
         )
     with open_campaign(file, campaign) as (log, state):
         request = author_of(who)
         if prior is not None:
             done = service.set_prior(log, state.campaign, request, prior)
+        elif words is not None:
+            chosen = parse_words_list(words)
+            done = service.choose_words(log, state.campaign, request, chosen)
         elif other:
             done = service.set_policy(
                 log, state.campaign, request, policy, delta, memory, on_change

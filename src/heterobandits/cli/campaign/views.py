@@ -162,12 +162,14 @@ def history_command(
     )
     from heterobandits.campaigns.serialization import json_of_event_with_text
     from heterobandits.campaigns.state import member_id, number_of_member
+    from heterobandits.planner.vocabulary import DEFAULT_WORDS
 
     parse_integer(last, "--last", 1)
     with open_repository(file) as log:
         found = find_campaign(log, campaign, file)
         events = readable_events(log, found.campaign)
-    story, state = EventNarrator(), found.state
+    state = found.state
+    story = EventNarrator(words=DEFAULT_WORDS if state is None else state.words)
     everything = list(narrate_events(events, story))
     if round is not None and state is not None:
         state.round(round)

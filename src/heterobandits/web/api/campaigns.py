@@ -132,10 +132,10 @@ async def read_campaign_route(request: HttpRequest, asked: Context) -> Response:
 
 @router.patch("/api/campaigns/{campaign}", response_model=responses_schema.CampaignJson)
 def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) -> Response:
-    """Another name, another policy (with delta, memory and on_change), another season or prior, archived or back: one at a time."""
+    """Another name, another policy (with delta, memory and on_change), another season, prior or words, archived or back: one at a time."""
     given = body.model_fields_set - {name for name in POLICY_FIELDS if getattr(body, name) is None}
     kind = parse_one_change(
-        given, ("name",), POLICY_FIELDS, ("season", "ends"), ("prior",), ("archived",)
+        given, ("name",), POLICY_FIELDS, ("season", "ends"), ("prior",), ("archived",), ("words",)
     )
     where = asked.where
     if kind == ("name",):
@@ -146,6 +146,8 @@ def change_campaign_route(asked: Context, body: requests_schema.CampaignChange) 
         done = service.set_season(*where, season, *ends)
     elif kind == ("prior",):
         done = service.set_prior(*where, body.prior)
+    elif kind == ("words",):
+        done = service.choose_words(*where, body.words)
     elif kind == ("archived",):
         done = (service.archive if body.archived else service.unarchive)(*where)
     else:

@@ -60,6 +60,10 @@ AgentEntry = SkipValidation[AgentBody]
 ArmEntry = SkipValidation[ArmBody]
 
 
+# as `parse_words` takes them: by kind, agent or agents, arm, round, test
+WordsField = dict[ShortText, ShortText]
+
+
 class CampaignBody(Body):
     """A new campaign."""
 
@@ -74,10 +78,11 @@ class CampaignBody(Body):
     ends: ShortText | None = None
     prior: Literal["learned", "stated"] | None = None
     on_change: ShortText | None = None
+    words: WordsField | None = None
 
 
 class CampaignChange(Body):
-    """One change of a campaign: its name, its policy with delta, memory and on_change, its season, which may have no end, with the day on which it ends, its prior, or whether it is archived."""
+    """One change of a campaign: its name, its policy with delta, memory and on_change, its season, which may have no end, with the day on which it ends, its prior, its words, or whether it is archived."""
 
     name: NameField
     policy: ShortText | None = None
@@ -88,6 +93,7 @@ class CampaignChange(Body):
     ends: ShortText | None = None
     prior: Literal["learned", "stated"] = "learned"
     archived: bool = False
+    words: WordsField = {}
 
 
 class UndoBody(Body):

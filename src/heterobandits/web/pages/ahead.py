@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from heterobandits.campaigns.analysis.probabilities import NOTHING_KNOWN, has_forecast
+from heterobandits.campaigns.analysis.probabilities import has_forecast, nothing_known_text
 from heterobandits.campaigns.analysis.projection import estimate_seconds
 from heterobandits.campaigns.analysis.shadows import is_different, shadow
 from heterobandits.campaigns.events import OnShare
@@ -43,7 +43,7 @@ async def read_ahead(request: Request, asked: Context) -> Response:
     """What is to be expected of the rounds to come; nothing is computed before somebody asks for it."""
     state, form = asked.state, asked.form
     found: Outlook | None = None
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         if form.text("run"):
             found = await await_outlook(
                 request, state, await compute_quick(request, parse_wish, state, form)
@@ -67,7 +67,7 @@ def render_ahead(
         fields=wish_fields(state, form),
         full=has_no_free_arm(state),
         large=is_slow_projection(state),
-        silent="" if has_forecast(state) or errors else NOTHING_KNOWN,
+        silent="" if has_forecast(state) or errors else nothing_known_text(state),
         outlook=found,
     )
 
@@ -110,7 +110,7 @@ async def read_compare(request: Request, asked: Context) -> Response:
     """Where another policy would have sent the agents, round by round, from what was known then."""
     state, name = asked.state, asked.form.text("policy")
     found: ShadowPage | None = None
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         if name:
             check_policy_field(state, name)
             found = await compute_alone(

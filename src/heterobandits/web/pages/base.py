@@ -22,6 +22,7 @@ from heterobandits.campaigns.state import State, parse_time
 from heterobandits.campaigns.validation import InvalidFields
 from heterobandits.errors import InvalidInput
 from heterobandits.output.pages import render_template
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
 from heterobandits.web.auth import PAGE_BASE, Caller, is_allowed
 from heterobandits.web.errors import (
     NO_SNIFF_HEADER,
@@ -89,7 +90,7 @@ CAMPAIGN_MENU = (
     MenuItem("", "Known"),
     MenuItem("/plan", "Plan"),
     MenuItem("/report", "Report"),
-    MenuItem("/rounds", "Rounds"),
+    MenuItem("/rounds", "{Rounds}"),
     MenuItem("/ahead", "Ahead"),
     MenuItem("/history", "History"),
     MenuItem("/team", "Team"),
@@ -215,6 +216,7 @@ def render_page(
             caller=caller,
             role=None if caller is None else render_role(caller),
             state=state,
+            w=DEFAULT_WORDS if state is None else state.words,
             menu=[] if caller is None or state is None else menu_entries(caller, state),
             at=request.url.path,
             key=secrets.token_hex(8),
@@ -239,7 +241,7 @@ def render_role(caller: Caller) -> str:
 def menu_entries(caller: Caller, state: State) -> list[tuple[str, str]]:
     """The pages of a campaign that somebody may open, with their addresses."""
     return [
-        (page_path(state.campaign, place.part), place.text)
+        (page_path(state.campaign, place.part), place.text.format(Rounds=state.words.Rounds))
         for place in CAMPAIGN_MENU
         if is_allowed(caller.role, "GET", f"{PAGE_BASE}{place.part}")
     ]
@@ -251,7 +253,9 @@ def error_page(request: Request, error: Exception) -> Response:
     if isinstance(error, GettingReady):
         return getting_ready_page(request, error, notice)
     title, detail = ERROR_TEXTS.get(type(error), (notice.title, notice.detail))
-    said = for_people(detail)
+    asked: RequestContext | None = getattr(request.state, "asked", None)
+    state = None if asked is None else asked.campaign
+    said = for_people(detail, DEFAULT_WORDS if state is None else state.words)
     answer = render_page(request, "error.html", status=notice.status, title=title, detail=said)
     answer.headers.update(notice.headers)
     return answer
@@ -282,17 +286,17 @@ def see_other(place: str) -> Response:
 
 
 @contextmanager
-def collect_field_errors() -> Iterator[dict[str, str]]:
+def collect_field_errors(words: CampaignWords = DEFAULT_WORDS) -> Iterator[dict[str, str]]:
     """Within this context, errors are collected by field, for showing the form again; the rest under the empty name."""
     errors: dict[str, str] = {}
     try:
         yield errors
     except InvalidFields as wrong:
-        errors |= {place: for_people(message) for place, message in wrong.errors}
+        errors |= {place: for_people(message, words) for place, message in wrong.errors}
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
-        errors[""] = for_people(str(error))
+        errors[""] = for_people(str(error), words)
 
 
 def handle_errors(app: FastAPI) -> None:

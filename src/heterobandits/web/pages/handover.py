@@ -199,7 +199,7 @@ def parse_handover_outcome(text: str) -> Any:
 def handover_subject(state: State, given: HandedReport) -> str:
     """Whose report a line is, of where and when."""
     agent, arm = state.agents[state.agent(given.agent)].name, state.arms[state.arm(given.arm)].name
-    return f"{agent} at {arm}, round {given.round}"
+    return f"{agent} at {arm}, {state.words.round} {given.round}"
 
 
 def handover_text(state: State, given: HandedReport) -> str:

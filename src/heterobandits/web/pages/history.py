@@ -68,12 +68,18 @@ class Chronicles:
             telling = self._telling.setdefault(state.campaign, Lock())
         with telling:
             with self._lock:
-                story, known = self._kept.pop(state.campaign, (EventNarrator(), []))
+                begun: tuple[EventNarrator, list[EventText]] = (
+                    EventNarrator(words=state.words),
+                    [],
+                )
+                story, known = self._kept.pop(state.campaign, begun)
+            if story.words != state.words:
+                story, known = begun
             new = service.history(log, state.campaign, len(known), state.number)
             if not is_continuation(
                 known, new, state
             ):  # it was taken from elsewhere, where it went another way
-                story, known = EventNarrator(), []
+                story, known = EventNarrator(words=state.words), []
                 new = service.history(log, state.campaign, 0, state.number)
             known += narrate_events(new, story)
             with self._lock:
@@ -114,7 +120,7 @@ async def read_history(request: Request, asked: Context) -> Response:
     """What happened, the last first."""
     form = asked.form
     wanted, seen = EventFilter(), EventsPage([])
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         wanted = await compute_quick(request, filter_of, asked.state, form)
         seen = await search_events(request, asked, wanted)
     return render_history(request, asked, form, wanted, seen, errors)
@@ -197,7 +203,7 @@ def render_history(
 async def submit_note(request: Request, asked: Context) -> Response:
     """A note for those who read the history."""
     form = asked.form
-    with collect_field_errors() as wrong:
+    with collect_field_errors(asked.state.words) as wrong:
         errors = FieldErrors()
         text = errors.of("text", lambda value, _: parse_note(value, "the note"), form.text("text"))
         number = errors.all("round", form.whole, "round")

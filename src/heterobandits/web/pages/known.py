@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns.analysis.answers import (
-    CHANGE_ASSUMPTIONS,
     answers,
     assumptions_text,
+    change_assumptions_text,
     confidence_of,
     mixed_arms,
     render_percent_floor,
@@ -155,7 +155,7 @@ def wall_rounds(state: State) -> list[WallRound]:
 
 def assumptions_of(state: State) -> list[str]:
     """What has to hold for what is certain: the sentences that stand behind a press."""
-    return [assumptions_text(state), CHANGE_ASSUMPTIONS]
+    return [assumptions_text(state), change_assumptions_text(state)]
 
 
 def render_known_page(
@@ -223,7 +223,7 @@ def forest_lines(state: State) -> list[ForestLine]:
         among = "" if known.retired else render_percent(known.among_chance, draws)
         text = (
             f"{known.name}: estimated at {estimate}, 8 times of 10 between {ends[0]} and {ends[1]}, certainly between {low} and {high}, "
-            f"rank {rank}, {known.successes} of {known.pulls} tests"
+            f"rank {rank}, {known.successes} of {state.words.count(known.pulls, 'test')}"
         )
         made.append(
             ForestLine(

@@ -32,6 +32,7 @@ from heterobandits.web.pages.team import (
     ROLES_IN_WORDS,
     RefusedForm,
     errors_by_field,
+    say_in_words,
     team_page,
 )
 from heterobandits.web.request_fields import Form
@@ -61,7 +62,7 @@ class LinkCard(NamedTuple):
 def submit_link(request: Request, asked: Context) -> Response:
     """A link for somebody, with its address."""
     form = asked.form
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         checked = FieldErrors()
         agent = form.text("agent") or None
         role = checked.all("role", parse_choice, form.text("role"), "role", LINK_ROLES)
@@ -112,7 +113,7 @@ def link_page(
         asked,
         here=page_path(asked.id),
         link=link,
-        may=ROLES_IN_WORDS[link["role"]],
+        may=say_in_words(ROLES_IN_WORDS, state.words)[link["role"]],
         url=url,
         code=None if url is None else render_qr(url),
         again=token is not None and token == service.find_token(asked.log, state, known),
@@ -150,7 +151,7 @@ def issue_cards(request: Request, asked: RequestContext) -> Response:
     if form.text("do") == "revoke":
         revoke_links(asked, form.texts("link"))
         return see_other(page_path(asked.id, "/team#links"))
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         checked = FieldErrors()
         expires = checked.all("expires", parse_card_end, form, asked.state)
         at = checked.all("round", parse_card_round, form, asked.state)
@@ -183,7 +184,7 @@ def parse_card_agents(form: Form, state: State, at: PlannedRound | None) -> list
     ]
     if len(going) > CARDS_MAX_AGENTS:
         raise InvalidInput(
-            f"cards for {len(going):,} agents: at most {CARDS_MAX_AGENTS} at once; tick some, and then the others"
+            f"cards for {len(going):,} {state.words.agents}: at most {CARDS_MAX_AGENTS} at once; tick some, and then the others"
         )
     return going
 

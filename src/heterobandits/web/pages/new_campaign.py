@@ -23,7 +23,7 @@ from heterobandits.campaigns.files.csv_tables import (
     parse_pasted_arms,
     parse_rate_cell,
 )
-from heterobandits.campaigns.files.templates import load_template, template_files
+from heterobandits.campaigns.files.templates import load_template, template_files, words_of_template
 from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import CREATION_KEY_SCOPE, Repository
@@ -34,6 +34,7 @@ from heterobandits.campaigns.validation import (
     InvalidFields,
     likeness_of,
 )
+from heterobandits.campaigns.words import WORD_KINDS, words_in_texts
 from heterobandits.errors import InvalidInput, parse_real, parse_sensitivity
 from heterobandits.limits import DEFAULT_DELTA
 from heterobandits.model.prior import render_shape, shape_of_range
@@ -61,8 +62,10 @@ from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import compute_by_size, compute_quick, write_in_turn
 
+WORD_FORM_FIELDS = {f"{kind}_word": kind for kind in WORD_KINDS}
 CAMPAIGN_FORM_FIELDS = {
     "name": "",
+    **dict.fromkeys(WORD_FORM_FIELDS, ""),
     "agents": "",
     "arms": "",
     "visits": "",
@@ -263,17 +266,24 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
             else None
         )
     given["ends"] = typed["ends"].strip() or None
+    given["words"] = words_in_texts({kind: typed[f] for f, kind in WORD_FORM_FIELDS.items()})
     try:
         state = state_after_drafts(None, [Draft("created", service.body_of_creation(**given))])
     except InvalidFields as wrong_fields:
         for place, message in wrong_fields.errors:
-            errors.setdefault(place.partition("[")[0], [for_people(message)])
+            errors.setdefault(field_of_place(place), [for_people(message)])
     except InvalidInput as error:  # there are too many of one or the other
         errors["arms"] = [for_people(str(error))]
     asked = [] if typed["sure"] else questions_of(given)
     if asked:
         errors["sure"] = asked
     return CheckedForm(given, None if errors else state, errors)
+
+
+def field_of_place(place: str) -> str:
+    """The field of the form in which something is wrong."""
+    field, _, kind = place.partition("[")[0].partition(".")
+    return f"{kind.removesuffix('s')}_word" if field == "words" else field
 
 
 def questions_of(given: Mapping[str, Any]) -> list[str]:
@@ -379,7 +389,10 @@ def notes_of_fields(made: CheckedForm, typed: Mapping[str, str]) -> dict[str, An
 def known_lines(state: State) -> list[str]:
     """What is known beforehand, by arm."""
     stated = [(arm.name, arm.prior) for arm in state.arms if arm.prior is not None]
-    lines = [f"{name}: {render_shape(prior)}" for name, prior in stated[:KNOWN_MAX_LINES]]
+    lines = [
+        f"{name}: {render_shape(prior, state.words.tests)}"
+        for name, prior in stated[:KNOWN_MAX_LINES]
+    ]
     more = len(stated) - len(lines)
     if lines:
         lines.insert(0, f"Known beforehand of {len(stated):,} of {len(state.arms):,}:")
@@ -410,6 +423,7 @@ def fields_of_template(template: str) -> dict[str, str]:
         "agents": render_tabbed_rows(rows),
         "arms": render_tabbed_rows(arms),
         "season": str(found.get("season", "")),
+        **{f"{kind}_word": word for kind, word in words_of_template(template).items()},
     }
 
 

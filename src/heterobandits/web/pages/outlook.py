@@ -31,6 +31,7 @@ from heterobandits.errors import InvalidInput, parse_integer, parse_sensitivity
 from heterobandits.output.pages import render_template
 from heterobandits.planner.plans import render_count
 from heterobandits.planner.roster import Reports
+from heterobandits.planner.vocabulary import CampaignWords
 from heterobandits.web.api.knowledge import API_PROJECTION_MAX_ROUNDS
 from heterobandits.web.pages.outlook_charts import (
     BestKnown,
@@ -68,6 +69,7 @@ class OutlookWish(NamedTuple):
 class Outlook:
     """Everything that `outlook.html` shows."""
 
+    words: CampaignWords
     note: str | None
     sentences: list[str]
     facts: list[tuple[str, str]]
@@ -150,7 +152,7 @@ def fit_rounds(state: State, rounds: int, more: bool, seconds: float) -> int:
     """How many of the rounds can be played in this time with the fewest draws, one at least."""
     if estimate_seconds(state, 1, OUTLOOK_MIN_DRAWS, more) > PATIENT_OUTLOOK_MAX_S:
         raise InvalidInput(
-            f"with {render_count(len(state.rows), 'agent')} and {render_count(len(state.arms), 'arm')} a single round takes too long "
+            f"with {state.words.count(len(state.rows), 'agent')} and {state.words.count(len(state.arms), 'arm')} a single {state.words.round} takes too long "
             "while you wait: use `heterobandits campaign project`"
         )
     wanted = estimate_seconds(state, rounds, OUTLOOK_MIN_DRAWS, more)
@@ -170,23 +172,24 @@ def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_prog
     """Play the rounds that somebody wishes for; `tell` hears the share done and may stop it by raising."""
     how = {"rounds": wish.played, "draws": wish.draws}
     found = look_ahead(state, wish.changed, **how, guess=wish.guess, tell=tell)
-    begun, course, plain = len(state.rounds), found.course, found.plain
-    steps = steps_of(begun, found)
+    begun, course, plain, w = len(state.rounds), found.course, found.plain, state.words
+    steps = steps_of(begun, found, w)
     looks = [
-        BestKnown(f"Round {begun + look.round:,}", render_chance(look.known, wish.draws))
+        BestKnown(f"{w.Round} {begun + look.round:,}", render_chance(look.known, wish.draws))
         for look in course.looks
     ]
     return Outlook(
+        words=w,
         note=note_of_outlook(state, wish),
         sentences=outlook_sentences(state, wish, found),
         facts=[
             (
                 render_figure(plain.detections),
-                f"detections expected in {render_count(wish.played, 'round')}",
+                f"detections expected in {w.count(wish.played, 'round')}",
             ),
             (
                 render_percent_change(plain.detections, plain.rotation),
-                f"compared with going round in turn ({render_rotation_range(plain)}, 8 times of 10)",
+                f"compared with visits in turn ({render_rotation_range(plain)}, 8 times of 10)",
             ),
             (
                 render_share(plain.detections, wish.played * course.best),
@@ -196,7 +199,7 @@ def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_prog
                 [
                     (
                         looks[-1].known,
-                        f"chance that the best arm is known by round {begun + wish.played:,}",
+                        f"chance that the best {w.arm} is known by {w.round} {begun + wish.played:,}",
                     )
                 ]
                 if plain.best_known >= BEST_KNOWN_MIN_CHANCE
@@ -208,7 +211,7 @@ def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_prog
         turn=render_rotation_range(plain),
         course=course_chart(begun, wish.played, steps, found),
         looks=looks,
-        learning=learning_chart(begun, wish.played, found, looks)
+        learning=learning_chart(begun, wish.played, found, looks, w)
         if plain.best_known >= BEST_KNOWN_MIN_CHANCE
         else None,
     )
@@ -220,7 +223,7 @@ def note_of_outlook(state: State, wish: OutlookWish) -> str | None:
         return None
     seconds = estimate_seconds(state, wish.rounds, OUTLOOK_MIN_DRAWS, wish.changed is not None)
     return (
-        f"These are the next {wish.played:,} of {wish.rounds:,} rounds: to play all of them takes about "
+        f"These are the next {wish.played:,} of {state.words.count(wish.rounds, 'round')}: to play all of them takes about "
         f"{seconds:,.0f} seconds."
     )
 
@@ -228,10 +231,11 @@ def note_of_outlook(state: State, wish: OutlookWish) -> str | None:
 def outlook_sentences(state: State, wish: OutlookWish, found: SeasonOutlook) -> list[str]:
     """The outlook in plain sentences, the most important first."""
     plain, course = found.plain, found.course
-    ahead = "the next round" if wish.played == 1 else f"the next {wish.played:,} rounds"
+    w = state.words
+    ahead = f"the next {w.round}" if wish.played == 1 else f"the next {wish.played:,} {w.rounds}"
     said = [
         f"In {ahead} the team is expected to make {render_figure(plain.detections)} detections ({plain.low:,.0f} to {plain.high:,.0f}, 8 times of 10)"
-        f"{versus_rotation_text(plain)}."
+        f"{versus_rotation_text(plain, w)}."
     ]
     most = wish.played * course.best
     if most > 0.0:
@@ -240,40 +244,40 @@ def outlook_sentences(state: State, wish: OutlookWish, found: SeasonOutlook) -> 
             f"{render_share(plain.detections, most)} of that."
         )
     first, end = (render_figure(course.detections[i]) for i in (0, -1))
-    goes = f"begins with {first} detections a round and ends with {end}"
+    goes = f"begins with {first} detections {w.a_round} and ends with {end}"
     known = render_chance(plain.best_known, wish.draws)
-    by_then = f"; the chance that the best arm is known by round {len(state.rounds) + wish.played:,} is {known}"
+    by_then = f"; the chance that the best {w.arm} is known by {w.round} {len(state.rounds) + wish.played:,} is {known}"
     said.append(
-        f"It {f'makes {first} detections a round' if first == end else goes}"
+        f"It {f'makes {first} detections {w.a_round}' if first == end else goes}"
         f"{by_then if plain.best_known >= BEST_KNOWN_MIN_CHANCE else ''}."
     )
     if found.worth is not None and wish.changed is not None:
-        said.append(worth_text(reports_of_team(wish.changed)[-1], found.worth))
+        said.append(worth_text(reports_of_team(wish.changed)[-1], found.worth, w))
     return said
 
 
 def render_rotation_range(plain: Projection) -> str:
-    """How many detections going round in turn makes 8 times of 10."""
+    """How many detections visits in turn make 8 times of 10."""
     return f"{plain.rotation_low:,.0f} to {plain.rotation_high:,.0f}"
 
 
-def versus_rotation_text(plain: Projection) -> str:
-    """How many more detections that is than going round in turn, as part of a sentence."""
+def versus_rotation_text(plain: Projection, w: CampaignWords) -> str:
+    """How many more detections that is than visits in turn, as part of a sentence."""
     detections, rotation = plain.detections, plain.rotation
     if rotation <= 0.0:
         return ""
     more = 100.0 * (detections / rotation - 1.0)
     often = render_rotation_range(plain)
     if abs(more) < 0.5:
-        return f", as many as going round the arms in turn ({often})"
+        return f", as many as visiting the {w.arms} in turn ({often})"
     kind = "more" if more > 0.0 else "fewer"
-    return f", {abs(more):.0f} % {kind} than going round the arms in turn ({often})"
+    return f", {abs(more):.0f} % {kind} than visiting the {w.arms} in turn ({often})"
 
 
-def worth_text(newcomer: Reports, worth: TeamWorth) -> str:
+def worth_text(newcomer: Reports, worth: TeamWorth, w: CampaignWords) -> str:
     """What one more agent is worth, as far as one can tell."""
-    tests = f" and {newcomer.tests} tests a visit" if newcomer.tests > 1 else ""
-    who = f"ne more agent with sensitivity {newcomer.sensitivity:g}{tests}"
+    tests = f" and {newcomer.tests} {w.tests} a visit" if newcomer.tests > 1 else ""
+    who = f"ne more {w.agent} with sensitivity {newcomer.sensitivity:g}{tests}"
     error = f"standard error {render_figure(worth.more_se)}"
     if abs(worth.more) < 2.0 * worth.more_se or worth.more == 0.0:
         return f"What o{who} would add is not distinguishable from nothing: {worth.more:+.2f} detections, {error}."
@@ -290,12 +294,12 @@ def outlook_assumptions(state: State, wish: OutlookWish) -> list[str]:
     )
     said = [
         f"Played with {state.policy.name} in {render_count(wish.draws, 'world')} {means}.",
-        "Nobody is absent and nothing is closed, agents detect as they are believed to, and means stand still.",
+        f"Nobody is absent and nothing is closed, {state.words.agents} detect as they are believed to, and means stand still.",
     ]
     if state.team.offset.any():
         said.append("Detections are true ones: false alarms are not counted.")
     if state.waiting:
-        said.append("Outcomes that rounds still wait for stay unknown.")
+        said.append(f"Outcomes that {state.words.rounds} still wait for stay unknown.")
     return [*said, *filter(None, [mixed_arms_text(state)])]
 
 

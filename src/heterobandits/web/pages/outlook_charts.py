@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from heterobandits.campaigns.analysis.projection import SeasonOutlook
+from heterobandits.planner.vocabulary import CampaignWords
 
 CURVE_MAX_STEPS = 60  # of a curve; with more rounds several are one
 CHART_WIDTH, CHART_HEIGHT = 360, 220  # of a chart, and the room beside its curves
@@ -68,7 +69,9 @@ class Chart(NamedTuple):
     hits: list[ChartHit]
 
 
-def steps_of(begun: int, found: SeasonOutlook) -> list[tuple[OutlookStep, int, float]]:
+def steps_of(
+    begun: int, found: SeasonOutlook, w: CampaignWords
+) -> list[tuple[OutlookStep, int, float]]:
     """The course in steps, each with its last round, from 1 on, and the detections in each of its rounds."""
     each = found.course.detections
     size = math.ceil(len(each) / CURVE_MAX_STEPS)
@@ -76,8 +79,8 @@ def steps_of(begun: int, found: SeasonOutlook) -> list[tuple[OutlookStep, int, f
     for first in range(0, len(each), size):
         part = each[first : first + size]
         last = first + len(part)
-        one = f"Round {begun + last:,}"
-        name = one if len(part) == 1 else f"Rounds {begun + first + 1:,} to {begun + last:,}"
+        one = f"{w.Round} {begun + last:,}"
+        name = one if len(part) == 1 else f"{w.Rounds} {begun + first + 1:,} to {begun + last:,}"
         mean = math.fsum(part) / len(part)
         others = (render_exact(found.course.rotation), render_exact(found.course.best))
         made.append((OutlookStep(name, render_exact(mean), *others), last, mean))
@@ -127,7 +130,7 @@ def course_chart(
 
 
 def learning_chart(
-    begun: int, rounds: int, found: SeasonOutlook, looks: Sequence[BestKnown]
+    begun: int, rounds: int, found: SeasonOutlook, looks: Sequence[BestKnown], w: CampaignWords
 ) -> Chart:
     """The chance that the best arm is known, round by round."""
     seen = found.course.looks
@@ -137,7 +140,7 @@ def learning_chart(
         along=round_ticks(begun, rounds),
         curves=[
             Curve(
-                "chance that the best arm is known",
+                f"chance that the best {w.arm} is known",
                 "curve",
                 [(chart_x(look.round - 0.5, rounds), chart_y(look.known, 1.0)) for look in seen],
             )

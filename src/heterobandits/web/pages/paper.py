@@ -224,7 +224,7 @@ def submit_paste(request: Request, asked: Context) -> Response:
     if do == "save" and form.text("looked") != digest_of_text(text):
         wrong = "This is not the text that you looked at: see what it would do, then save it."
     elif do == "save":
-        with collect_field_errors() as errors:
+        with collect_field_errors(asked.state.words) as errors:
             lines = pasted_lines(text)
             unread = [(place_of_line(line), line.wrong) for line in lines if line.wrong is not None]
             if unread:
@@ -243,7 +243,7 @@ def render_paste(request: Request, asked: RequestContext, text: str, wrong: str 
     """The page with a text, and what each of its lines would do."""
     state = asked.log.state(asked.id)
     rows: list[PastedRow] = []
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         rows = pasted_rows(state, pasted_lines(text), asked.caller.role) if text.strip() else []
     wrong = wrong or "; ".join(errors.values())
     fine = [row for row in rows if not row.wrong]

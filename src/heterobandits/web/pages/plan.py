@@ -52,7 +52,7 @@ HIDDEN = 5  # fields of the form that nobody sees, or that are sent by a button
 PLAN_FORM_MAX_TICKS = (
     40  # agents and arms to tick that are shown at once; the others are a press away
 )
-LATE_AGENT_TEXT = "Not in the team yet when this round was planned."
+LATE_AGENT_TEXT = "Not in the team yet when this {round} was planned."
 # a page of a campaign where something can be done
 CAMPAIGN_PLACE_PATTERN = re.compile(
     r"/campaigns/([0-9a-f]{12})(?:/(?:plan|report|rounds(?:/(\d{1,9}))?|ahead|history|team))?",
@@ -128,7 +128,7 @@ def render_preview(
     """The page of a plan that is not recorded; `refused` says why it could not be."""
     state = asked.state
     made: Preview | None = None
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         made = service.preview(state, **given.circumstances)
     pairs = [*given.pairs, *[("", "", "")] * PLAN_FORM_SPARE_PAIRS]
     return render_page(
@@ -150,7 +150,7 @@ def render_preview(
         alarms=bool(state.team.offset.any()),
         waits=[(number, waiting_text(state, state.round(number))) for number in sorted(state.waiting)],
         errors=errors,
-        note=None if refused is None else for_people(str(refused)),
+        note=None if refused is None else for_people(str(refused), state.words),
         over=is_season_over(state),
         unheard=unheard_round(state),
         asks=isinstance(refused, Unheard),
@@ -162,7 +162,9 @@ def explained_agents(state: State, made: Preview, form: Form) -> dict[int, str]:
     known = {member_id("agent", a): a for a in range(len(state.agents))}
     asked = [known[key] for key in form.texts("why")[:1] if key in known]
     return (
-        {a: explanation_text(why) for a, why in made.explanations(asked).items()} if asked else {}
+        {a: explanation_text(why, state.words) for a, why in made.explanations(asked).items()}
+        if asked
+        else {}
     )
 
 
@@ -224,7 +226,7 @@ def record_preview(
         number = unheard_round(state)
         if number is not None and anyway != str(number):
             raise Unheard(
-                f"Round {number} is recorded, and there is no outcome of it yet. Is it time for round {number + 1}?"
+                f"{state.words.Round} {number} is recorded, and there is no outcome of it yet. Is it time for {state.words.round} {number + 1}?"
             )
         made: Preview = look(state, **circumstances)
         return made
@@ -235,14 +237,16 @@ def record_preview(
 def recorded_page(request: Request, asked: RequestContext, done: WriteResult) -> Response:
     """The page after a form that was sent before: its round is recorded already, and no other."""
     number, event = int(done.events[0].body["round"]), done.events[0].number
-    state = done.state
+    state, w = done.state, done.state.words
     there = number <= len(state.rounds) and state.round(number).event == event
     said = (
-        f"Round {number} is recorded already"
+        f"{w.Round} {number} is recorded already"
         if there
-        else f"Round {number} was recorded, and cancelled since"
+        else f"{w.Round} {number} was recorded, and cancelled since"
     )
-    links = [(page_path(asked.id, f"/rounds/{number}"), f"Open round {number}")] if there else []
+    links = (
+        [(page_path(asked.id, f"/rounds/{number}"), f"Open {w.round} {number}")] if there else []
+    )
     return notice_page(request, asked, state, said, ["Nothing was recorded now."], links, 200)
 
 
@@ -256,7 +260,7 @@ def overtaken_page(request: Request, asked: RequestContext, state: State, seen: 
     said = [*news_text(state, since), "So the plan may be another one, and nothing was recorded."]
     recorded = [event.body["round"] for event in since if event.kind == "round planned"]
     links = [
-        (page_path(asked.id, f"/rounds/{number}"), f"Open round {number}")
+        (page_path(asked.id, f"/rounds/{number}"), f"Open {state.words.round} {number}")
         for number in dict.fromkeys(recorded)
         if number <= len(state.rounds)
     ]
@@ -276,7 +280,7 @@ def notice_page(
     ending = (
         []
         if is_season_over(state)
-        else [(page_path(asked.id, "/plan"), f"Look at round {state.next_round}")]
+        else [(page_path(asked.id, "/plan"), f"Look at {state.words.round} {state.next_round}")]
     )
     return render_page(
         request,
@@ -303,7 +307,7 @@ def news_text(state: State, since: Sequence[Event]) -> list[str]:
         if event.kind in ("round planned", "round cancelled"):
             what = "recorded" if event.kind == "round planned" else "cancelled"
             made.append(
-                f"Round {event.body['round']} was {what} {ago_text(event.time)} by {event.who}."
+                f"{state.words.Round} {event.body['round']} was {what} {ago_text(event.time)} by {event.who}."
             )
         elif event.kind in ("reported", "corrected", "withdrawn"):
             outcomes += 1
@@ -325,12 +329,14 @@ def plan_rows(
 ) -> list[PlanRow]:
     """Who goes where by a plan; with a round that was recorded, also what came of it, and who came later."""
     rows = [
-        plan_row(state, agent, arm, why_sentence(reason, state.agents[agent].name), at)
+        plan_row(state, agent, arm, why_sentence(reason, state.agents[agent].name, state.words), at)
         for agent, arm, reason in assignments
     ]
     planned = {row.agent for row in rows}
     for agent in sorted(() if at is None else at.moved.keys() - planned):
-        rows.append(plan_row(state, agent, None, LATE_AGENT_TEXT, at))
+        rows.append(
+            plan_row(state, agent, None, LATE_AGENT_TEXT.format(round=state.words.round), at)
+        )
     return rows
 
 
@@ -406,7 +412,7 @@ def render_sheet(
 def explained_round(asked: RequestContext, number: int) -> dict[int, str]:
     """All there is to say of where a round sent each agent."""
     found = service.explain(asked.log, asked.id, number)
-    return {agent: explanation_text(why) for agent, why in found.items()}
+    return {agent: explanation_text(why, asked.state.words) for agent, why in found.items()}
 
 
 def is_why_asked(request: Request) -> bool:
@@ -434,7 +440,7 @@ async def submit_override(request: Request, asked: Context, round: int) -> Respo
     except InvalidInput as error:
         if problem_kind_of(error).status not in REFUSAL_STATUSES:
             raise
-        at, said = asked.state.round(number), for_people(str(error))
+        at, said = asked.state.round(number), for_people(str(error), asked.state.words)
         return await compute_for_state(
             request, asked.state, lambda: render_sheet(request, asked, at, said)
         )
@@ -463,7 +469,7 @@ def cancel_page(
     request: Request, asked: RequestContext, at: PlannedRound, error: str | None = None
 ) -> Response:
     """The page that asks before a round is cancelled, or says why it cannot be."""
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         check_cancellable(asked.state, at)
     said = error or errors.get("")
     status = 200 if error is None else 422

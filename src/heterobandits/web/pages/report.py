@@ -20,6 +20,7 @@ from heterobandits.errors import InvalidInput, parse_choice
 from heterobandits.limits import REPORT_MAX_TESTS
 from heterobandits.planner.matching import AgentArm
 from heterobandits.planner.visits import VisitReport
+from heterobandits.planner.vocabulary import CampaignWords
 from heterobandits.web.auth import check_agent
 from heterobandits.web.errors import problem_kind_of
 from heterobandits.web.pages.base import (
@@ -189,7 +190,7 @@ def render_reports(
         arms=[
             (member_id("arm", n), one.name) for n, one in enumerate(state.arms) if not one.retired
         ],
-        impossible=impossible_text("{found}", "{tests}"),
+        impossible=impossible_text("{found}", "{tests}", asked.state.words),
         note_letters=REPORT_NOTE_MAX_LETTERS,
         is_late=is_late,
     )
@@ -317,7 +318,7 @@ def write_report_form(
         return service.withdraw(*where, [key], seen, planned)
     outcome: Any = OUTCOME_BUTTONS.get(do)
     if do == "count":
-        outcome = parse_form_counts(form)
+        outcome = parse_form_counts(form, asked.state.words)
     said = ReportDetails(
         planned,
         form.text("elsewhere") or None,
@@ -331,16 +332,16 @@ def write_report_form(
     return service.correct(*where, {key: outcome}, seen, role, said)
 
 
-def parse_form_counts(form: Form) -> tuple[int, int]:
+def parse_form_counts(form: Form, words: CampaignWords) -> tuple[int, int]:
     """How many of how many, as a form says it."""
     found, tests = form.whole("successes"), form.whole("tests")
     if found is None or tests is None:
-        raise InvalidInput("say how many were found, of how many tests")
+        raise InvalidInput(f"say how many were found, of how many {words.tests}")
     if found > tests:
-        raise InvalidInput(impossible_text(found, tests))
+        raise InvalidInput(impossible_text(found, tests, words))
     return found, tests
 
 
-def impossible_text(found: Any, tests: Any) -> str:
+def impossible_text(found: Any, tests: Any, words: CampaignWords) -> str:
     """What is said of more finds than tests."""
-    return f"{found} of {tests} cannot be. How many of the {tests} checks found something?"
+    return f"{found} of {tests} cannot be. How many of the {tests} {words.tests} found something?"

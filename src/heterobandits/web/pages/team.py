@@ -6,7 +6,7 @@ Every change is a form of its own. One that is refused is shown again, open, wit
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -34,9 +34,11 @@ from heterobandits.campaigns.validation import (
     parse_policy,
     parse_prior_kind,
 )
+from heterobandits.campaigns.words import WORD_KINDS, render_word, words_in_texts
 from heterobandits.errors import InvalidInput, parse_choice, parse_delta
 from heterobandits.model.prior import PriorKind, render_shape
 from heterobandits.planner.roster import CALIBRATED_FIELDS, Reports
+from heterobandits.planner.vocabulary import CampaignWords
 from heterobandits.policies.policy import CATALOGUE, forgetting_policies
 from heterobandits.web.pages.base import (
     PageRoute,
@@ -62,8 +64,8 @@ TEAM_MAX_SHOWN_LINKS = 30
 SURE_MIN_ROUNDS = 10_000  # of a season, from which on it is asked whether that is right
 ROLES_IN_WORDS = {
     "owner": "everything",
-    "planner": "plans, changes by hand, closes rounds",
-    "reporter": "reports, for all agents or for one",
+    "planner": "plans, changes by hand, closes {rounds}",
+    "reporter": "reports, for all {agents} or for one",
     "viewer": "looks; for the wall",
 }
 REVISION_TEXTS = {
@@ -71,9 +73,10 @@ REVISION_TEXTS = {
     "always": "That was wrong from the beginning: everything is worked out anew.",
 }
 PRIORS_IN_WORDS: dict[PriorKind, str] = {
-    "learned": "what all arms together make likely",
+    "learned": "what all {arms} together make likely",
     "stated": "nothing: every mean is as likely",
 }
+Said = TypeVar("Said")
 # a form has one field for both
 FORM_FIELD_OF = {other: one for one, other in CALIBRATED_FIELDS}
 
@@ -171,14 +174,20 @@ def render_team(
         chosen=chosen,
         last_day=default_last_day(state),
         key_warnings=[one for one in (keys.lack, keys.warning) if one],
-        roles=ROLES_IN_WORDS,
-        priors=PRIORS_IN_WORDS,
+        roles=say_in_words(ROLES_IN_WORDS, state.words),
+        words={kind: render_word(state.words, kind) for kind in WORD_KINDS},
+        priors=say_in_words(PRIORS_IN_WORDS, state.words),
         policies=policy_groups(
             tried.text("policy", "policy", state.policy.name), plannable_policies()
         ),
         policy_title=CATALOGUE[state.policy.name].title,
         forgetting=forgetting_policies(),
     )
+
+
+def say_in_words(texts: Mapping[Said, str], words: CampaignWords) -> dict[Said, str]:
+    """These texts in the words of a campaign."""
+    return {key: text.format(**words.body) for key, text in texts.items()}
 
 
 def page_of_members(
@@ -225,7 +234,7 @@ def agent_page(
     state = asked.state
     rows = [row for row in state.rows if row.agent == number]
     ways = [
-        (row.since, reports_text(row.reports.body))
+        (row.since, reports_text(row.reports.body, state.words))
         for row, later in zip(rows, [*rows[1:], None], strict=True)
         if later is None or later.since > row.since  # or no round was held in between
     ]
@@ -291,7 +300,7 @@ def add_agent(request: Request, asked: Context) -> Response:
     def check() -> None:
         parse_agents([given], asked.state.agent_names, lambda i: "", field_of_form)
 
-    with collect_field_errors() as errors, rename_fields_within(check):
+    with collect_field_errors(asked.state.words) as errors, rename_fields_within(check):
         service.add_agents(*asked.where, [given])
         return see_other(page_path(asked.id, "/team#agents"))
     return team_page(request, asked, RefusedForm("agent", errors, asked.form))
@@ -305,7 +314,7 @@ def submit_agent(request: Request, asked: Context, agent: str) -> Response:
     do = parse_choice(
         asked.form.text("do"), "do", ("rename", "retire", "return", "revise", "revoke")
     )
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         if do == "revise":
             revise_by_form(asked, key)
         elif do == "revoke":
@@ -342,7 +351,7 @@ def change_entry(asked: RequestContext, kind: Literal["agent", "arm"], key: str,
 @router.post("/campaigns/{campaign}/arms")
 async def submit_arms(request: Request, asked: Context) -> Response:
     """New arms, a line for each, from the next round on."""
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         large = is_large_list(asked)
         names = await compute_by_size(request, lambda: new_arms(asked), large)
         await write_in_turn(request, add_new_arms, asked, names)
@@ -390,7 +399,7 @@ def submit_arm(request: Request, asked: Context, arm: str) -> Response:
     number = asked.arm(arm)
     key = member_id("arm", number)
     do = parse_choice(asked.form.text("do"), "do", ("rename", "retire", "return", "believe"))
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         if do == "believe":
             revise_arm_by_form(asked, number)
         else:
@@ -418,16 +427,20 @@ def revise_arm_by_form(asked: RequestContext, number: int) -> None:
 
 @router.post("/campaigns/{campaign}/settings")
 def change_settings(request: Request, asked: Context) -> Response:
-    """Another name, another season, another prior or another policy; archived, or back."""
+    """Another name, another season, other words, another prior or another policy; archived, or back."""
     form = asked.form
     do = parse_choice(
-        form.text("do"), "do", ("name", "season", "prior", "policy", "archive", "unarchive")
+        form.text("do"),
+        "do",
+        ("name", "season", "words", "prior", "policy", "archive", "unarchive"),
     )
-    with collect_field_errors() as errors:
+    with collect_field_errors(asked.state.words) as errors:
         if do == "name":
             service.rename(*asked.where, "campaign", None, form.text("name"))
         elif do == "season":
             set_season_by_form(asked, form)
+        elif do == "words":
+            choose_words_by_form(asked, form)
         elif do == "prior":
             service.set_prior(*asked.where, parse_prior_kind(form.text("prior")))
         elif do in ("archive", "unarchive"):
@@ -443,8 +456,31 @@ def set_season_by_form(asked: RequestContext, form: Form) -> None:
     ends = [form.text("ends") or None] if "ends" in form.fields else []
     rounds = form.whole("season")
     if rounds is not None and rounds >= SURE_MIN_ROUNDS and not form.text("sure"):
-        raise InvalidFields([("season", f"{rounds:,} rounds in the season: is that right?")])
+        raise InvalidFields(
+            [
+                (
+                    "season",
+                    f"{asked.state.words.count(rounds, 'round')} in the season: is that right?",
+                )
+            ]
+        )
     service.set_season(*asked.where, rounds, *ends)
+
+
+def choose_words_by_form(asked: RequestContext, form: Form) -> None:
+    """Other words, as a form says them; the library's own where it is blank."""
+    typed = {kind: form.text(f"{kind}_word") for kind in WORD_KINDS}
+    try:
+        service.choose_words(*asked.where, words_in_texts(typed))
+    except InvalidFields as wrong:
+        raise InvalidFields(
+            [(word_field_of(place), text) for place, text in wrong.errors]
+        ) from None
+
+
+def word_field_of(place: str) -> str:
+    """The field of a form for the word of which something is wrong."""
+    return f"{place.removeprefix('words.').removesuffix('s')}_word"
 
 
 def set_policy_by_form(asked: RequestContext, form: Form) -> None:

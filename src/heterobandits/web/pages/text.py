@@ -10,30 +10,31 @@ from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State, parse_time
 from heterobandits.planner.plans import AWAITED_CLAUSE, Explanation, Reason, render_count
 from heterobandits.planner.visits import VisitReport
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
 
 HOME_SENTENCES: dict[str, str] = {
-    "absent": "Away this round.",
+    "absent": "Away this {round}.",
     "left": "No longer in the team.",
     "forced": "It was set that {agent} goes there.",
     "unseen by it": "{agent} has not been there yet.",
 }
 
 
-def why_sentence(reason: Reason, agent: str) -> str:
-    """In sentences why a plan sends an agent where it goes, as `str(reason)` says it."""
+def why_sentence(reason: Reason, agent: str, words: CampaignWords = DEFAULT_WORDS) -> str:
+    """In sentences why a plan sends an agent where it goes, as `reason.said_in` says it."""
     if reason.code in HOME_SENTENCES:
         coming = f" {AWAITED_CLAUSE.capitalize()}." if reason.awaited else ""
-        return HOME_SENTENCES[reason.code].format(agent=agent) + coming
-    clauses = [part[0].upper() + part[1:] for part in reason.clauses]
+        return HOME_SENTENCES[reason.code].format(agent=agent, round=words.round) + coming
+    clauses = [part[0].upper() + part[1:] for part in reason.clauses_in(words)]
     return " ".join(f"{part.replace(': finds ', f': {agent} finds ')}." for part in clauses)
 
 
-def explanation_text(why: Explanation) -> str:
+def explanation_text(why: Explanation, words: CampaignWords = DEFAULT_WORDS) -> str:
     """All there is to say of why somebody goes somewhere, in sentences: what is known of the place, why there, and where else."""
-    return " ".join([_knowledge_sentence(why), *_choice_sentences(why)]).removesuffix(".")
+    return " ".join([_knowledge_sentence(why, words), *_choice_sentences(why)]).removesuffix(".")
 
 
-def _knowledge_sentence(why: Explanation) -> str:
+def _knowledge_sentence(why: Explanation, words: CampaignWords) -> str:
     """What is known of the place."""
     if not why.pulls:
         if why.reason.code == "forgotten":
@@ -44,7 +45,7 @@ def _knowledge_sentence(why: Explanation) -> str:
     own = f"{why.own_pulls:,} of them by {why.agent}" if why.own_pulls else f"none by {why.agent}"
     if why.own_pulls == why.pulls:
         own = f"all by {why.agent}"
-    tests = f"after {render_count(why.pulls, 'test')}, {own}"
+    tests = f"after {words.count(why.pulls, 'test')}, {own}"
     if why.changed:
         return (
             f"{why.arm} is estimated at {estimate} {tests}, but it has changed since some of them."

@@ -6,6 +6,8 @@ nobody knows Python.
 
 import re
 
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
+
 RATE_HINT = "a number from 0 to 1 or a percentage, such as 0.85 or 85 %"
 VALUE = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s:;,]+)"  # as `repr_of` writes it
 FIELD = r"(?:the )?[\w\[\].]+(?: \d+)?"  # what is wrong, as programs know it
@@ -28,31 +30,49 @@ REWORDINGS = tuple(
         (rf"{FIELD} is ({VALUE}): a name has no control, .*", r"\1 has signs that nobody sees: type it anew"),
         (rf"{FIELD} is ({VALUE}): the history would not tell it from .*",
          r"\1 looks like the name of another link's holder, or of the owner: give another name, or revoke that link first"),
-        (rf"season is ({VALUE}): ([\d,]+ rounds are) planned already", r"\2 planned already: the season cannot be shorter"),
+        (rf"season is ({VALUE}): ([\d,]+) rounds are planned already", r"\2 {rounds} are planned already: the season cannot be shorter"),
         (rf"{FIELD} is ({VALUE}): (a whole number.*)", r"please give \2, not \1"),
         (rf"{FIELD} is ({VALUE}): how many of how many.*", r"please say how many of how many were found, such as 17 of 20, not \1"),
-        (rf"\S+: what was reported is ({VALUE}): .*", r"\1 cannot be: no more are found than there were tests"),
-        (r"(agents|arms) is empty: at least one (agent|arm)", r"Please list at least one \2."),
+        (rf"\S+: what was reported is ({VALUE}): .*", r"\1 cannot be: no more are found than there were {tests}"),
+        (r"agents is empty: at least one agent", "Please list at least one {agent}."),
+        (r"arms is empty: at least one arm", "Please list at least one {arm}."),
         (rf"low is ({VALUE}) and high ({VALUE}): the lowest mean comes first", r"\1 is more than \2: the smaller number comes first"),
+        (rf"{FIELD} is ({VALUE}): (a word of 1 to .*)", r"please give \2, not \1"),
+        (rf"words has ({VALUE}) for (\w+) and for (\w+): .*", r"\1 stands for two things: give each a word of its own"),
         (rf"prior is ({VALUE}): (such as .*)", r"please write it \2, not \1"),
-        (r"(there are [\d,]+ agents and [\d,]+ arms): each agent needs an arm of its own.*", r"\1: each agent needs an arm of their own"),
+        (r"there are ([\d,]+) agents and ([\d,]+) arms: each agent needs an arm of its own.*",
+         r"there are \1 {agents} and \2 {arms}: each {agent} needs {an_arm} of their own"),
         (r"counts is (.+?): .*", r"please give a number from 0, not at all, to 1, as if seen now, or a percentage, not \1"),
-        (r"round [\d,]+ is after the end of the season, which has ([\d,]+): .*", r"All \1 rounds of the season are planned: make it longer first."),
-        (rf"forced pair \(({VALUE}), ({VALUE})\): two agents are forced to that arm", r"Two agents cannot both have to go to \2."),
+        (r"round [\d,]+ is after the end of the season, which has ([\d,]+): .*", r"All \1 {rounds} of the season are planned: make it longer first."),
+        (rf"forced pair \(({VALUE}), ({VALUE})\): two agents are forced to that arm", r"Two {agents} cannot both have to go to \2."),
         (rf"forced pair \(({VALUE}), ({VALUE})\): the agent is forced to two arms", r"\1 cannot have to go to two places."),
         (rf"forced pair \(({VALUE}), ({VALUE})\): the pair is forbidden as well", r"\1 cannot both have to go to \2 and not be allowed to."),
         (rf"forced pair \(({VALUE}), ({VALUE})\): the agent (is absent|left the team)", r"\1 cannot have to go to \2: \1 \3."),
         (rf"forced pair \(({VALUE}), ({VALUE})\): the arm is closed", r"\1 cannot have to go to \2, which is closed."),
+        (r"round (\d+) is not the last: rounds are cancelled from the last back, and that is (\d+)",
+         r"{round} \1 is not the last: {rounds} are cancelled from the last back, and that is \2"),
+        (rf"round (\d+) cannot be cancelled: the visit of ({VALUE}) to ({VALUE}) in round \d+ is reported already; (.*), or close the round",
+         r"{round} \1 cannot be cancelled: the visit of \2 to \3 is reported already; \4, or close the {round}"),
+        (rf"round ({VALUE}) is not planned: rounds 1 to (\d+) are", r"{round} \1 is not planned: {rounds} 1 to \2 are"),
+        (rf"round ({VALUE}) is not planned: none is yet", r"{round} \1 is not planned: none is yet"),
+        (rf"unknown agent ({VALUE})(.*)", r"unknown {agent} \1\2"),
+        (rf"unknown arm ({VALUE})(.*)", r"unknown {arm} \1\2"),
+        (rf"({VALUE}) goes there already in round (\d+)", r"\1 goes there already in {round} \2"),
         (r"no assignment is left: .*", "Nobody is left to go somewhere: too much is ruled out. Tick who is away, or allow a pair."),
         (r"there would be ([\d,]+) agents and ([\d,]+) arms: at most ([\d,]+) pairs of them",
-         r"\1 agents and \2 arms are too many: the two numbers multiplied may come to \3"),
-        (rf"the outcome of ({VALUE}) is ([\d,]+) successes of ([\d,]+) tests: .*", r"\2 of \3 cannot be: how many of the \3 tests found something?"),
-        (rf"tests of ({VALUE}) is ([\d,]+), and ([\d,]+) planned: (.*)", r"\2 tests are many more than the \3 planned: \4"),
+         r"\1 {agents} and \2 {arms} are too many: the two numbers multiplied may come to \3"),
+        (rf"the outcome of ({VALUE}) is ([\d,]+) successes of ([\d,]+) tests: .*", r"\2 of \3 cannot be: how many of the \3 {tests} found something?"),
+        (rf"tests of ({VALUE}) is ([\d,]+), and ([\d,]+) planned: (.*)", r"\2 {tests} are many more than the \3 planned: \4"),
         (r"(\w+) goes by the length of the season: .*", "This way of planning needs to know the length of the season."),
         (r"the text has no lines after the first: .*", "there is only the first line, which names the columns"),
         (r"this is no CSV: .*", "a quotation mark is opened and not closed"),
     )
 )  # fmt: skip
+GOES_ON = (
+    "unknown ",
+    "{round} ",
+    r"\1 goes there",
+)  # how a message begins that stays as it was said
 PLACE_PATTERN = re.compile(r"(?:\S+, )?(?:line|name) \d+: ")
 QUOTED_PATTERN = re.compile(r"(?<!\w)(['\"])((?:(?!\1)[^\\]|\\.)*)\1(?!\w)")
 ESCAPED_PATTERN = re.compile(r"\\(.)")
@@ -63,8 +83,8 @@ PLAIN_WORDS = (
 )
 
 
-def for_people(message: str) -> str:
-    """The message without field names, brackets and quotation marks of Python.
+def for_people(message: str, words: CampaignWords = DEFAULT_WORDS) -> str:
+    """The message without field names, brackets and quotation marks of Python; the few that people often see in the words of a campaign.
 
     >>> for_people("line 3: sensitivity is 'high': a sensitivity is a probability in (0, 1]")
     'line 3: please give a number from 0 to 1 or a percentage, such as 0.85 or 85 %, not “high”'
@@ -76,8 +96,8 @@ def for_people(message: str) -> str:
     for pattern, text in REWORDINGS:
         found = pattern.fullmatch(rest)
         if found:
-            said = found.expand(text)
-            rest = said if front else said[:1].upper() + said[1:]
+            said = found.expand(text.format(**words.body, an_arm=words.an_arm))
+            rest = said if front or text.startswith(GOES_ON) else said[:1].upper() + said[1:]
             break
     rest = QUOTED_PATTERN.sub(quote_for_people, rest)
     for word, plain in PLAIN_WORDS:  # but not the name of a column, which is quoted
