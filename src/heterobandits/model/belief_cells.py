@@ -35,7 +35,7 @@ class Candidates(NamedTuple):
 
 @lru_cache(maxsize=1)
 def common_priors() -> Candidates:
-    """The grid of Beta(m k, (1 - m) k), in even steps of ln(m / (1 - m)) and of ln k, weighed by (m (1 - m))^-0.6 k^-0.5."""
+    """The grid of Beta(m k, (1 - m) k), in even steps of ln(m / (1 - m)) and of ln k, weighed as docs/priors.md says."""
     m, k = (part.ravel() for part in np.meshgrid(1.0 / (1.0 + np.exp(-LEVEL_LOGITS)), STRENGTHS))
     a, b = m * k, (1.0 - m) * k
     kept = (a >= CANDIDATE_MIN_SHAPE) & (b >= CANDIDATE_MIN_SHAPE)

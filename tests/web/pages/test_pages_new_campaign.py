@@ -414,8 +414,8 @@ class TestLiveCheck:
         visits = "arm,successes,tests\n" + "".join(f"rivver{i},1,2\n" for i in range(9))
         told = owner.submit("/new/check", **PARK | {"visits": visits}).json()
         said = told["visits"]["errors"]
-        assert said[0].endswith("did you mean 'river'?")
-        assert said[8] == "line 10: unknown arm 'rivver8'"
+        assert said[0].endswith("did you mean “river”?")
+        assert said[8] == "line 10: unknown arm “rivver8”"
         assert len(looked) == 1
 
     def test_what_is_right_is_counted_and_nothing_is_made(self, owner, log):

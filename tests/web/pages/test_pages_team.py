@@ -652,7 +652,7 @@ class TestLinks:
     @pytest.mark.parametrize(
         ("field", "typed", "said"),
         [
-            ("name", "", "not blank"),
+            ("name", "", "Please give a name."),
             ("expires", "soon", "is not a day"),
             ("expires", "30", "is not a day"),
             ("expires", "2020-01-01", "a day to come"),

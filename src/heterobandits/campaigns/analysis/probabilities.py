@@ -146,9 +146,9 @@ def likely_best(known: Probable) -> list[tuple[int, float]]:
     for group in sorted(groups.values(), key=lambda alike: -mean_chance(alike)):
         each = mean_chance(group)
         said = sum(chance for _, chance in named)
-        if each <= least or len(named) + len(group) > SENTENCE_MAX_BEST:
+        if len(named) + len(group) > SENTENCE_MAX_BEST:
             break
-        if named and (each < SENTENCE_MIN_CHANCE or said >= SENTENCE_CHANCES):
+        if each <= least if not named else each < SENTENCE_MIN_CHANCE or said >= SENTENCE_CHANCES:
             break
         named += [(one.arm, each) for one in group]
     return named

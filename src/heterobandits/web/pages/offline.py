@@ -42,6 +42,7 @@ def render_worker(demo: bool) -> str:
         script=static_path("site.js"),
         static=static_path,
         demo=demo,
+        undo=None,
     )
     version = hashlib.sha256(b"".join(map(static_path_bytes, sorted(static_files())))).hexdigest()
     site = {

@@ -54,7 +54,7 @@ PLAN_FORM_MAX_TICKS = (
 )
 LATE_AGENT_TEXT = "Not in the team yet when this round was planned."
 # a page of a campaign where something can be done
-PLACE_PATTERN = re.compile(
+CAMPAIGN_PLACE_PATTERN = re.compile(
     r"/campaigns/([0-9a-f]{12})(?:/(?:plan|report|rounds(?:/(\d{1,9}))?|ahead|history|team))?",
     re.ASCII,
 )
@@ -518,7 +518,7 @@ def submit_undo(request: Request, asked: Context) -> Response:
 def place_after_undo(place: str, state: State) -> str:
     """The page that somebody undid something on, or the nearest that is still there."""
     begin = page_path(state.campaign)
-    found = PLACE_PATTERN.fullmatch(place)
+    found = CAMPAIGN_PLACE_PATTERN.fullmatch(place)
     if found is None or found[1] != state.campaign:
         return begin
     if found[2] is not None and int(found[2]) > len(state.rounds):
