@@ -109,7 +109,7 @@ class TestRetire:
         assert planner.ask() == planner.ask(closed="c")
         with pytest.raises(InvalidInput, match="before the team or the arms changed"):
             planner.accept(old)
-        with pytest.raises(InvalidInput, match="the arm is closed"):
+        with pytest.raises(InvalidInput, match="that arm is closed"):
             planner.ask(forced=[("x", "c")])
         with pytest.raises(InvalidInput, match="at most as many agents as arms"):
             planner.join("z", 0.5)
