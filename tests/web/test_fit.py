@@ -1,12 +1,13 @@
 """Every page in a real browser, from a phone to a wall, with names of forty letters: nothing stands beside the screen, and axe finds nothing."""
 
+import httpx
 import pytest
 
 from browsers import DESKTOP, PHONE, browser, person, violations  # noqa: F401 - fixture
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.auth import PAGE_ROUTE_ROLES
-from long_names import long_named_season
+from long_names import long_named_season, name_of
 from serving import OWNER, served
 
 pytestmark = [
@@ -15,12 +16,14 @@ pytestmark = [
     pytest.mark.slow,
 ]  # of the driver's own pipes
 
+BEARER = {"Authorization": f"Bearer {OWNER}"}
 WIDTHS = (360, 768, 1280, 1920, 3840)
-PLAIN = {"round": "4", "agent": "agent-1", "arm": "arm-1", "link": "0", "token": OWNER, "name": "site.css"}  # fmt: skip
+PLAIN = {"round": "4", "agent": "agent-1", "arm": "arm-1", "token": OWNER, "name": "site.css"}  # fmt: skip
 # what a page shows only where it is asked for
 MORE = (
     "?agents=1", "/plan?absent=agent-2&closed=arm-1&kind=forced&agent=agent-1&arm=arm-3", "/plan?why=agent-1", "/rounds/1?why",
-    "/ahead?run=1&rounds=5", "/compare?policy=cucb", "/team?agent=agent-1", "/nowhere",
+    "/ahead?run=1&rounds=5", "/compare?policy=cucb", "/team?agent=agent-1", "/rounds/1/table", "/rounds/1/cancel", "/report?round=1",
+    "/history?round=1&agent=agent-1", "/nowhere",
 )  # fmt: skip
 
 
@@ -34,6 +37,9 @@ def parks(tmp_path_factory):
     with Store(database) as store:
         made = {name: long_named_season(Repository(store), *size) for name, size in SIZES.items()}
     with served(database) as server:
+        for campaign in made.values():
+            body = {"role": "reporter", "name": name_of(4), "agent": "agent-5"}
+            httpx.post(f"{server.url}/api/campaigns/{campaign}/links", json=body, headers=BEARER)
         yield server.url, made
 
 
@@ -43,18 +49,21 @@ def park(parks):
     return parks[0], parks[1]["few"]
 
 
-def addresses(campaign):
-    """All pages that can be opened, each with what stands in its address."""
+def addresses(url, campaign):
+    """All pages that can be opened, each with what stands in its address; of links one that can be shown again, and one that is revoked."""
     routes = [route for method, route in PAGE_ROUTE_ROLES if method == "GET"]
-    plain = [route.format_map(PLAIN | {"campaign": campaign}) for route in routes]
-    return [*plain, "/new?template=rangers", *(f"/campaigns/{campaign}{part}" for part in MORE)]
+    answer = httpx.get(f"{url}/api/campaigns/{campaign}/links", headers=BEARER)
+    revoked, *_, shown = (link["id"] for link in answer.json()["links"])
+    plain = [route.format_map(PLAIN | {"campaign": campaign, "link": shown}) for route in routes]
+    more = (*MORE, f"/links/{revoked}")
+    return [*plain, "/new?template=rangers", *(f"/campaigns/{campaign}{part}" for part in more)]
 
 
 def walk(who, url, campaign):
     """Open one page after the other, but for files."""
     who.go(f"{url}/enter/{OWNER}")
     who.page.wait_for_url(f"{url}/")
-    for address in addresses(campaign):
+    for address in addresses(url, campaign):
         answer = who.page.request.get(url + address)
         assert answer.status == (404 if address.endswith("/nowhere") else 200), address
         kind = answer.headers.get("content-type", "")
