@@ -1,5 +1,8 @@
 """Every page in a real browser, from a phone to a wall, with names of forty letters: nothing stands beside the screen, and axe finds nothing."""
 
+import json
+import re
+
 import httpx
 import pytest
 
@@ -7,6 +10,9 @@ from browsers import DESKTOP, PHONE, browser, person, violations  # noqa: F401 -
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.auth import PAGE_ROUTE_ROLES
+from heterobandits.web.certificates import certificate_for
+from heterobandits.web.networks import parse_address
+from heterobandits.web.trust import TrustAnswers
 from long_names import long_named_season, name_of
 from serving import OWNER, served
 
@@ -149,3 +155,50 @@ def test_the_wall_fits_one_screen(browser, parks, name, size):  # noqa: F811
         today = who.page.locator(".today ul").first.locator("li").all_inner_texts()
         assert len(today) >= min(agents - 1, 10)
         assert all("→" in line for line in today)
+
+
+@pytest.mark.parametrize("kind", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_axe_finds_nothing_on_pages_that_no_owner_opens(browser, park, kind, tmp_path):  # noqa: F811
+    """What somebody without a link sees, and a reporter; the worker's own page; and the page on how a phone comes to trust a server."""
+    url, campaign = park
+    home, found = f"{url}/campaigns/{campaign}", {}
+
+    def look(who, name):
+        who.fits()
+        if wrong := violations(who.page):
+            found[name] = wrong
+
+    with person(browser, kind) as who:
+        for address in (url, f"{url}/leave", f"{home}/report", f"{url}/enter/hb_nothing"):
+            who.go(address)
+            look(who, address)
+        worker = who.page.request.get(f"{url}/worker.js").text()
+        site = re.search(r"self\.SITE = (.*);\n", worker)[1]
+        who.page.route(f"{home}/report", lambda route: route.fulfill(content_type="text/html", body=json.loads(site)["away"]))  # fmt: skip
+        who.go(f"{home}/report")
+        who.says("No network")
+        look(who, "away")
+        authority = certificate_for(
+            parse_address("192.168.1.17"), ("park.local",), tmp_path
+        ).authority
+        who.page.set_content(TrustAnswers(authority, "https://park.local").files["/"][0].decode())
+        who.says("Trust this server")
+        look(who, "trust")
+    links = httpx.get(f"{url}/api/campaigns/{campaign}/links", headers=BEARER).json()["links"]
+    assert links[-1]["role"] == "reporter"
+    with person(browser, kind) as who:
+        who.go(f"{url}/enter/{OWNER}")
+        who.page.wait_for_url(f"{url}/")
+        who.go(f"{home}/links/{links[-1]['id']}")
+        ranger = who.page.locator("#url").input_value()
+        who.go(f"{home}/rounds/4")
+        who.page.locator("form[action$='/cards'] button").click()
+        who.page.locator(".qr svg").first.wait_for()
+        look(who, "cards")
+    with person(browser, kind) as who:
+        who.page.goto(ranger)
+        who.page.wait_for_url(f"{home}/report")
+        look(who, "a reporter's page")
+        who.go(f"{home}/plan")
+        look(who, "what a reporter may not open")
+    assert found == {}
