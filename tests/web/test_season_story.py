@@ -300,11 +300,11 @@ def test_a_season_with_phones_that_are_away(season, browser, tmp_path, called): 
             one.enter(3, season.finds(3, one.name))
             one.statuses("sent3")
             assert season.told(3)[one.name] == season.diary[3, one.name]
-        zoe = phones[-1]
-        season.note(3, ZOE, (4, CHECKS), again=True)
-        zoe.page.locator("article.done", has_text="round 3").wait_for()
+        zoe, right = phones[-1], CHECKS - season.diary[3, ZOE][0]
+        season.note(3, ZOE, (right, CHECKS), again=True)
+        zoe.page.locator("article.done form[data-round='3']").wait_for(state="attached")
         zoe.visit(3).locator("summary", has_text="Correct it").click()
-        zoe.enter(3, 4)
+        zoe.enter(3, right)
         zoe.statuses("sent3", "sent3")
         season.report(*others)
         season.plan()
@@ -326,7 +326,9 @@ def test_a_season_with_phones_that_are_away(season, browser, tmp_path, called): 
             else:
                 one.enter(4, season.finds(4, name))
             one.says("waits here")
-            one.page.keyboard.press("End")  # what waits is a bar at the bottom, which covers what is under it
+            one.page.keyboard.press(
+                "End"
+            )  # what waits is a bar at the bottom, which covers what is under it
             one.looks_right()
     assert set(season.told(4)) == set(others)
 
@@ -337,10 +339,8 @@ def test_a_season_with_phones_that_are_away(season, browser, tmp_path, called): 
     page.locator("#form-link [name=name]").fill(JOSE)
     page.locator("#form-link [name=agent]").select_option(label=JOSE)
     season.sent(page.locator("#form-link form button"))
-    old, season.tokens[JOSE] = (
-        season.link(JOSE),
-        page.locator("#url").input_value().rpartition("/")[2],
-    )
+    old = season.link(JOSE)
+    season.tokens[JOSE] = page.locator("#url").input_value().rpartition("/")[2]
     season.clients.pop(JOSE).close()
     season.plan()
     site.kill()
@@ -354,10 +354,12 @@ def test_a_season_with_phones_that_are_away(season, browser, tmp_path, called): 
         one.says("waits here")
         site.start()
         one.statuses("sent3", "sent4")
-        one.page.locator("article", has_text="round 5").wait_for()
+        one.visit(5).wait_for()
         one.looks_right()
         one.wrong.clear()  # a network that went away
     with phone(JOSE) as one:
+        one.go_to_reports()
+        one.says("Open your link")
         one.page.goto(old)
         one.says("opens nothing")
         opened(one, season.link(JOSE), "/report")
@@ -410,11 +412,10 @@ def test_a_season_with_phones_that_are_away(season, browser, tmp_path, called): 
         season.plan()
         assert MAMADOU not in season.places
         season.report(*PHONES, *others)
-    season.note(12, "Femi", (1 if season.diary[12, "Femi"][0] != 1 else 2, CHECKS), again=True)
-    misread = (
-        f"12;Femi;{season.places_of(12)['Femi']};{season.diary[12, 'Femi'][0]};{CHECKS}"
-    )
-    season.paste([misread, *season.pile(range(13, WEEKS + 1))], 29)
+    right = CHECKS - season.diary[12, "Femi"][0]  # a sheet that was misread
+    season.note(12, "Femi", (right, CHECKS), again=True)
+    line = f"12;Femi;{season.places_of(12)['Femi']};{right};{CHECKS}"
+    season.paste([line, *season.pile(range(13, WEEKS + 1))], 29)
     owner.go(f"{season.home}/plan")
     assert page.get_by_role("heading", level=1).inner_text() == "The season is over"
 
@@ -469,7 +470,8 @@ def report_while_it_is_killed(season, names):
             except ServerUnreachable:
                 continue
             except CampaignError as error:
-                assert error.kind == "already-reported"  # it was saved, and nobody heard of it
+                if error.kind != "already-reported":  # that was saved, and nobody heard of it
+                    raise
             answered.set()
             return
 
