@@ -47,7 +47,8 @@ class Mast:
         threading.Thread(target=self._listen, args=[self.listener], daemon=True).start()
 
     def down(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # it is down already
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         for one in self.carried:
             with suppress(OSError):
@@ -250,14 +251,16 @@ class Ranger(Phone):
 def season(browser, tmp_path, seed):  # noqa: F811
     site = QuickSite(tmp_path)
     mast = Mast(site.port)
-    with person(browser, DESKTOP, accept_downloads=True) as owner:
-        made = Season(site, mast, owner, seed)
-        yield made
-        for client in made.clients.values():
-            client.close()
-    mast.down()
-    if site.server.process.poll() is None:
-        site.server.end()
+    try:
+        with person(browser, DESKTOP, accept_downloads=True) as owner:
+            made = Season(site, mast, owner, seed)
+            yield made
+            for client in made.clients.values():
+                client.close()
+    finally:
+        mast.down()
+        if site.server.process.poll() is None:
+            site.server.end()
 
 
 @contextmanager
