@@ -1,12 +1,19 @@
 """Every page in a real browser, from a phone to a wall, with names of forty letters: nothing stands beside the screen, and axe finds nothing."""
 
+import json
+import re
+
+import httpx
 import pytest
 
 from browsers import DESKTOP, PHONE, browser, person, violations  # noqa: F401 - fixture
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.auth import PAGE_ROUTE_ROLES
-from long_names import long_named_season
+from heterobandits.web.certificates import certificate_for
+from heterobandits.web.networks import parse_address
+from heterobandits.web.trust import TrustAnswers
+from long_names import long_named_season, name_of
 from serving import OWNER, served
 
 pytestmark = [
@@ -15,12 +22,14 @@ pytestmark = [
     pytest.mark.slow,
 ]  # of the driver's own pipes
 
+BEARER = {"Authorization": f"Bearer {OWNER}"}
 WIDTHS = (360, 768, 1280, 1920, 3840)
-PLAIN = {"round": "4", "agent": "agent-1", "arm": "arm-1", "link": "0", "token": OWNER, "name": "site.css"}  # fmt: skip
+PLAIN = {"round": "4", "agent": "agent-1", "arm": "arm-1", "token": OWNER, "name": "site.css"}  # fmt: skip
 # what a page shows only where it is asked for
 MORE = (
     "?agents=1", "/plan?absent=agent-2&closed=arm-1&kind=forced&agent=agent-1&arm=arm-3", "/plan?why=agent-1", "/rounds/1?why",
-    "/ahead?run=1&rounds=5", "/compare?policy=cucb", "/team?agent=agent-1", "/nowhere",
+    "/ahead?run=1&rounds=5", "/compare?policy=cucb", "/team?agent=agent-1", "/rounds/1/table", "/rounds/1/cancel", "/report?round=1",
+    "/history?round=1&agent=agent-1", "/nowhere",
 )  # fmt: skip
 
 
@@ -34,6 +43,9 @@ def parks(tmp_path_factory):
     with Store(database) as store:
         made = {name: long_named_season(Repository(store), *size) for name, size in SIZES.items()}
     with served(database) as server:
+        for campaign in made.values():
+            body = {"role": "reporter", "name": name_of(4), "agent": "agent-5"}
+            httpx.post(f"{server.url}/api/campaigns/{campaign}/links", json=body, headers=BEARER)
         yield server.url, made
 
 
@@ -43,18 +55,21 @@ def park(parks):
     return parks[0], parks[1]["few"]
 
 
-def addresses(campaign):
-    """All pages that can be opened, each with what stands in its address."""
+def addresses(url, campaign):
+    """All pages that can be opened, each with what stands in its address; of links one that can be shown again, and one that is revoked."""
     routes = [route for method, route in PAGE_ROUTE_ROLES if method == "GET"]
-    plain = [route.format_map(PLAIN | {"campaign": campaign}) for route in routes]
-    return [*plain, "/new?template=rangers", *(f"/campaigns/{campaign}{part}" for part in MORE)]
+    answer = httpx.get(f"{url}/api/campaigns/{campaign}/links", headers=BEARER)
+    revoked, *_, shown = (link["id"] for link in answer.json()["links"])
+    plain = [route.format_map(PLAIN | {"campaign": campaign, "link": shown}) for route in routes]
+    more = (*MORE, f"/links/{revoked}")
+    return [*plain, "/new?template=rangers", *(f"/campaigns/{campaign}{part}" for part in more)]
 
 
 def walk(who, url, campaign):
     """Open one page after the other, but for files."""
     who.go(f"{url}/enter/{OWNER}")
     who.page.wait_for_url(f"{url}/")
-    for address in addresses(campaign):
+    for address in addresses(url, campaign):
         answer = who.page.request.get(url + address)
         assert answer.status == (404 if address.endswith("/nowhere") else 200), address
         kind = answer.headers.get("content-type", "")
@@ -140,3 +155,50 @@ def test_the_wall_fits_one_screen(browser, parks, name, size):  # noqa: F811
         today = who.page.locator(".today ul").first.locator("li").all_inner_texts()
         assert len(today) >= min(agents - 1, 10)
         assert all("→" in line for line in today)
+
+
+@pytest.mark.parametrize("kind", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_axe_finds_nothing_on_pages_that_no_owner_opens(browser, park, kind, tmp_path):  # noqa: F811
+    """What somebody without a link sees, and a reporter; the worker's own page; and the page on how a phone comes to trust a server."""
+    url, campaign = park
+    home, found = f"{url}/campaigns/{campaign}", {}
+
+    def look(who, name):
+        who.fits()
+        if wrong := violations(who.page):
+            found[name] = wrong
+
+    with person(browser, kind) as who:
+        for address in (url, f"{url}/leave", f"{home}/report", f"{url}/enter/hb_nothing"):
+            who.go(address)
+            look(who, address)
+        worker = who.page.request.get(f"{url}/worker.js").text()
+        site = re.search(r"self\.SITE = (.*);\n", worker)[1]
+        who.page.route(f"{home}/report", lambda route: route.fulfill(content_type="text/html", body=json.loads(site)["away"]))  # fmt: skip
+        who.go(f"{home}/report")
+        who.says("No network")
+        look(who, "away")
+        authority = certificate_for(
+            parse_address("192.168.1.17"), ("park.local",), tmp_path
+        ).authority
+        who.page.set_content(TrustAnswers(authority, "https://park.local").files["/"][0].decode())
+        who.says("Trust this server")
+        look(who, "trust")
+    links = httpx.get(f"{url}/api/campaigns/{campaign}/links", headers=BEARER).json()["links"]
+    assert links[-1]["role"] == "reporter"
+    with person(browser, kind) as who:
+        who.go(f"{url}/enter/{OWNER}")
+        who.page.wait_for_url(f"{url}/")
+        who.go(f"{home}/links/{links[-1]['id']}")
+        ranger = who.page.locator("#url").input_value()
+        who.go(f"{home}/rounds/4")
+        who.page.locator("form[action$='/cards'] button").click()
+        who.page.locator(".qr svg").first.wait_for()
+        look(who, "cards")
+    with person(browser, kind) as who:
+        who.page.goto(ranger)
+        who.page.wait_for_url(f"{home}/report")
+        look(who, "a reporter's page")
+        who.go(f"{home}/plan")
+        look(who, "what a reporter may not open")
+    assert found == {}

@@ -29,6 +29,8 @@ known = base.static_files()
 known["site.css"] += b"body {{ --version: two; }}"
 known["report.js"] += b"document.documentElement.dataset.version = 'two';"
 {COLD}"""
+# by how many pixels the queue covers what is to be done
+COVERED = "document.getElementById('live').getBoundingClientRect().bottom - document.getElementById('queue').getBoundingClientRect().top"
 HOTEL = "<!doctype html><title>Hotel</title><h1>Pay for the network first</h1>"
 
 
@@ -198,6 +200,8 @@ def test_a_phone_that_is_switched_off_for_days(phone, site, park):
         chi.until(["sent", "agent-3", 1])
         chi.page.locator("article.done", has_text="3 of 5").wait_for()
         assert chi.page.locator("#as-of").is_hidden()
+        chi.page.set_viewport_size({"width": 360, "height": 400})
+        assert chi.page.evaluate(COVERED) <= 0  # nothing waits: no bar is in the way
         chi.page.reload()
         chi.says("saved")
     assert park.kinds()[number:] == ["reported"]
