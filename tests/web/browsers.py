@@ -64,8 +64,8 @@ class Person:
         self.page.wait_for_load_state()
 
     def says(self, text):
-        """Wait until the page says this."""
-        self.page.get_by_text(text).first.wait_for()
+        """Wait until the page says this, where one can see it."""
+        self.page.get_by_text(text).locator("visible=true").first.wait_for()
 
     def press(self, name, exact=True):
         self.page.get_by_role("button", name=name, exact=exact).first.click()

@@ -51,7 +51,7 @@ class TestHolding:
 
     @pytest.mark.slow
     def test_killed_at_any_moment_it_goes_on(self, server, crowd):
-        for seconds in (0.3, 0.9):
+        for seconds in (0.6, 1.8):
             before = told(crowd)
             crowd.run(planners=2, reporters=6, seconds=seconds, end=server.kill)
             assert lost(crowd, server.database) == []

@@ -150,9 +150,10 @@ def test_what_does_not_wait_needs_no_kernel(tmp_path):
     for _ in range(2):
         service.plan_round(log, campaign, ME)
     service.report(log, campaign, ME, 1, {"Ana": 1, "Ben": 0})
-    _, token = service.issue_link(log, campaign, ME, role="reporter", name="Ana", agent="Ana")
+    done, token = service.issue_link(log, campaign, ME, role="reporter", name="Ana", agent="Ana")
     values = {
         "campaign": campaign, "round": "2", "agent": "Ana", "arm": "river", "token": token, "name": "site.css",
+        "link": done.events[0].body["link"],
     }  # fmt: skip
     names = sorted(set(ROUTE_ROLES) - OWN_RULE_ROUTES - ALL_RULES_ROUTES)
     asked = [(method, route, None) for method, route in names if method == "GET"]
