@@ -60,6 +60,12 @@ def site(tmp_path):
     made.server.end()
 
 
+def in_plain_words(who):
+    """Agents, arms, rounds and tests, and no words of the template's."""
+    for kind in ("agent", "arm", "round", "test"):
+        who.page.locator(f"#{kind}_word").fill("")
+
+
 def opened(who, link, part, instead=None):
     """Somebody opens a link, whose token leaves the address bar, and comes to a page; after a question, if it takes another's place."""
     who.page.goto(link)
@@ -91,6 +97,7 @@ def test_the_whole_story(browser, site, tmp_path):  # noqa: F811
         owner.says("There is no campaign yet")
         owner.follow("New campaign")
         owner.follow("Rangers")
+        in_plain_words(owner)
         owner.page.get_by_label("Name", exact=True).fill("North park")
         agents = owner.page.get_by_label("Agents", exact=True)
         right = agents.input_value()
@@ -402,7 +409,7 @@ def test_mistakes_are_taken_back(browser, site, plain):  # noqa: F811
         who.says("No round is planned yet.")
         assert len(site.state(campaign).rounds) == 0
         who.go(f"{home}/team?agent=agent-2")
-        who.press("Retire it")
+        who.press("Ben leaves the team")
         who.says("Ben was retired.")
         who.press("Undo")
         who.says("Ben is back.")
@@ -431,6 +438,7 @@ def test_without_javascript(browser, site):  # noqa: F811
         opened_plainly(who, f"{site.url}/enter/{OWNER}")
         who.follow("New campaign")
         who.follow("Hotels")
+        in_plain_words(who)
         who.page.get_by_label("Name", exact=True).fill("Plain")
         who.press("Make the campaign")
         who.follow("Plan round 1")
