@@ -496,9 +496,11 @@ def withdraw(
 ) -> WriteResult:
     """Take back what these agents (or pairs of agent and arm) reported for a round."""
     which = list(agents)
-    return log.write(
-        campaign, request, lambda state: withdrawal_drafts(state, round, which, seen, planned)
-    )
+
+    def make(state: State) -> list[Draft]:
+        return heed_changes(state, round, withdrawal_drafts(state, round, which, seen, planned))
+
+    return log.write(campaign, request, make)
 
 
 def withdrawal_drafts(
@@ -508,13 +510,12 @@ def withdrawal_drafts(
     seen: int | None = None,
     planned: int | None = None,
 ) -> list[Draft]:
-    """An event for each of these reports that is taken back, and for what follows from that."""
+    """An event for each of these reports that is taken back."""
     at = round_of_plan(state, round, planned)
     pairs = [find_visit(state, at, key) for key in agents]
     for pair in pairs:
         check_unchanged_since(state, at, pair, seen)
-    made = [Draft("withdrawn", body_of_visit(at, pair)) for pair in pairs]
-    return heed_changes(state, round, made)
+    return [Draft("withdrawn", body_of_visit(at, pair)) for pair in pairs]
 
 
 def round_of_plan(state: State, round: int, planned: int | None) -> PlannedRound:
@@ -665,19 +666,32 @@ def report_many(
 ) -> WriteResult:
     """Report or correct outcomes of visits of any rounds, all or none; all mistakes are named at once."""
     given = list(entries)
+    return log.write(campaign, request, lambda state: drafts_of_outcomes(state, given, role))
 
-    def make(state: State) -> list[Draft]:
-        errors, drafts, rounds = FieldErrors(), list[Draft](), set[int]()
-        for effect in effects_of_outcomes(state, given, role):
-            if effect.wrong is not None:
-                errors.note((effect.entry.place, effect.wrong))
-            elif effect.draft is not None and effect.visit is not None:
-                drafts.append(effect.draft)
-                rounds.add(effect.visit[0])
-        errors.end()
-        return heed_changes_in(state, rounds, drafts)
 
-    return log.write(campaign, request, make)
+def outcomes_ahead(
+    state: State, entries: Iterable[VisitOutcome], role: str = "owner"
+) -> Callable[[State], list[Draft]]:
+    """The same for `write`, with mistakes raised at once.
+
+    The events are made of this state before others wait for them to be written; of another state they are made once more.
+    """
+    given = list(entries)
+    made = drafts_of_outcomes(state, given, role)
+    return lambda now: made if now.hash == state.hash else drafts_of_outcomes(now, given, role)
+
+
+def drafts_of_outcomes(state: State, entries: Iterable[VisitOutcome], role: str) -> list[Draft]:
+    """The events of these outcomes and what follows from them; all mistakes are named at once."""
+    errors, drafts, rounds = FieldErrors(), list[Draft](), set[int]()
+    for effect in effects_of_outcomes(state, entries, role):
+        if effect.wrong is not None:
+            errors.note((effect.entry.place, effect.wrong))
+        elif effect.draft is not None and effect.visit is not None:
+            drafts.append(effect.draft)
+            rounds.add(effect.visit[0])
+    errors.end()
+    return heed_changes_in(state, rounds, drafts)
 
 
 def check_destination(state: State, round: PlannedRound, pair: tuple[int, int]) -> None:

@@ -1,5 +1,6 @@
 """A pile of paper: the table of a round, and outcomes pasted from a spreadsheet."""
 
+import asyncio
 import re
 from urllib.parse import urlencode
 
@@ -7,8 +8,10 @@ import pytest
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.storage.repository import Author
+from heterobandits.web import turns
+from heterobandits.web.pages.paper import digest_of_text
 from markup import Page, words_of
-from serving import NORTH, OWNER, Asker, app_on
+from serving import NORTH, OWNER, Asker, app_on, calling, somebody, until
 
 VERA = Author("Vera")
 ORIGIN = {"Origin": "http://127.0.0.1", "Content-Type": "application/x-www-form-urlencoded"}
@@ -257,3 +260,80 @@ def test_the_round_and_the_reports_lead_there(site):
     with Asker(site.app, None) as ask:
         ask.cookies.set(f"hb_{site.id}", token)
         assert "/table" not in ask.get(f"{site.home}/report").text
+
+
+class TestInNobodysWay:
+    """What is wrong is found before others wait for anything to be written."""
+
+    def post(self, site, part, meanwhile=None, **fields):
+        """The answer to a form while somebody else has the turn to write; who has it does `meanwhile` and gives it back."""
+        body, headers = (
+            urlencode({"key": "k", **fields}, doseq=True),
+            {"Cookie": f"hb_owner={OWNER}", **ORIGIN},
+        )
+
+        async def asked():
+            writing = site.app.state.places.writing
+            async with calling(site.app, None) as client:
+                post = client.post(site.home + part, content=body, headers=headers)
+                async with writing.turn(somebody()):
+                    if meanwhile is None:
+                        return await post
+                    waits = asyncio.create_task(post)
+                    await until(lambda: writing.waiting == 1)
+                    meanwhile()
+                return await waits
+
+        return asyncio.run(asked())
+
+    def form(self, site, where, found):
+        """The fields of a form that reports what Ben found, and of which page."""
+        if where == "table":
+            (row,) = (row for row in site.table() if row["name"] == "Ben")
+            row["found"] = found
+            fields = {name: row[name] for name in ("visit", "was", "found", "of")}
+            return "/rounds/1/table", fields | {"seen": site.state.number}
+        text = f"1,Ben,,{found},1"
+        return "/paste", {
+            "do": "save", "text": text, "seen": site.state.number, "looked": digest_of_text(text),
+        }  # fmt: skip
+
+    @pytest.mark.parametrize("where", ["table", "paste"])
+    def test_what_is_wrong_does_not_wait_for_those_who_write(self, site, where, monkeypatch):
+        monkeypatch.setattr(turns, "TURN_TIMEOUT_S", 0.05)
+        part, fields = self.form(site, where, "2")
+        answer = self.post(site, part, **fields)
+        assert answer.status_code == 422
+        said = {"table": "at most all of them", "paste": "Nothing was saved"}[where]
+        assert said in words_of(answer.text)
+        part, fields = self.form(site, where, "1")
+        assert self.post(site, part, **fields).status_code == 503
+        assert site.told(1) == {"Ana": (1, 1)}
+
+    def test_to_look_does_not_wait_either(self, site, monkeypatch):
+        monkeypatch.setattr(turns, "TURN_TIMEOUT_S", 0.05)
+        answer = self.post(site, "/paste", do="look", text="1,Ben,,1,1")
+        assert "reports found at" in words_of(answer.text)
+
+    @pytest.mark.parametrize("where", ["table", "paste"])
+    def test_what_was_overtaken_is_not_written_over(self, site, where):
+        part, fields = self.form(site, where, "1")
+
+        def report():
+            service.report(site.log, site.id, VERA, 1, {"Ben": 0})
+
+        answer = self.post(site, part, report, **fields)
+        assert answer.status_code == 422
+        if where == "table":
+            assert "has changed since" in words_of(answer.text)
+        assert site.told(1)["Ben"] == (0, 1)
+
+    @pytest.mark.parametrize("where", ["table", "paste"])
+    def test_sent_again_after_others_have_changed_it_it_was_saved(self, site, where):
+        part, fields = self.form(site, where, "1")
+        first = site.post(part, "again", **fields)
+        service.correct(site.log, site.id, VERA, 1, {"Ben": 0})
+        after = site.state.number
+        second = site.post(part, "again", **fields)
+        assert first.headers["location"] == second.headers["location"]
+        assert site.state.number == after

@@ -1,5 +1,6 @@
 """Reports as a phone sends them: by a script, for the plan they are of, with where somebody was instead; and as lines that were handed over."""
 
+import asyncio
 import json
 import re
 import zlib
@@ -9,9 +10,10 @@ import pytest
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.storage.repository import Author
+from heterobandits.web import turns
 from heterobandits.web.pages.base import static_files, static_path
 from markup import Page
-from serving import NORTH, OWNER, Visitor, app_on
+from serving import NORTH, OWNER, Visitor, app_on, calling, somebody, until
 
 pytestmark = pytest.mark.smoke
 
@@ -263,3 +265,82 @@ class TestHandedOver:
         with Visitor(field.app, OWNER) as owner:
             answer = self.handed(owner, field, field.line(note="<b>x</b>"), "look")
         assert "<b>x</b>" not in answer.text
+
+
+FORM_HEADERS = {"Cookie": f"hb_owner={OWNER}", "Origin": "http://127.0.0.1"}
+
+
+class TestInNobodysWay:
+    """Lines are judged before others wait for them to be written."""
+
+    def answer(self, field, lines, do, meanwhile=None):
+        """What comes of lines while somebody else has the turn to write; who has it does `meanwhile` and gives it back."""
+
+        async def asked():
+            writing = field.app.state.places.writing
+            form = {"lines": "\n".join(lines), "do": do, "key": "k"}
+            async with calling(field.app, None) as client:
+                post = client.post(f"{field.home}/report/handover", data=form, headers=FORM_HEADERS)
+                async with writing.turn(somebody()):
+                    if meanwhile is None:
+                        return await post
+                    waits = asyncio.create_task(post)
+                    await until(lambda: writing.waiting == 1)
+                    meanwhile()
+                return await waits
+
+        return asyncio.run(asked())
+
+    @pytest.mark.parametrize("do", ["look", "save"])
+    def test_what_is_not_written_does_not_wait_for_those_who_write(self, field, do, monkeypatch):
+        monkeypatch.setattr(turns, "TURN_TIMEOUT_S", 0.05)
+        line = field.line() if do == "look" else field.line(outcome="9/5")
+        answer = self.answer(field, [line], do)
+        assert answer.status_code == 200
+        said = "will be saved" if do == "look" else "at most all of them"
+        assert said in words(answer)
+        assert self.answer(field, [field.line()], "save").status_code == 503
+
+    def test_what_was_overtaken_is_judged_once_more(self, field):
+        def report():
+            service.report(field.log, field.id, ME, 1, {"Ana": 0})
+
+        answer = self.answer(field, [field.line(), field.line(1)], "save", report)
+        assert "is reported already" in words(answer)
+        assert "1 of 2 lines saved." in words(answer)
+        assert {agent: told.counts for (agent, _), told in field.state.round(1).told.items()} == {
+            0: (0, 1), 1: (1, 1),
+        }  # fmt: skip
+
+    @pytest.mark.parametrize("overtaken", [False, True])
+    def test_an_arm_that_all_of_them_show_to_have_changed_is_forgotten_once_at_their_end(
+        self, field, overtaken
+    ):
+        team = [{"name": "Ana", "sensitivity": 0.9}]
+        field.id = service.create(
+            field.log, ME, name="x", agents=team, arms=["ford"], on_change="forget"
+        ).state.campaign
+        field.home = f"/campaigns/{field.id}"
+        planned = {}
+        for number in range(1, 61):
+            done = service.plan_round(field.log, field.id, ME)
+            planned[number] = done.events[0].number
+            if number <= 30:
+                service.report(field.log, field.id, ME, number, {"Ana": 0})
+        before = field.state.number
+        lines = [
+            field.line(campaign=field.id, round=number, planned=planned[number], arm="arm-1")
+            for number in range(31, 61)
+        ]
+
+        def note():
+            service.add_note(field.log, field.id, ME, "fog")
+
+        if overtaken:
+            answer = self.answer(field, lines, "save", note)
+        else:
+            with Visitor(field.app, OWNER) as owner:
+                answer = owner.submit(f"{field.home}/report/handover", lines="\n".join(lines), do="save", key="k")  # fmt: skip
+        assert "30 of 30 lines saved." in words(answer)
+        kinds = [event.kind for event in service.history(field.log, field.id, before)]
+        assert kinds == ["note"] * overtaken + ["reported"] * 30 + ["arm forgotten"]

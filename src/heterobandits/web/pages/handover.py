@@ -7,6 +7,7 @@ none of that in the text, as of mails and chats, is left out. `check` is the CRC
 import re
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -17,11 +18,11 @@ from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.service import ReportDetails
 from heterobandits.campaigns.state import State
-from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.validation import NOT_DONE
 from heterobandits.errors import InvalidInput, parse_choice
 from heterobandits.web.pages.base import PageRoute, render_page
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
+from heterobandits.web.turns import compute_by_size, write_in_turn
 
 HANDED_MAX_LINES = 200  # at once
 HANDED_LINE_PATTERN = re.compile(r"HB1;[^\s\"'<>]+")
@@ -54,28 +55,54 @@ class HandedLine(NamedTuple):
     news: bool = False
 
 
+class JudgedLines(NamedTuple):
+    """What comes of lines: a verdict for each, the events that they make, and of which rounds these are."""
+
+    verdicts: list[HandedLine]
+    drafts: list[Draft]
+    rounds: set[int]
+
+    def with_changes(self, state: State) -> "JudgedLines":
+        """The same, with events for the arms that thereby have changed, if this campaign forgets those."""
+        return self._replace(drafts=service.heed_changes_in(state, self.rounds, self.drafts))
+
+
 @router.post("/campaigns/{campaign}/report/handover")
-def submit_handover(request: Request, asked: Context) -> Response:
-    """What these lines come to, a verdict for each; saved, if somebody has looked at them before."""
+async def submit_handover(request: Request, asked: Context) -> Response:
+    """What these lines come to, a verdict for each; saved, if somebody has looked at them before.
+
+    They are judged before others wait for them to be written, and once more only if something has happened since.
+    """
     do = parse_choice(asked.form.text("do"), "do", ("look", "save"))
-    text = asked.form.text("lines")
-    lines = list(dict.fromkeys(HANDED_LINE_PATTERN.findall(text)))
-    error = ""
-    if not lines:
-        error = "There is no line that begins with HB1 in this text."
-    elif len(lines) > HANDED_MAX_LINES:
-        error = f"These are {len(lines):,} lines: at most {HANDED_MAX_LINES} at once."
-        lines = []
-    role = asked.caller.role
-    if do == "save" and lines:
-        verdicts = save_handover(asked.log, asked.id, asked.asker, lines, role)
+    text, role, state = asked.form.text("lines"), asked.caller.role, asked.state
+    request.state.only_looks = do == "look"
+
+    def judge() -> tuple[list[str], str, JudgedLines]:
+        lines, error = handed_lines(text)
+        judged = judge_handover(state, lines, role)
+        return lines, error, judged.with_changes(state) if do == "save" else judged
+
+    lines, error, judged = await compute_by_size(request, judge, True)
+    if do == "save" and judged.drafts:
+        save = partial(save_handover, asked, lines, judged)
+        verdicts = await write_in_turn(request, save)
     else:
-        verdicts, _ = judge_handover(asked.state, lines, role)
+        request.state.only_looks, verdicts = True, judged.verdicts
 
     def draw() -> Response:
         return handover_page(request, asked, verdicts, do == "save" and not error, text, error)
 
     return LaterAnswer(draw, large=False)
+
+
+def handed_lines(text: str) -> tuple[list[str], str]:
+    """The lines in a text, and why there are none to look at, if so."""
+    lines = list(dict.fromkeys(HANDED_LINE_PATTERN.findall(text)))
+    if not lines:
+        return [], "There is no line that begins with HB1 in this text."
+    if len(lines) > HANDED_MAX_LINES:
+        return [], f"These are {len(lines):,} lines: at most {HANDED_MAX_LINES} at once."
+    return lines, ""
 
 
 def handover_page(
@@ -101,25 +128,26 @@ def handover_page(
 
 
 def save_handover(
-    log: Repository, campaign: str, request: Author, lines: Sequence[str], role: str
+    asked: RequestContext, lines: Sequence[str], judged: JudgedLines
 ) -> list[HandedLine]:
-    """Write what these lines report, but for those that are refused, in one write."""
-    verdicts: list[HandedLine] = []
+    """Write what these lines report, as they were judged when the request came, but for those that are refused, in one write."""
+    verdicts = judged.verdicts
 
     def make(state: State) -> list[Draft]:
         nonlocal verdicts
-        verdicts, drafts = judge_handover(state, lines, role)
-        return drafts
+        now = judged
+        if state.hash != asked.state.hash:
+            now = judge_handover(state, lines, asked.caller.role).with_changes(state)
+        verdicts = now.verdicts
+        return now.drafts
 
-    log.write(campaign, request, make)
+    asked.log.write(asked.id, asked.asker, make)
     return verdicts
 
 
-def judge_handover(
-    state: State, lines: Sequence[str], role: str
-) -> tuple[list[HandedLine], list[Draft]]:
+def judge_handover(state: State, lines: Sequence[str], role: str) -> JudgedLines:
     """What each of these lines comes to after those before it, and the events that they make."""
-    verdicts, made = [], list[Draft]()
+    verdicts, made, rounds = list[HandedLine](), list[Draft](), set[int]()
     for line in lines:
         subject, text = line[:60], ""
         try:
@@ -130,11 +158,12 @@ def judge_handover(
             drafts = drafts_of_handover(state, given, role)
             if drafts:
                 state = state_after_drafts(state, drafts)
+                rounds.add(given.round)
             made += drafts
             verdicts.append(HandedLine(subject, text, news=bool(drafts)))
         except InvalidInput as error:
             verdicts.append(HandedLine(subject, text, str(error)))
-    return verdicts, made
+    return JudgedLines(verdicts, made, rounds)
 
 
 def drafts_of_handover(state: State, given: HandedReport, role: str) -> list[Draft]:
@@ -144,12 +173,8 @@ def drafts_of_handover(state: State, given: HandedReport, role: str) -> list[Dra
         return service.withdrawal_drafts(state, given.round, [key], given.seen, said.planned)
     outcomes = {key: given.outcome}
     if given.seen is None:
-        drafts = service.report_drafts(state, given.round, outcomes, role, said)
-    else:
-        drafts = service.outcome_drafts(
-            state, "corrected", given.round, outcomes, role, given.seen, said
-        )
-    return service.heed_changes(state, given.round, drafts)
+        return service.report_drafts(state, given.round, outcomes, role, said)
+    return service.outcome_drafts(state, "corrected", given.round, outcomes, role, given.seen, said)
 
 
 def parse_handover(line: str) -> HandedReport:

@@ -4,7 +4,8 @@ All rows are saved at once, or none. What is wrong stands beside its row, with w
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,10 +13,12 @@ from fastapi import APIRouter, Request, Response
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import planned_tests_of
+from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.files.csv_tables import OutcomeLine, parse_pasted_outcomes
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.service import OutcomeEffect, VisitOutcome
 from heterobandits.campaigns.state import State
+from heterobandits.campaigns.storage.repository import WriteResult
 from heterobandits.campaigns.validation import NOT_DONE, InvalidFields
 from heterobandits.errors import InvalidInput, parse_choice, repr_of
 from heterobandits.planner.matching import AgentArm
@@ -33,7 +36,7 @@ from heterobandits.web.pages.report import visit_key
 from heterobandits.web.pages.text import outcome_text
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext, find_in_path
-from heterobandits.web.turns import compute_by_size, compute_quick
+from heterobandits.web.turns import compute_by_size, compute_quick, write_in_turn
 
 PASTE_MAX_LINES = 2_000  # visits that are pasted at once: half a second of writing
 TABLE_MAX_QUICK_ROWS = 100  # rows of a table that is drawn beside what is quick
@@ -131,29 +134,47 @@ def text_of_row(found: str, of: str, missing: bool) -> str:
 
 
 @router.post("/campaigns/{campaign}/rounds/{round}/table")
-def submit_table(request: Request, asked: Context, round: int) -> Response:
-    """All rows that were changed, saved at once, or none of them."""
+async def submit_table(request: Request, asked: Context, round: int) -> Response:
+    """All rows that were changed, saved at once, or none of them: what is wrong with them is found before others wait."""
     at = find_in_path(asked.state.round, round)
-    rows = typed_rows(asked.form)
+    large = len(asked.form.texts("visit")) > TABLE_MAX_QUICK_ROWS
+
+    def judge() -> Callable[[State], list[Draft]]:
+        entries = outcomes_of_rows(asked, at, typed_rows(asked.form))
+        return service.outcomes_ahead(asked.state, entries, asked.caller.role)
+
     try:
-        entries = outcomes_of_rows(asked, at, rows)
-        done = service.report_many(*asked.where, entries, asked.caller.role)
+        make = await compute_by_size(request, judge, large)
+        done = await write_in_turn(request, asked.log.write, asked.id, asked.asker, make)
     except InvalidInput as error:
         kind = problem_kind_of(error)
         if kind.status not in REFUSAL_STATUSES:
             raise
-        by_row = dict(error.errors) if isinstance(error, InvalidFields) else {"": str(error)}
-        typed = {key: row._replace(wrong=by_row.get(key, "")) for key, row in rows.items()}
-        at = asked.log.state(asked.id).round(at.number)
-        shown = {" ".join(visit_key(pair)) for pair in at.sent}
-        said = "; ".join(message for key, message in by_row.items() if key not in shown)
+        again = await compute_quick(request, asked.log.repeated, asked.id, asked.asker)
+        if again is None:
+            request.state.only_looks = True
+            draw = partial(render_refused_table, request, asked, round, error, kind.status)
+            return LaterAnswer(draw, large=large)
+        done = again
+    return see_other(page_path(asked.id, f"/rounds/{at.number}/table?saved={saved_visits(done)}"))
 
-        def draw() -> Response:
-            return render_paper_table(request, asked, at, typed, said, kind.status)
 
-        return LaterAnswer(draw, large=len(rows) > TABLE_MAX_QUICK_ROWS)
-    saved = sum(event.kind in ("reported", "corrected") for event in done.events)
-    return see_other(page_path(asked.id, f"/rounds/{at.number}/table?saved={saved}"))
+def render_refused_table(
+    request: Request, asked: RequestContext, round: int, error: InvalidInput, status: int
+) -> Response:
+    """The page of the table as it was typed, with what is wrong beside the rows."""
+    by_row = dict(error.errors) if isinstance(error, InvalidFields) else {"": str(error)}
+    rows = typed_rows(asked.form)
+    typed = {key: row._replace(wrong=by_row.get(key, "")) for key, row in rows.items()}
+    at = asked.log.state(asked.id).round(round)
+    shown = {" ".join(visit_key(pair)) for pair in at.sent}
+    said = "; ".join(message for key, message in by_row.items() if key not in shown)
+    return render_paper_table(request, asked, at, typed, said, status)
+
+
+def saved_visits(done: WriteResult) -> int:
+    """Of how many visits something was saved."""
+    return sum(event.kind in ("reported", "corrected") for event in done.events)
 
 
 def typed_rows(form: Form) -> dict[str, PaperRow]:
@@ -216,27 +237,39 @@ async def show_paste(request: Request, asked: Context) -> Response:
 
 
 @router.post("/campaigns/{campaign}/paste")
-def submit_paste(request: Request, asked: Context) -> Response:
-    """What each line would do; or all of them, saved at once, as they were looked at."""
+async def submit_paste(request: Request, asked: Context) -> Response:
+    """What each line would do; or all of them, saved at once, as they were looked at.
+
+    What is wrong with them is found before others wait.
+    """
     form = asked.form
     do, text = parse_choice(form.text("do"), "do", ("look", "save")), form.text("text")
-    wrong = ""
+    large, wrong = text.count("\n") > TABLE_MAX_QUICK_ROWS, ""
+    request.state.only_looks = do == "look"
     if do == "save" and form.text("looked") != digest_of_text(text):
         wrong = "This is not the text that you looked at: see what it would do, then save it."
     elif do == "save":
+        done: WriteResult | None = None
         with collect_field_errors(asked.state.words) as errors:
-            lines = pasted_lines(text)
-            unread = [(place_of_line(line), line.wrong) for line in lines if line.wrong is not None]
-            if unread:
-                raise InvalidFields(unread)
-            entries = outcomes_of_lines(lines, form.whole("seen"))
-            done = service.report_many(*asked.where, entries, asked.caller.role)
-            saved = sum(event.kind in ("reported", "corrected") for event in done.events)
-            return see_other(page_path(asked.id, f"/paste?saved={saved}"))
+            make = await compute_by_size(request, lambda: judge_paste(asked, text), large)
+            done = await write_in_turn(request, asked.log.write, asked.id, asked.asker, make)
+        if done is None:
+            done = await compute_quick(request, asked.log.repeated, asked.id, asked.asker)
+        if done is not None:
+            return see_other(page_path(asked.id, f"/paste?saved={saved_visits(done)}"))
         wrong = errors.get("", "Nothing was saved: see which lines are wrong.")
     request.state.only_looks = True
-    large = text.count("\n") > TABLE_MAX_QUICK_ROWS
     return LaterAnswer(lambda: render_paste(request, asked, text, wrong), large=large)
+
+
+def judge_paste(asked: RequestContext, text: str) -> Callable[[State], list[Draft]]:
+    """The events that a text makes, if none of its lines is wrong."""
+    lines = pasted_lines(text)
+    unread = [(place_of_line(line), line.wrong) for line in lines if line.wrong is not None]
+    if unread:
+        raise InvalidFields(unread)
+    entries = outcomes_of_lines(lines, asked.form.whole("seen"))
+    return service.outcomes_ahead(asked.state, entries, asked.caller.role)
 
 
 def render_paste(request: Request, asked: RequestContext, text: str, wrong: str = "") -> Response:
