@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import httpx
@@ -18,7 +19,16 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.policies.catalogue import RECOMMENDED_FOR_HORIZON
-from heterobandits.web.auth import ALL_RULES_ROUTES, OWN_RULE_ROUTES, PAGE_BASE, ROUTE_ROLES
+from heterobandits.web.auth import (
+    ALL_RULES_ROUTES,
+    OWN_RULE_ROUTES,
+    PAGE_BASE,
+    REPORT_ROUTES,
+    ROUTE_ROLES,
+    WHY_ROUTES,
+)  # fmt: skip
+from heterobandits.web.pages.paper import digest_of_text
+from heterobandits.web.pages.plan import STAYED_HOME
 from heterobandits.web.warmup import Warmup, WarmupProgress, rules_to_load
 from serving import NORTH, OWNER, SERVE, Asker, Server, Visitor, app_on
 
@@ -92,6 +102,52 @@ class TestWaiting:
             health = ask.get("/api/health").json()
             assert (health["ready"], health["rules_ready"], health["rules"]) == (True, 2, 2)
 
+    @pytest.mark.parametrize(("on_change", "waits"), [("forget", True), ("nothing", False)])
+    def test_reports_wait_where_each_may_show_that_an_arm_has_changed(self, park, on_change, waits):
+        """And only there: elsewhere these, which say nothing, are refused for that."""
+        app, log, _ = park
+        campaign = service.create(log, ME, **NORTH, on_change=on_change).state.campaign
+        service.plan_round(log, campaign, ME)
+        values = {"campaign": campaign, "round": 1, "agent": "Ana"}
+        with Asker(app) as ask, Visitor(app, OWNER) as visitor:
+            for method, route in sorted(REPORT_ROUTES):
+                path = route.format(**values)
+                if route.startswith("/api"):
+                    answer = ask.request(method, path)
+                else:
+                    answer = visitor.submit(path)
+                assert (answer.status_code == 503) == waits, route
+                if waits:
+                    assert 1 <= int(answer.headers["retry-after"]) <= 60
+                    assert "/report" not in answer.text
+            app.state.warmup.loaded = 1
+            told = {"successes": 1, "tests": 1}
+            path = f"/api/campaigns/{campaign}/rounds/1/outcomes/Ana"
+            assert ask.put(path, json=told).status_code == 201
+
+    def test_a_phone_is_told_so_in_a_way_that_keeps_the_report(self, park):
+        app, log, _ = park
+        campaign = service.create(log, ME, **NORTH, on_change="forget").state.campaign
+        service.plan_round(log, campaign, ME)
+        with Visitor(app, OWNER) as phone:
+            headers = {"Origin": "http://127.0.0.1", "Accept": "application/json"}
+            path = f"/campaigns/{campaign}/rounds/1/outcomes/agent-1"
+            answer = phone.post(path, data={"do": "found"}, headers=headers)
+            assert answer.status_code == 503
+            assert answer.json()["type"] == "/problems/getting-ready"
+            page = phone.get(f"/campaigns/{campaign}/plan")
+            assert "Reports have to wait" in page.text
+            assert f'href="/campaigns/{campaign}/report"' not in page.text
+
+    def test_why_waits_and_the_round_does_not(self, park):
+        app, _, campaign = park
+        with Visitor(app, OWNER) as visitor:
+            assert visitor.get(f"/campaigns/{campaign}/rounds/1").status_code == 200
+            for why in ("why", "why=", "why=1", "saved=1&why=1"):
+                assert visitor.get(f"/campaigns/{campaign}/rounds/1?{why}").status_code == 503
+            app.state.warmup.loaded = 1
+            assert visitor.get(f"/campaigns/{campaign}/rounds/1?why=1").status_code == 200
+
     def test_who_may_not_see_it_is_told_nothing_of_it(self, park):
         app, log, campaign = park
         _, token = service.issue_link(log, campaign, ME, role="reporter", name="Femi")
@@ -103,8 +159,10 @@ class TestWaiting:
                         assert ask.request(method, path).status_code == status, route
 
     def test_the_tables_name_routes(self):
-        assert set(ROUTE_ROLES) >= OWN_RULE_ROUTES | ALL_RULES_ROUTES
-        assert not OWN_RULE_ROUTES & ALL_RULES_ROUTES
+        tables = (OWN_RULE_ROUTES, ALL_RULES_ROUTES, REPORT_ROUTES, WHY_ROUTES)
+        named = [route for table in tables for route in table]
+        assert set(named) <= set(ROUTE_ROLES)
+        assert len(set(named)) == len(named)
         assert all("{campaign}" in route for _, route in OWN_RULE_ROUTES)
 
     @pytest.mark.parametrize("seconds", [None, 0.2, 30.0, 4_000.0])
@@ -151,15 +209,39 @@ def test_what_does_not_wait_needs_no_kernel(tmp_path):
         service.plan_round(log, campaign, ME)
     service.report(log, campaign, ME, 1, {"Ana": 1, "Ben": 0})
     done, token = service.issue_link(log, campaign, ME, role="reporter", name="Ana", agent="Ana")
+    forgetful = service.create(log, ME, **NORTH, on_change="forget").state.campaign
+    service.plan_round(log, forgetful, ME)
+    chis = f"arm-{log.state(campaign).round(2).arms_of(2)[0] + 1}"
+    text = "1,Chi,,0,12"
+    anas = f"arm-{log.state(campaign).round(1).arms_of(0)[0] + 1}"
+    said = f"HB1;{campaign};agent-1;1;;{anas};0/1;5;;;"
+    line = f"{said};{zlib.crc32(said.encode()):08x}"
     values = {
-        "campaign": campaign, "round": "2", "agent": "Ana", "arm": "river", "token": token, "name": "site.css",
-        "link": done.events[0].body["link"],
+        "campaign": campaign, "round": "2", "agent": "Ana", "arm": "river", "token": token, "link": done.events[0].body["link"], "name": "site.css",
     }  # fmt: skip
     names = sorted(set(ROUTE_ROLES) - OWN_RULE_ROUTES - ALL_RULES_ROUTES)
     asked = [(method, route, None) for method, route in names if method == "GET"]
     base = "/api/campaigns/{campaign}"
     asked += [
         ("PUT", f"{base}/rounds/{{round}}/outcomes/{{agent}}", {"successes": 1, "tests": 1}),
+        ("PUT", f"{base}/rounds/{{round}}/overrides/Ben", {"arms": ["river"]}),
+        (
+            "POST",
+            f"{PAGE_BASE}/rounds/{{round}}/outcomes/agent-3",
+            {"do": "found", "arm": chis, "key": "3"},
+        ),
+        (
+            "POST",
+            f"{PAGE_BASE}/rounds/{{round}}/override",
+            {"agent": "agent-2", "arm": STAYED_HOME, "key": "4"},
+        ),
+        ("POST", f"{PAGE_BASE}/rounds/{{round}}/table", {"key": "5"}),
+        (
+            "POST",
+            f"{PAGE_BASE}/paste",
+            {"do": "save", "text": text, "looked": digest_of_text(text), "key": "6"},
+        ),
+        ("POST", f"{PAGE_BASE}/report/handover", {"do": "save", "lines": line, "key": "7"}),
         ("POST", f"{base}/links", {"role": "viewer", "name": "Eva"}),
         ("POST", f"{base}/notes", {"text": "x"}),
         ("POST", f"{base}/agents", {"agents": [{"name": "Mal", "sensitivity": 0.5}]}),
@@ -171,6 +253,13 @@ def test_what_does_not_wait_needs_no_kernel(tmp_path):
     wanted = [
         (method, re.sub(r"{(\w+)}", lambda name: values[name[1]], route), body)
         for method, route, body in asked
+    ] + [
+        (method, path.format(campaign=forgetful), body)
+        for method, path, body in (
+            ("GET", f"{PAGE_BASE}/rounds/1", None),
+            ("GET", f"{PAGE_BASE}/report", None),
+            ("POST", f"{base}/rounds/1/close", None),
+        )
     ]
     done = subprocess.run(
         [sys.executable, "-c", NEEDING, str(tmp_path / "x.db")], input=json.dumps(wanted), text=True, capture_output=True,

@@ -126,7 +126,7 @@ PAGE_ROUTE_ROLES: RouteRoles = {
 }
 ROUTE_ROLES = API_ROUTE_ROLES | PAGE_ROUTE_ROLES
 
-# That need the kernels of the campaign's own rule; all others of these may need any.
+# That need the kernels of the campaign's own rule; `ALL_RULES_ROUTES` may need any.
 OWN_RULE_ROUTES = frozenset(
     {
         ("POST", f"{API_BASE}/rounds"),
@@ -139,6 +139,21 @@ OWN_RULE_ROUTES = frozenset(
         ("GET", f"{PAGE_BASE}/plan"),
         ("POST", f"{PAGE_BASE}/plan"),
         ("GET", f"{PAGE_BASE}/audit.html"),
+    }
+)
+# The same only if `why` is asked.
+WHY_ROUTES = frozenset({("GET", f"{PAGE_BASE}/rounds/{{round}}")})
+# The same only of a campaign that forgets arms that have changed, which each report may show.
+REPORT_ROUTES = frozenset(
+    {
+        ("PUT", f"{API_BASE}/rounds/{{round}}/overrides/{{agent}}"),
+        ("PUT", f"{API_BASE}/rounds/{{round}}/outcomes/{{agent}}"),
+        ("DELETE", f"{API_BASE}/rounds/{{round}}/outcomes/{{agent}}"),
+        ("POST", f"{PAGE_BASE}/rounds/{{round}}/override"),
+        ("POST", f"{PAGE_BASE}/rounds/{{round}}/outcomes/{{agent}}"),
+        ("POST", f"{PAGE_BASE}/rounds/{{round}}/table"),
+        ("POST", f"{PAGE_BASE}/paste"),
+        ("POST", f"{PAGE_BASE}/report/handover"),
     }
 )
 ALL_RULES_ROUTES = frozenset(

@@ -27,6 +27,8 @@ from heterobandits.errors import InvalidInput
 from heterobandits.web.auth import (
     ALL_RULES_ROUTES,
     OWN_RULE_ROUTES,
+    REPORT_ROUTES,
+    WHY_ROUTES,
     Admission,
     BadTokenBackoff,
     Caller,
@@ -226,10 +228,23 @@ def refuse_until_ready(request: Request, route: str) -> None:
         return
     asked, needs = request.state.asked, (request.method, route)
     if needs in ALL_RULES_ROUTES or (
-        needs in OWN_RULE_ROUTES and not warmup.has_rule(asked.state.policy.name)
+        needs_own_rule(request, needs) and not warmup.has_rule(asked.state.policy.name)
     ):
         progress = warmup.progress
         raise GettingReady(f"the server is getting ready: {progress.text}", progress)
+
+
+def needs_own_rule(request: Request, route: tuple[str, str]) -> bool:
+    """Whether a request needs the kernels of its campaign's own rule."""
+    if route in REPORT_ROUTES:
+        asked: RequestContext = request.state.asked
+        return asked.state.on_change == "forget"
+    return route in OWN_RULE_ROUTES or (route in WHY_ROUTES and is_why_asked(request))
+
+
+def is_why_asked(request: Request) -> bool:
+    """Whether the full explanation of a round is wanted."""
+    return "why" in Form(request.url.query.encode()).fields
 
 
 async def delay_bad_token(request: Request) -> None:

@@ -266,13 +266,16 @@ def getting_ready_page(request: Request, error: GettingReady, notice: Notice) ->
     campaign = request.path_params.get("campaign")
     may_report = is_allowed(request.state.asked.caller.role, "GET", f"{PAGE_BASE}/report")
     again = request.method == "GET"
+    state: State | None = request.state.asked.campaign
+    reports = state is None or state.on_change != "forget"
     answer = render_page(
         request,
         "getting-ready.html",
         status=notice.status,
         progress=error.progress,
         again=again,
-        report=page_path(campaign, "/report") if campaign and may_report else None,
+        reports=reports,
+        report=page_path(campaign, "/report") if campaign and may_report and reports else None,
     )
     answer.headers.update(notice.headers)
     if again:

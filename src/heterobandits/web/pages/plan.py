@@ -40,7 +40,7 @@ from heterobandits.web.pages.text import (
 )
 from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import Form
-from heterobandits.web.requests import Context, RequestContext, find_in_path
+from heterobandits.web.requests import Context, RequestContext, find_in_path, is_why_asked
 from heterobandits.web.turns import compute_for_state, compute_quick, write_in_turn
 
 ROUNDS_LIST_MAX = 50  # rounds in a list
@@ -413,11 +413,6 @@ def explained_round(asked: RequestContext, number: int) -> dict[int, str]:
     """All there is to say of where a round sent each agent."""
     found = service.explain(asked.log, asked.id, number)
     return {agent: explanation_text(why, asked.state.words) for agent, why in found.items()}
-
-
-def is_why_asked(request: Request) -> bool:
-    """Whether the full explanation of a round is wanted."""
-    return "why" in Form(request.url.query.encode()).fields
 
 
 def circumstances_text(state: State, at: PlannedRound) -> list[str]:
