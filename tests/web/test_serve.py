@@ -207,9 +207,18 @@ class TestEnd:
 
 
 def children(process):
-    """The processes that a process has started."""
+    """The processes that a process has started to answer; the one that compiles has a group of its own."""
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(number) for number in listed.read_text().split()]
+    numbers = [int(number) for number in listed.read_text().split()]
+    return [number for number in numbers if group_of(number) == os.getpgid(process.pid)]
+
+
+def group_of(number):
+    """The group of a process; 0 if it has ended meanwhile."""
+    try:
+        return os.getpgid(number)
+    except ProcessLookupError:
+        return 0
 
 
 def is_gone(number):
