@@ -74,6 +74,9 @@ def forged(made, tmp_path, address, *names):
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=30))
         .add_extension(x509.SubjectAlternativeName([*said, *map(x509.DNSName, names)]), True)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(own.public_key()), False
+        )  # which Python 3.13 asks for
         .sign(made.authority.key, own.signature_hash_algorithm)
     )
     (tmp_path / "forged.pem").write_bytes(certificate.public_bytes(Encoding.PEM))

@@ -207,18 +207,18 @@ class TestEnd:
 
 
 def children(process):
-    """The processes that a process has started to answer; the one that compiles has a group of its own."""
+    """The processes that a process has started to answer; the one that compiles gives way to all others."""
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     numbers = [int(number) for number in listed.read_text().split()]
-    return [number for number in numbers if group_of(number) == os.getpgid(process.pid)]
+    return [number for number in numbers if niceness_of(number) == niceness_of(process.pid)]
 
 
-def group_of(number):
-    """The group of a process; 0 if it has ended meanwhile."""
+def niceness_of(number):
+    """How much a process gives way to others; None if it has ended meanwhile."""
     try:
-        return os.getpgid(number)
+        return os.getpriority(os.PRIO_PROCESS, number)
     except ProcessLookupError:
-        return 0
+        return None
 
 
 def is_gone(number):
