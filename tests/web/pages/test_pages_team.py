@@ -14,6 +14,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.state import LINK_ROLES
 from heterobandits.campaigns.storage.link_keys import LINK_KEY_VARIABLE
 from heterobandits.campaigns.storage.repository import Author
+from heterobandits.web.link_uses import LinkUseNotes
 from heterobandits.web.pages.qr import is_unreachable_base, render_qr
 from heterobandits.web.pages.team import ROLES_IN_WORDS
 from markup import Page, words_of
@@ -612,6 +613,7 @@ class TestLinks:
 
     def test_when_it_was_made_and_used(self, site):
         _, address = self.made(site, role="viewer", name="Wall")
+        site.app.state.link_uses = LinkUseNotes()
         (link,) = site.state.links.values()
         assert f"{link.made[:10]} {link.made[11:16]} UTC never opened" in site.get().part(link.id)
 
