@@ -60,7 +60,10 @@ def addresses(url, campaign):
     routes = [route for method, route in PAGE_ROUTE_ROLES if method == "GET"]
     answer = httpx.get(f"{url}/api/campaigns/{campaign}/links", headers=BEARER)
     revoked, *_, shown = (link["id"] for link in answer.json()["links"])
-    plain = [route.format_map(PLAIN | {"campaign": campaign, "link": shown}) for route in routes]
+    stay = [
+        route for route in routes if not route.startswith("/enter/")
+    ]  # which leads on by itself
+    plain = [route.format_map(PLAIN | {"campaign": campaign, "link": shown}) for route in stay]
     more = (*MORE, f"/links/{revoked}")
     return [*plain, "/new?template=rangers", *(f"/campaigns/{campaign}{part}" for part in more)]
 
