@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import matplotlib as mpl
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 
 from evidence import run_fresh
@@ -45,9 +46,10 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture
-def ends():
-    """The test ends by itself, or its process is ended after a while: for runs that would go on for hours."""
-    faulthandler.dump_traceback_later(300, exit=True)
+def ends(request):
+    """The test ends by itself, or its process is ended after a while and says where it was: for runs that would go on for hours."""
+    stderr = request.config.stash[fault_handler_stderr_fd_key]  # what pytest does not capture
+    faulthandler.dump_traceback_later(300, exit=True, file=stderr)
     yield
     faulthandler.cancel_dump_traceback_later()
 
