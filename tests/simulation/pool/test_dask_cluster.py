@@ -3,12 +3,15 @@
 import importlib
 import json
 import os
+import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 
 import numpy as np
@@ -550,14 +553,22 @@ def test_an_interrupt_while_workers_are_started_leaves_none(tmp_path):
 
 
 def test_nobody_else_reaches_workers_of_our_own(connected):
-    from distributed import Client
-
+    """Neither who speaks in the clear is answered nor who has no certificate."""
     cluster = connected(local_workers=1)
-    address = cluster._address
-    assert address.startswith("tls://127.0.0.1:")
-    for there in (address, address.replace("tls", "tcp")):
-        with pytest.raises((OSError, RuntimeError, TypeError)):
-            Client(there, timeout=1, set_as_default=False)
+    scheme, _, host, port = re.fullmatch(r"(\w+)://((.+):(\d+))", cluster._address).groups()
+    assert (scheme, host) == ("tls", "127.0.0.1")
+    anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection((host, int(port)), timeout=10) as plain_text:
+        plain_text.sendall(bytes(64))
+        with suppress(ConnectionError):
+            assert plain_text.recv(1) == b""
+    with (
+        socket.create_connection((host, int(port)), timeout=10) as bare,
+        anyone.wrap_socket(bare) as stranger,
+        pytest.raises((ssl.SSLError, ConnectionError), match=r"certificate|reset"),
+    ):
+        stranger.recv(1)
     batch = [piece(policy("min-width"))]
     cluster.submit(batch)
     assert [plain(outcomes) for _, outcomes in all_of(cluster)] == [played_here(batch)]
@@ -613,6 +624,14 @@ def test_nobody_at_the_address(monkeypatch, tmp_path):
         connect(address)
     with pytest.raises(InvalidInput, match=r"has written its address to .*missing\.json"):
         connect(scheduler_file=tmp_path / "missing.json")
+
+
+def test_a_client_that_failed_is_closed_at_once():
+    """It is not left to the garbage collector, which may close it while another starts: both would wait for ever."""
+    before = threading.active_count()
+    with pytest.raises(InvalidInput, match=r"nobody answered there .*ssl_context"):
+        connect("tls://127.0.0.1:1")  # without a certificate
+    assert threading.active_count() == before
 
 
 def test_there_is_one_way_to_a_cluster(monkeypatch):

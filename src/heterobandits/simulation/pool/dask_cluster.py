@@ -160,11 +160,16 @@ class Cluster:
         return local
 
     def _client_of(self, place: Any, security: Any = None) -> Any:
+        client = self._dask.Client.__new__(self._dask.Client)
         try:
-            return self._dask.Client(
+            client.__init__(
                 place, security=security, timeout=SCHEDULER_ANSWER_TIMEOUT_S, set_as_default=False
             )
+            return client
         except Exception as error:
+            # else the garbage collector closes it: where that happens while another client starts, both wait for ever
+            with suppress(Exception):
+                client.close(timeout=CLUSTER_CLOSE_TIMEOUT_S)
             words = f"the scheduler is {place}: nobody answered there in {SCHEDULER_ANSWER_TIMEOUT_S:g} seconds"
             raise InvalidInput(f"{words} ({type(error).__name__}: {error})") from error
 
