@@ -373,6 +373,40 @@ def test_somebody_elses_network_in_between(phone, site, park):
     assert park.told(1).counts == (1, 1)
 
 
+def test_a_campaign_that_is_getting_ready_holds_up_no_other(phone, site, park):
+    """What was reported first waits for its campaign, and what was reported next is sent meanwhile."""
+    south = Park(site, name="South")
+    busy = {
+        "type": "/problems/busy",
+        "title": "Busy",
+        "status": 503,
+        "detail": "It is getting ready.",
+    }
+    with phone() as ana:
+        for one in (park, south):
+            one.plan()
+            opened(ana, one.link("Ana")[0], "/report")
+            ana.settled()
+        ana.context.route(
+            f"**/campaigns/{park.id}/rounds/**", lambda route: route.fulfill(status=503, json=busy)
+        )
+        ana.context.set_offline(True)
+        for one in (park, south):
+            ana.page.goto(f"{site.url}/campaigns/{one.id}/report")
+            ana.says("This is as of")
+            ana.card(one.place(1)).get_by_role("button", name="Found", exact=True).click()
+            ana.says("this waits here")
+        ana.until(["waiting", "agent-1", 1], ["waiting", "agent-1", 1])
+        ana.context.set_offline(False)
+        ana.until(["waiting", "agent-1", 1], ["sent", "agent-1", 1])
+        assert (park.told(1), south.told(1).counts) == (None, (1, 1))
+        ana.context.unroute(f"**/campaigns/{park.id}/rounds/**")
+        ana.until(["sent", "agent-1", 1], ["sent", "agent-1", 1])
+        ana.wrong.clear()  # the answer 503
+    assert park.told(1).counts == (1, 1)
+    south.api.close()
+
+
 @pytest.mark.parametrize("years", [-30, 30])
 def test_a_clock_that_is_wrong(phone, site, park, years):
     park.plan()

@@ -108,8 +108,12 @@ class ReportDetails(NamedTuple):
 
 def create(log: Repository, request: Author, **given: Any) -> WriteResult:
     """Create a campaign from what `body_of_creation` takes; its id is `done.state.campaign`."""
-    draft = Draft("created", body_of_creation(**given))
-    return log.begin(secrets.token_hex(ID_BYTES), request, [draft])
+    return begin(log, request, body_of_creation(**given))
+
+
+def begin(log: Repository, request: Author, body: dict[str, Any]) -> WriteResult:
+    """Create a campaign from what `body_of_creation` has made."""
+    return log.begin(secrets.token_hex(ID_BYTES), request, [Draft("created", body)])
 
 
 def body_of_creation(

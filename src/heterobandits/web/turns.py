@@ -27,6 +27,7 @@ from heterobandits.web.auth import network_of
 from heterobandits.web.errors import ServerBusy
 
 TURN_TIMEOUT_S = 20.0  # seconds that one waits while others compute
+COMPUTATION_MAX_S = 20.0  # seconds that one computes at most
 LONG_COMPUTATION_MAX_S = 10.0  # seconds that something long may be expected to take
 DISCONNECT_POLL_S = 0.25  # seconds between looks whether whoever asked for it is still there
 QUICK_PLACES = (
@@ -39,6 +40,8 @@ LARGE_MIN_CELLS = 100_000  # in which the means of all arms may lie: the same
 LARGE_MIN_EVENTS = 500  # events that are read, or rows that are written: the same
 # bytes of events that are imported: of a whole season it takes a second or more
 LARGE_MIN_IMPORT_BYTES = 100_000
+# bytes of a new campaign: of a hundred arms with priors in words to look at takes a tenth of a second
+LARGE_MIN_FORM_BYTES = 2_000
 READING_METHODS = ("GET", "HEAD")
 # the status that is counted for whoever left before the answer, as others count it
 CLIENT_GONE_STATUS = 499
@@ -298,9 +301,9 @@ async def compute_for_waiting_client(
         def tell(share: float) -> None:
             if left.is_set():
                 raise ClientGone
-            if time.monotonic() - began > TURN_TIMEOUT_S:
+            if time.monotonic() - began > COMPUTATION_MAX_S:
                 raise InvalidInput(
-                    f"to compute this takes longer than {TURN_TIMEOUT_S:g} seconds, and others wait: use `heterobandits campaign`"
+                    f"to compute this takes longer than {COMPUTATION_MAX_S:g} seconds, and others wait: use `heterobandits campaign`"
                 )
 
         with ended_by(lambda: tell(0.0)):

@@ -876,6 +876,17 @@ class TestLargeCampaigns:
 
         assert said in refused(asyncio.run(answered()), 422, "invalid-input")["detail"]
 
+    def test_a_new_campaign_is_checked_in_nobodys_way(self, made, monkeypatch):
+        app = made[0]
+        monkeypatch.setattr(module, "TURN_TIMEOUT_S", 0.05)
+        wrong = {"name": "north", "agents": [{"name": "x", "sensitivity": 2}], "arms": ["a", "b"]}
+
+        async def answered():
+            async with app.state.places.writing.turn(somebody()), calling(app, OWNER) as client:
+                return await client.post("/api/campaigns", json=wrong)
+
+        assert "sensitivity" in refused(asyncio.run(answered()), 422, "invalid-input")["detail"]
+
     @pytest.mark.parametrize("kind", ["agents", "arms"])
     def test_the_same_key_again_finds_what_was_added(self, made, ask, kind):
         place = self.made(ask, 1, 6)
@@ -959,7 +970,7 @@ class TestLargeCampaigns:
     ):
         place = self.made(ask, 3, 4)
         monkeypatch.setattr(module, "LARGE_MIN_PAIRS", 0)
-        monkeypatch.setattr(module, "TURN_TIMEOUT_S", -1.0)
+        monkeypatch.setattr(module, "COMPUTATION_MAX_S", -1.0)
         answer = ask.request(method, place + path, json=body)
         assert "takes longer" in refused(answer, 422, "invalid-input")["detail"]
 
@@ -1488,7 +1499,7 @@ class TestTurns:
         assert ended.is_set()
 
     def test_what_is_long_ends_before_others_wait_in_vain(self, made, ask, monkeypatch):
-        monkeypatch.setattr(module, "TURN_TIMEOUT_S", -1.0)
+        monkeypatch.setattr(module, "COMPUTATION_MAX_S", -1.0)
         north, (viewer,) = self.links(ask, "viewer")
         with Asker(made[0], viewer) as looking:
             for part in ("shadow?policy=cucb", "projection?rounds=1&draws=10"):
@@ -1500,7 +1511,7 @@ class TestTurns:
         (head,) = log.store.heads()
         text = service.export(log, head.campaign)
         monkeypatch.setattr(campaigns, "LARGE_MIN_IMPORT_BYTES", 0)
-        monkeypatch.setattr(module, "TURN_TIMEOUT_S", -1.0)
+        monkeypatch.setattr(module, "COMPUTATION_MAX_S", -1.0)
         elsewhere, other = app_on(tmp_path / "other.db")
         with Asker(elsewhere) as there:
             answer = there.post("/api/campaigns/import", content=text)

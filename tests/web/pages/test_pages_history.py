@@ -307,7 +307,7 @@ class TestFiles:
         assert not any(part.startswith(("script-src", "img-src", "connect-src")) for part in policy)
 
     def test_the_audit_ends_before_others_wait_in_vain(self, world, monkeypatch):
-        monkeypatch.setattr("heterobandits.web.turns.TURN_TIMEOUT_S", -1.0)
+        monkeypatch.setattr("heterobandits.web.turns.COMPUTATION_MAX_S", -1.0)
         with Visitor(world.app, world.token("planner")) as visitor:
             answer = visitor.get(f"{world.home}/audit.html")
         assert answer.status_code == 422

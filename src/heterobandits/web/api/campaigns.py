@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -38,6 +39,7 @@ from heterobandits.web.auth import API_BASE, is_allowed
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
 from heterobandits.web.turns import (
     LARGE_MIN_EVENTS,
+    LARGE_MIN_FORM_BYTES,
     LARGE_MIN_IMPORT_BYTES,
     compute_alone,
     compute_by_size,
@@ -63,15 +65,22 @@ def list_campaigns_route(asked: Context) -> Response:
 
 
 @router.post("/api/campaigns", response_model=responses_schema.CampaignJson, status_code=201)
-def create_campaign_route(asked: Context, body: requests_schema.CampaignBody) -> Response:
-    """A new campaign."""
-    done = service.create(asked.log, asked.asker, **dict(body))
-    return campaign_reply(serialization.state_after(asked.log, done), 201)
+async def create_campaign_route(
+    request: HttpRequest, asked: Context, body: requests_schema.CampaignBody
+) -> Response:
+    """A new campaign, whose body is checked before others wait."""
+    make = partial(service.body_of_creation, **dict(body))
+    checked = await compute_by_size(request, make, len(asked.body) > LARGE_MIN_FORM_BYTES)
+    done = await write_in_turn(request, service.begin, asked.log, asked.asker, checked)
+    return LaterAnswer(
+        lambda: campaign_json(serialization.state_after(asked.log, done), 201),
+        large=lists_many(done.state),
+    )
 
 
-def campaign_reply(state: State, status: int = 200) -> Response:
+def campaign_reply(state: State) -> Response:
     """A campaign that was written, as JSON: of a large one it takes a while, in which others may write."""
-    return LaterAnswer(lambda: campaign_json(state, status), large=lists_many(state))
+    return LaterAnswer(lambda: campaign_json(state), large=lists_many(state))
 
 
 def campaign_json(state: State, status: int = 200) -> Response:

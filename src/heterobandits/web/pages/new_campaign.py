@@ -60,7 +60,12 @@ from heterobandits.web.pages.team import SURE_MIN_ROUNDS
 from heterobandits.web.pages.wording import for_people
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, LaterAnswer, RequestContext
-from heterobandits.web.turns import compute_by_size, compute_quick, write_in_turn
+from heterobandits.web.turns import (
+    LARGE_MIN_FORM_BYTES,
+    compute_by_size,
+    compute_quick,
+    write_in_turn,
+)
 
 WORD_FORM_FIELDS = {f"{kind}_word": kind for kind in WORD_KINDS}
 CAMPAIGN_FORM_FIELDS = {
@@ -88,8 +93,6 @@ TABLE_PARSERS: dict[str, Callable[[str], list[Any]]] = {
 }
 BLANK_FORM = CAMPAIGN_FORM_FIELDS | GUESS_FORM_FIELDS | TICK_FORM_FIELDS
 KNOWN_MAX_LINES = 40  # arms, beside the field, of which something is known beforehand
-# bytes of a form: of a hundred lines in which priors are in words to look at takes a tenth of a second
-LARGE_MIN_FORM_BYTES = 2_000
 TABLE_MAX_SHOWN_ERRORS = 20  # lines that are wrong, of a table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

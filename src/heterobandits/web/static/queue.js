@@ -65,7 +65,8 @@ const Waiting = (() => {
     return fields.toString();
   }
 
-  // What came of sending it: sent, refused, shut if the link does not open this, or away if it is to be tried again.
+  // What came of sending it: sent, refused, shut if the link does not open this, busy if this campaign is to be tried again, or away if
+  // nobody is reached.
   async function send(entry) {
     const answer = await fetch(address(entry), {
       method: "POST",
@@ -84,20 +85,25 @@ const Waiting = (() => {
     const kind = typeof said?.type === "string" && said.type.startsWith("/problems/") ? said.type.slice(10) : "";
     if (!kind) return ["away"]; // of whoever stands in between
     if (answer.status === 401 || answer.status === 403) return ["shut"];
-    if (answer.status >= 500 || answer.status === 429 || kind === "conflict") return ["away"];
+    if (answer.status >= 500 || answer.status === 429 || kind === "conflict") return ["busy"];
     return ["refused", { refused: String(said.detail), kind }];
   }
 
   async function sendAll() {
     const tried = new Set();
+    const later = new Set(); // campaigns that cannot take anything now: what waits for others is not held up
     for (;;) {
       const known = await holders();
-      const next = (await all()).find((one) => one.status === "waiting" && !tried.has(one.id) && isOpen(known.get(one.campaign)) && may(known.get(one.campaign), one));
-      if (!next) return "done";
+      const next = (await all()).find((one) => one.status === "waiting" && !tried.has(one.id) && !later.has(one.campaign) && isOpen(known.get(one.campaign)) && may(known.get(one.campaign), one));
+      if (!next) return later.size ? "away" : "done";
       tried.add(next.id);
       channel.postMessage({ kind: "sending", id: next.id });
       const [status, news] = await send(next);
       if (status === "away") return status;
+      if (status === "busy") {
+        later.add(next.campaign);
+        continue;
+      }
       if (status === "shut") {
         const holder = known.get(next.campaign);
         await hold({ ...holder, shut: holder.link });
