@@ -14,6 +14,7 @@ import numpy as np
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.verification import verify_log
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.reducer import fold_events
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
@@ -41,7 +42,7 @@ def made(log: Repository, agents: int, arms: int, rounds: int, policy: str) -> s
         sent = state.rounds[-1].sent
         found = luck.uniform(size=len(sent)) < [sensitivities[a] * means[n] for a, n in sent]
         outcomes = {f"agent-{a + 1}": int(k) for (a, _), k in zip(sent, found, strict=True)}
-        service.report(log, campaign, ME, number, outcomes)
+        report_outcomes(log, campaign, ME, number, outcomes)
     return campaign
 
 

@@ -17,6 +17,8 @@ import threading
 import time
 from pathlib import Path
 
+from heterobandits.campaigns.outcomes import report_outcomes
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
 from page_speed import season
@@ -63,7 +65,7 @@ def prepare(database: str, seconds: float) -> None:
     for number in range(len(wide.rounds) + 1, 31):
         service.plan_round(log, wide.campaign, ME)
         found = {f"agent-{a + 1}": (a + number) % 2 for a in range(len(wide.agents))}
-        service.report(log, wide.campaign, ME, number, found)
+        report_outcomes(log, wide.campaign, ME, number, found)
     for _ in range(len(small.waiting), math.ceil(seconds / REST / len(small.agents))):
         service.plan_round(log, small.campaign, ME)
     store.close()

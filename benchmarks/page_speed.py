@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from heterobandits.campaigns.outcomes import report_outcomes
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
 from heterobandits.campaigns import service
@@ -43,7 +45,7 @@ def season(log, agents, arms, rounds):
             state.agents[a].name: int(luck.random() < means[n] * state.team.sensitivities[a])
             for a, n in last.sent
         }
-        service.report(log, campaign, ME, last.number, found)
+        report_outcomes(log, campaign, ME, last.number, found)
     return campaign
 
 

@@ -9,7 +9,8 @@ from heterobandits.campaigns.analysis.answers import certainty
 from heterobandits.campaigns.analysis.estimates import estimates
 from heterobandits.campaigns.analysis.shadows import shadow
 from heterobandits.campaigns.audit.verification import replay_events, verify_log
-from heterobandits.campaigns.events import Draft
+from heterobandits.campaigns.events import Draft, render_event_line
+from heterobandits.campaigns.exchange import import_events
 from heterobandits.campaigns.reducer import parse_circumstances
 from heterobandits.campaigns.rounds import RoundGiven
 from heterobandits.planner import planning
@@ -193,8 +194,8 @@ class TestLogs:
 
     def test_an_old_log_is_explained_shadowed_and_goes_on(self, logs, tmp_path):
         log = opened(tmp_path)
-        text = "".join(f"{service.render_event_line(event)}\n" for event in logs[1])
-        c = service.import_events(log, VERA, text).state.campaign
+        text = "".join(f"{render_event_line(event)}\n" for event in logs[1])
+        c = import_events(log, VERA, text).state.campaign
         own = log.state(c).policy.name
         assert shadow(log, c, own).sentences == [f"{own} would have planned the same in 5 rounds."]
         for number in range(1, 6):

@@ -18,6 +18,8 @@ from heterobandits.campaigns.audit.history_text import EventNarrator
 from heterobandits.campaigns.audit.report import check_audit, render_audit
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.events import Draft
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import body_of_forgetting, report_outcomes
 from heterobandits.campaigns.plan_events import check_recorded_forgetting
 from heterobandits.campaigns.reducer import fold_events, state_after_drafts
 from heterobandits.campaigns.storage import snapshots
@@ -50,7 +52,7 @@ def played(log, campaign, rounds, outcome):
             state.agents[a].name: outcome(state.arms[n].name, state.reports(a).tests)
             for a, n in at.sent
         }
-        service.report(log, campaign, VERA, at.number, told)
+        report_outcomes(log, campaign, VERA, at.number, told)
     return log.state(campaign)
 
 
@@ -92,7 +94,7 @@ class TestAsked:
         state = log.state(campaign)
         (agent, arm), *_ = state.rounds[0].sent
         service.forget_arm(log, campaign, VERA, state.arms[arm].name)
-        state = service.report(log, campaign, VERA, 1, {state.agents[agent].name: 1}).state
+        state = report_outcomes(log, campaign, VERA, 1, {state.agents[agent].name: 1}).state
         assert state.pulls[agent, arm] == 1
         assert not state.knowledge.pulls.any()
 
@@ -178,13 +180,13 @@ class TestByItself:
     def test_a_reporter_reports_what_shows_it(self, tmp_path):
         log = opened(tmp_path)
         campaign = park(log, ["ford"], [(0.9, 3)], on_change="forget")
-        done, _ = service.issue_link(log, campaign, VERA, role="reporter", name="Rita")
+        done, _ = issue_link(log, campaign, VERA, role="reporter", name="Rita")
         (link,) = done.state.links
         rita = Author("Rita", link=link)
         for number in range(1, 21):
             service.plan_round(log, campaign, VERA)
             hits = 0 if number <= 10 else 3
-            done = service.report(log, campaign, rita, number, {"Ana": (hits, 3)}, "reporter")
+            done = report_outcomes(log, campaign, rita, number, {"Ana": (hits, 3)}, "reporter")
         assert done.state.forgotten
         with pytest.raises(InvalidInput, match="a reporter's link, which writes no such events"):
             service.forget_arm(log, campaign, rita, "ford")
@@ -193,7 +195,7 @@ class TestByItself:
         log = opened(tmp_path)
         campaign = park(log, on_change="forget")
         state = played(log, campaign, 2, lambda arm, tests: (0, tests))
-        body = service.body_of_forgetting(state, 0, "change")
+        body = body_of_forgetting(state, 0, "change")
         with pytest.raises(InvalidInput, match="'ford' has changed does not follow"):
             check_recorded_forgetting(state, body)
         log.write(campaign, VERA, lambda now: [Draft("arm forgotten", body)])
@@ -227,7 +229,7 @@ class TestSensitivities:
                 else (("Ana", "gate"), ("Ben", "ford"))
             )
             service.plan_round(log, campaign, VERA, forced=both)
-            service.report(log, campaign, VERA, number, {"Ana": (14, 20), "Ben": (4, 20)})
+            report_outcomes(log, campaign, VERA, number, {"Ana": (14, 20), "Ben": (4, 20)})
         state = log.state(campaign)
         found = sensitivities(state)
         assert found.verdict[1] == "worse"

@@ -15,8 +15,15 @@ from heterobandits.campaigns.audit.report import check_audit, render_audit
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.events import body_text, hash_of_event, render_timestamp
 from heterobandits.campaigns.files.csv_tables import render_visits
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import (
+    ReportDetails,
+    Stale,
+    correct_outcomes,
+    report_outcomes,
+    withdraw_outcomes,
+)
 from heterobandits.campaigns.reducer import AlreadyReported, fold_events
-from heterobandits.campaigns.service import ReportDetails, Stale
 from heterobandits.campaigns.state import State, parse_time
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.campaigns.storage.snapshots import pack_state, unpack_state
@@ -39,7 +46,7 @@ def campaign(log):
 
 def ana(log, campaign, role="reporter", agent="Ana", name="Ana"):
     """Somebody with a link."""
-    done, _ = service.issue_link(log, campaign, VERA, role=role, name=name, agent=agent)
+    done, _ = issue_link(log, campaign, VERA, role=role, name=name, agent=agent)
     return Author(name, link=done.events[0].body["link"])
 
 
@@ -61,10 +68,10 @@ class TestPlan:
 
     def test_of_the_plan_as_it_is(self, log, campaign):
         event = log.state(campaign).round(1).event
-        done = service.report(log, campaign, VERA, 1, {"Ana": 1}, said=ReportDetails(event))
+        done = report_outcomes(log, campaign, VERA, 1, {"Ana": 1}, said=ReportDetails(event))
         assert "planned" not in done.events[0].body
-        service.correct(log, campaign, VERA, 1, {"Ana": 0}, said=ReportDetails(event))
-        service.withdraw(log, campaign, VERA, 1, ["Ana"], planned=event)
+        correct_outcomes(log, campaign, VERA, 1, {"Ana": 0}, said=ReportDetails(event))
+        withdraw_outcomes(log, campaign, VERA, 1, ["Ana"], planned=event)
         assert log.state(campaign).round(1).told == {}
 
     @pytest.mark.parametrize("number", [1, 2])
@@ -72,9 +79,9 @@ class TestPlan:
         before = log.state(campaign).number
         said = ReportDetails(log.state(campaign).round(1).event - 1)
         for write in (
-            lambda: service.report(log, campaign, VERA, number, {"Ana": 1}, said=said),
-            lambda: service.correct(log, campaign, VERA, number, {"Ana": 1}, said=said),
-            lambda: service.withdraw(log, campaign, VERA, number, ["Ana"], planned=said.planned),
+            lambda: report_outcomes(log, campaign, VERA, number, {"Ana": 1}, said=said),
+            lambda: correct_outcomes(log, campaign, VERA, number, {"Ana": 1}, said=said),
+            lambda: withdraw_outcomes(log, campaign, VERA, number, ["Ana"], planned=said.planned),
         ):
             with pytest.raises(Stale, match=f"^Round {number} was (planned anew|cancelled) since"):
                 write()
@@ -86,7 +93,7 @@ class TestTimes:
 
     def entered(self, log, campaign, entered, clock=None):
         said = ReportDetails(entered=entered, clock=clock)
-        return service.report(log, campaign, VERA, 1, {"Ana": 1}, said=said).events[0]
+        return report_outcomes(log, campaign, VERA, 1, {"Ana": 1}, said=said).events[0]
 
     def test_both_are_kept(self, log, campaign):
         state = log.state(campaign)
@@ -127,18 +134,18 @@ class TestTimes:
 class TestNotes:
     """A short text with a report."""
 
-    def noted(self, log, campaign, note, write=service.report, outcome=1):
+    def noted(self, log, campaign, note, write=report_outcomes, outcome=1):
         return write(log, campaign, VERA, 1, {"Ana": outcome}, said=ReportDetails(note=note))
 
     def test_it_stays_until_it_is_replaced(self, log, campaign):
         self.noted(log, campaign, " fog \n\n and rain ")
         (pair, told), *_ = log.state(campaign).round(1).told.items()
         assert told.note == "fog\nand rain"
-        self.noted(log, campaign, None, service.correct, 0)
+        self.noted(log, campaign, None, correct_outcomes, 0)
         assert log.state(campaign).round(1).told[pair].note == "fog\nand rain"
-        self.noted(log, campaign, "sun", service.correct, 0)
+        self.noted(log, campaign, "sun", correct_outcomes, 0)
         assert log.state(campaign).round(1).told[pair].note == "sun"
-        done = self.noted(log, campaign, "", service.correct, 0)
+        done = self.noted(log, campaign, "", correct_outcomes, 0)
         assert log.state(campaign).round(1).told[pair].note == ""
         assert "note" not in done.events[0].body
 
@@ -162,7 +169,7 @@ class TestNotes:
     def test_everybody_who_looks_is_told(self, log, campaign):
         typed = render_timestamp(parse_time(log.state(campaign).round(1).time))
         said = ReportDetails(entered=typed, note="=fog")
-        event = service.report(log, campaign, VERA, 1, {"Ana": 1}, said=said).events[0]
+        event = report_outcomes(log, campaign, VERA, 1, {"Ana": 1}, said=said).events[0]
         state = log.state(campaign)
         (row, *_) = csv.DictReader(io.StringIO(render_visits(state)))
         assert (row["entered"], row["note"]) == (typed, "'=fog")
@@ -185,22 +192,22 @@ class TestElsewhere:
         who, state = ana(log, campaign), log.state(campaign)
         there = elsewhere(state)
         said = ReportDetails(state.round(1).event, there)
-        done = service.report(log, campaign, who, 1, {"Ana": 1}, "reporter", said)
+        done = report_outcomes(log, campaign, who, 1, {"Ana": 1}, "reporter", said)
         assert [event.kind for event in done.events] == ["overridden", "reported"]
         assert {event.who for event in done.events} == {"Ana"}
         assert arms_of(done.state) == [there]
         assert done.state.pulls[0, done.state.arm(there)] == 1
-        again = service.report(log, campaign, who, 1, {"Ana": 1}, "reporter", said)
+        again = report_outcomes(log, campaign, who, 1, {"Ana": 1}, "reporter", said)
         assert again.events == []  # as after an answer that was lost
         verify_log(log, campaign)
 
     def test_of_what_is_reported_it_is_refused(self, log, campaign):
         there = elsewhere(log.state(campaign))
-        service.report(log, campaign, VERA, 1, {"Ana": 0})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 0})
         with pytest.raises(AlreadyReported, match="delete that report first"):
-            service.report(log, campaign, VERA, 1, {"Ana": 1}, said=ReportDetails(elsewhere=there))
+            report_outcomes(log, campaign, VERA, 1, {"Ana": 1}, said=ReportDetails(elsewhere=there))
         with pytest.raises(InvalidInput, match="it is of one"):
-            service.report(
+            report_outcomes(
                 log, campaign, VERA, 1, {"Ana": 1, "Ben": 1}, said=ReportDetails(elsewhere=there)
             )
 
@@ -210,8 +217,8 @@ class TestElsewhere:
         moved, other = [n for n in state.arm_names if n not in arms_of(state)][:2]
         service.override(log, campaign, VERA, 1, "Ana", [moved])
         with pytest.raises(InvalidInput, match="any more: look at what it says now"):
-            service.report(log, campaign, VERA, 1, {was: 1}, said=ReportDetails(elsewhere=other))
-        service.report(log, campaign, VERA, 1, {was: 1}, said=ReportDetails(elsewhere=moved))
+            report_outcomes(log, campaign, VERA, 1, {was: 1}, said=ReportDetails(elsewhere=other))
+        report_outcomes(log, campaign, VERA, 1, {was: 1}, said=ReportDetails(elsewhere=moved))
         assert len(log.state(campaign).round(1).told) == 1
 
     def test_no_reporter_says_it_of_another(self, log, campaign):
@@ -228,7 +235,7 @@ class TestElsewhere:
         who, state = ana(log, campaign), log.state(campaign)
         there = elsewhere(state)
         said = ReportDetails(elsewhere=there)
-        events = service.report(log, campaign, who, 1, {"Ana": 1}, "reporter", said).events
+        events = report_outcomes(log, campaign, who, 1, {"Ana": 1}, "reporter", said).events
         forged = replace(events[0], body=events[0].body | {"agent": "agent-2"})
         forged = replace(forged, hash=hash_of_event(forged))
         with pytest.raises(InvalidInput, match="one agent, who is another"):
@@ -247,7 +254,7 @@ class TestElsewhere:
     )  # fmt: skip
     def test_what_no_report_says(self, log, campaign, more):
         before = log.state(campaign)
-        event = service.report(log, campaign, VERA, 1, {"Ana": 1}).events[0]
+        event = report_outcomes(log, campaign, VERA, 1, {"Ana": 1}).events[0]
         forged = replace(event, body=event.body | more)
         with pytest.raises(InvalidInput):
             fold_events([replace(forged, hash=hash_of_event(forged))], before)

@@ -3,8 +3,9 @@
 import pytest
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link, revoke_link
+from heterobandits.campaigns.outcomes import VisitOutcome, outcomes_ahead, report_outcomes
 from heterobandits.campaigns.reducer import LinkEnded
-from heterobandits.campaigns.service import VisitOutcome
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.campaigns.validation import InvalidFields
 from parks import VERA, opened, park
@@ -23,12 +24,18 @@ def campaign(log):
     made = park(log)
     for _ in range(2):
         service.plan_round(log, made, VERA)
-    service.report(log, made, VERA, 1, {"Ana": 1})
+    report_outcomes(log, made, VERA, 1, {"Ana": 1})
     return made
 
 
 def entry(round, agent, outcome, arm=None, place=None, seen=None):
     return VisitOutcome(place or f"{round} {agent}", round, agent, arm, outcome, seen)
+
+
+def report_many(log, campaign, request, entries, role="owner"):
+    """Report or correct outcomes of visits of any rounds, all or none."""
+    make = outcomes_ahead(log.state(campaign), entries, role)
+    return log.write(campaign, request, make)
 
 
 def told(log, campaign, round):
@@ -38,7 +45,7 @@ def told(log, campaign, round):
 
 def test_of_several_rounds_in_one_write(log, campaign):
     before = log.state(campaign).number
-    done = service.report_many(
+    done = report_many(
         log,
         campaign,
         Author("Vera", key="k"),
@@ -55,21 +62,21 @@ def test_of_several_rounds_in_one_write(log, campaign):
     ]
     assert told(log, campaign, 1) == {"Ana": (0, 1), "Ben": (0, 1)}
     assert told(log, campaign, 2) == {"Ana": None, "Chi": (3, 12)}
-    again = service.report_many(log, campaign, Author("Vera", key="k"), [entry(1, "Ben", 0)])
+    again = report_many(log, campaign, Author("Vera", key="k"), [entry(1, "Ben", 0)])
     assert again.repeated
     assert log.state(campaign).number == before + 4
 
 
 def test_what_is_known_already_writes_nothing(log, campaign):
     before = log.state(campaign).number
-    assert service.report_many(log, campaign, VERA, [entry(1, "Ana", 1)]).events == []
+    assert report_many(log, campaign, VERA, [entry(1, "Ana", 1)]).events == []
     assert log.state(campaign).number == before
 
 
 def test_all_that_is_wrong_is_named_and_nothing_is_written(log, campaign):
     before = log.state(campaign)
     with pytest.raises(InvalidFields) as refused:
-        service.report_many(
+        report_many(
             log,
             campaign,
             VERA,
@@ -99,15 +106,15 @@ def test_a_place_where_nobody_was_sent(log, campaign):
     (there,) = state.round(1).arms_of(1)
     other = next(arm.name for n, arm in enumerate(state.arms) if n != there)
     with pytest.raises(InvalidFields, match=r"round 1 sent 'Ben' to .*, and not to"):
-        service.report_many(log, campaign, VERA, [entry(1, "Ben", 1, arm=other)])
+        report_many(log, campaign, VERA, [entry(1, "Ben", 1, arm=other)])
 
 
 def test_what_was_told_meanwhile_is_not_written_over(log, campaign):
     seen = log.state(campaign).number
-    service.report(log, campaign, VERA, 2, {"Ben": 1})
+    report_outcomes(log, campaign, VERA, 2, {"Ben": 1})
     with pytest.raises(InvalidFields, match="has changed since event"):
-        service.report_many(log, campaign, VERA, [entry(2, "Ben", 0, seen=seen)])
-    same = service.report_many(log, campaign, VERA, [entry(2, "Ben", 1, seen=seen)])
+        report_many(log, campaign, VERA, [entry(2, "Ben", 0, seen=seen)])
+    same = report_many(log, campaign, VERA, [entry(2, "Ben", 1, seen=seen)])
     assert same.events == []
 
 
@@ -124,7 +131,7 @@ def test_an_arm_that_has_changed_is_forgotten_once(log):
             tests = state.reports(agent).tests
             found = tests if arm == 0 and number <= rounds // 2 else 0
             entries.append(entry(number, f"agent-{agent + 1}", (found, tests)))
-    done = service.report_many(log, made, VERA, entries)
+    done = report_many(log, made, VERA, entries)
     kinds = [event.kind for event in done.events]
     assert kinds.count("reported") == len(entries)
     assert kinds[len(entries) :] == ["arm forgotten"]
@@ -132,8 +139,8 @@ def test_an_arm_that_has_changed_is_forgotten_once(log):
 
 
 def test_a_link_that_has_ended_writes_nothing(log, campaign):
-    done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Pia")
+    done, _ = issue_link(log, campaign, VERA, role="planner", name="Pia")
     pia = Author("Pia", link=done.events[0].body["link"])
-    service.revoke_link(log, campaign, VERA, pia.link)
+    revoke_link(log, campaign, VERA, pia.link)
     with pytest.raises(LinkEnded):
-        service.report_many(log, campaign, pia, [entry(1, "Ben", 1)])
+        report_many(log, campaign, pia, [entry(1, "Ben", 1)])

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import states
 from heterobandits import InvalidInput, Planner
 from heterobandits.campaigns.events import Draft
+from heterobandits.campaigns.outcomes import body_of_forgetting, heed_changes
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.reducer import parse_circumstances, policy_body
-from heterobandits.campaigns.service import body_of_forgetting, heed_changes
 from heterobandits.campaigns.state import member_id
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.validation import parse_reports

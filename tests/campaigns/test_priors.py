@@ -14,6 +14,7 @@ from heterobandits.campaigns.analysis.probabilities import has_forecast, probabl
 from heterobandits.campaigns.analysis.season_summary import finds_in_turn, summarize_season
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.files.csv_tables import read_last_season, render_visits
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.validation import parse_arms
 from heterobandits.model.prior import parse_stated_prior, shape_of_words
@@ -95,7 +96,7 @@ class TestStated:
         service.revise_arm(log, made.campaign, VERA, "gate", "2 % to 10 %")
         service.set_prior(log, made.campaign, VERA, "stated")
         service.plan_round(log, made.campaign, VERA)
-        state = service.report(log, made.campaign, VERA, 1, {"Ana": 1}).state
+        state = report_outcomes(log, made.campaign, VERA, 1, {"Ana": 1}).state
         service.plan_round(log, made.campaign, VERA)
         again = snapshots.unpack_state(snapshots.pack_state(state))
         assert (again.arms, again.plans_by) == (state.arms, "stated")

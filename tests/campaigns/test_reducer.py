@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from heterobandits import InvalidInput, Planner
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import EVENT_KINDS, GENESIS_HASH, Draft, seal_events
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes, withdraw_outcomes
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.reducer import REDUCER_BY_KIND, fold_events
 from heterobandits.campaigns.rounds import RoundGiven
@@ -433,9 +434,9 @@ def act(log, campaign, step):
         "plan": lambda absent, closed: service.plan_round(
             log, campaign, VERA, absent=absent, closed=closed
         ),
-        "report": lambda n, o: service.report(log, campaign, VERA, n, o),
-        "correct": lambda n, o: service.correct(log, campaign, VERA, n, o),
-        "withdraw": lambda n, a: service.withdraw(log, campaign, VERA, n, a),
+        "report": lambda n, o: report_outcomes(log, campaign, VERA, n, o),
+        "correct": lambda n, o: correct_outcomes(log, campaign, VERA, n, o),
+        "withdraw": lambda n, a: withdraw_outcomes(log, campaign, VERA, n, a),
         "override": lambda n, a, arms: service.override(log, campaign, VERA, n, a, arms),
         "close": lambda n: service.close_round(log, campaign, VERA, n),
         "join": lambda: service.add_agents(
@@ -520,10 +521,10 @@ class TestPlanner:
                 if arm is not None and (number != 6 or name != "Ana")  # one waits for ever
             }
             planner.tell(number, outcomes)
-            service.report(log, campaign, VERA, number, outcomes)
+            report_outcomes(log, campaign, VERA, number, outcomes)
             if number == 9:
                 planner.correct(2, {"Ana": 0})
-                service.correct(log, campaign, VERA, 2, {"Ana": 0})
+                correct_outcomes(log, campaign, VERA, 2, {"Ana": 0})
         assert np.array_equal(log.state(campaign).pulls, planner.pulls)
 
     def test_every_policy_that_can_be_planned_with_can_be_used(self, tmp_path):

@@ -15,6 +15,14 @@ from heterobandits.campaigns.audit.report import check_audit, render_audit
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.events import EVENT_KINDS, Draft
 from heterobandits.campaigns.files.csv_tables import render_visits
+from heterobandits.campaigns.links import issue_link, revoke_link, revoke_some_links
+from heterobandits.campaigns.outcomes import (
+    Stale,
+    body_of_visit,
+    correct_outcomes,
+    report_outcomes,
+    withdraw_outcomes,
+)
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.reducer import policy_body, state_after_drafts
 from heterobandits.campaigns.rounds import RoundGiven
@@ -109,9 +117,9 @@ def act(log, campaign, step):
     do = {
         "plan": lambda absent: service.plan_round(*where, absent=absent),
         "cancel": lambda n: service.cancel_round(*where, n),
-        "report": lambda n, told: service.report(*where, n, told),
-        "correct": lambda n, told: service.correct(*where, n, told),
-        "withdraw": lambda n, who: service.withdraw(*where, n, who),
+        "report": lambda n, told: report_outcomes(*where, n, told),
+        "correct": lambda n, told: correct_outcomes(*where, n, told),
+        "withdraw": lambda n, who: withdraw_outcomes(*where, n, who),
         "override": lambda n, who, arms: service.override(*where, n, who, arms),
         "close": lambda n: service.close_round(*where, n),
         "forget": lambda arm: service.forget_arm(*where, arm),
@@ -209,10 +217,10 @@ class TestCancelledRound:
         planned(log, campaign)
         with pytest.raises(InvalidInput, match="from the last back, and that is 2"):
             service.cancel_round(log, campaign, VERA, 1)
-        service.report(log, campaign, VERA, 2, {"Ana": "not done"})
+        report_outcomes(log, campaign, VERA, 2, {"Ana": "not done"})
         with pytest.raises(InvalidInput, match=r"'Ana' to .* in round 2 is reported already"):
             service.cancel_round(log, campaign, VERA, 2)
-        service.withdraw(log, campaign, VERA, 2, ["Ana"])
+        withdraw_outcomes(log, campaign, VERA, 2, ["Ana"])
         service.cancel_round(log, campaign, VERA, 2)
         assert len(service.cancel_round(log, campaign, VERA, 1).state.rounds) == 0
 
@@ -231,7 +239,7 @@ class TestCancelledRound:
         at = planned(log, campaign).rounds[0]
         state = log.state(campaign)
         assert len(at.sent) == 4  # Dan among them
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
         state = log.state(campaign)
         row = state.agents[0].row
         assert state.rows[row].reports.sensitivity == 0.5
@@ -243,14 +251,14 @@ class TestCancelledRound:
         log = opened(tmp_path)
         campaign = park(log)
         state = planned(log, campaign, forced=[("Ana", "river")])
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
         planned(log, campaign)
         service.forget_arm(log, campaign, VERA, "river")
         assert log.state(campaign).gone == {0: 2}
         state = service.cancel_round(log, campaign, VERA, 2).state
         assert state.forgotten == (Forgetting(0, 1),)
         planned(log, campaign, forced=[("Ana", "river")])
-        state = service.report(log, campaign, VERA, 2, {"Ana": 1}).state
+        state = report_outcomes(log, campaign, VERA, 2, {"Ana": 1}).state
         assert state.knowledge.pulls[:, 0].sum() == 1  # of the second round alone
         assert is_whole(log, campaign)
 
@@ -297,9 +305,9 @@ class TestCancelledRound:
         log = opened(tmp_path)
         campaign = park(log)
         planned(log, campaign)
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
         told = log.state(campaign).number
-        service.withdraw(log, campaign, VERA, 1, ["Ana"])
+        withdraw_outcomes(log, campaign, VERA, 1, ["Ana"])
         service.cancel_round(log, campaign, VERA, 1)
         assert len(log.at(campaign, told).rounds[0].told) == 1
         with pytest.raises(InvalidInput, match="round 1 is not planned"):
@@ -325,8 +333,8 @@ class TestUndo:
         log = opened(tmp_path)
         campaign = park(log)
         number = planned(log, campaign).number
-        service.report(log, campaign, ZOE, 1, {"Ana": 1})
-        with pytest.raises(service.Stale, match="something else has happened since"):
+        report_outcomes(log, campaign, ZOE, 1, {"Ana": 1})
+        with pytest.raises(Stale, match="something else has happened since"):
             service.undo(log, campaign, VERA, number)
 
     def test_not_after_a_while(self, tmp_path, monkeypatch):
@@ -343,14 +351,14 @@ class TestUndo:
         campaign = park(log, agents=team, arms=["river"], on_change="forget")
         for found in [0] * 4:
             planned(log, campaign)
-            service.report(
+            report_outcomes(
                 log, campaign, VERA, len(log.state(campaign).rounds), {"Ana": (found, 12)}
             )
         for _ in range(6):
             planned(log, campaign)
             before = log.state(campaign)
             last = len(before.rounds)
-            done = service.report(log, campaign, VERA, last, {"Ana": (12, 12)})
+            done = report_outcomes(log, campaign, VERA, last, {"Ana": (12, 12)})
             if len(done.events) > 1:
                 break
         assert [event.kind for event in done.events] == ["reported", "arm forgotten"]
@@ -364,10 +372,10 @@ class TestUndo:
         campaign = park(log)
         state = planned(log, campaign)
         (agent, arm), *_ = state.rounds[0].sent
-        where = service.body_of_visit(state.rounds[0], (agent, arm))
+        where = body_of_visit(state.rounds[0], (agent, arm))
         said = where | {"successes": 0, "tests": 1, "from_elsewhere": "a note of a later version"}
         log.write(campaign, VERA, lambda state: [Draft("reported", said)])
-        service.withdraw(log, campaign, VERA, 1, [state.agents[agent].name])
+        withdraw_outcomes(log, campaign, VERA, 1, [state.agents[agent].name])
         undone(log, campaign)
         assert log.store.read(campaign)[-1].body == said
 
@@ -411,7 +419,7 @@ class TestArchive:
             planned(log, campaign)
         with pytest.raises(InvalidInput, match="is archived already"):
             service.archive(log, campaign, VERA)
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
         assert not service.unarchive(log, campaign, VERA).state.archived
         with pytest.raises(InvalidInput, match="is not archived"):
             service.unarchive(log, campaign, VERA)
@@ -433,11 +441,11 @@ class TestLinks:
         log = opened(tmp_path)
         campaign = park(log)
         for name in ("one", "two", "three"):
-            service.issue_link(log, campaign, VERA, role="viewer", name=name)
+            issue_link(log, campaign, VERA, role="viewer", name=name)
         one, two, three = log.state(campaign).links
-        service.revoke_link(log, campaign, VERA, one)
-        done = service.revoke_some_links(log, campaign, VERA, [one, two, three])
+        revoke_link(log, campaign, VERA, one)
+        done = revoke_some_links(log, campaign, VERA, [one, two, three])
         assert [event.body["link"] for event in done.events] == [two, three]
         assert len({event.time for event in done.events}) == 1
         with pytest.raises(InvalidInput, match="not there"):
-            service.revoke_some_links(log, campaign, VERA, ["0" * 12])
+            revoke_some_links(log, campaign, VERA, ["0" * 12])

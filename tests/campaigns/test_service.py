@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from heterobandits import InvalidInput
-from heterobandits.campaigns import service
+from heterobandits.campaigns import exchange, service
 from heterobandits.campaigns.audit.history_text import EventNarrator, is_about, narrate_events
 from heterobandits.campaigns.audit.recovery import campaign_entries
 from heterobandits.campaigns.audit.report import render_audit
@@ -26,8 +26,21 @@ from heterobandits.campaigns.events import (
     render_timestamp,
     utc_now,
 )
+from heterobandits.campaigns.exchange import export_events, import_events
+from heterobandits.campaigns.links import (
+    hash_of_token,
+    issue_link,
+    issue_links,
+    revoke_all_links,
+    revoke_link,
+)
+from heterobandits.campaigns.outcomes import (
+    Stale,
+    correct_outcomes,
+    report_outcomes,
+    withdraw_outcomes,
+)
 from heterobandits.campaigns.reducer import AlreadyReported, LinkEnded, fold_events
-from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.storage import past_states
 from heterobandits.campaigns.storage.repository import (
     Author,
@@ -176,8 +189,8 @@ class TestRounds:
         for _ in range(3):
             service.plan_round(log, campaign, VERA)
         assert log.state(campaign).waiting == {1, 2, 3}
-        service.report(log, campaign, VERA, 3, {"Ana": 1})
-        done = service.report(log, campaign, VERA, 1, {"Ana": 0, "Ben": 1, "Chi": (3, 12)})
+        report_outcomes(log, campaign, VERA, 3, {"Ana": 1})
+        done = report_outcomes(log, campaign, VERA, 1, {"Ana": 0, "Ben": 1, "Chi": (3, 12)})
         assert done.state.waiting == {2, 3}
         assert done.state.pulls.sum() == 1 + 1 + 1 + 12
 
@@ -190,19 +203,19 @@ class TestRounds:
             ({}, "outcomes is empty"),
         ):
             with pytest.raises(InvalidInput, match=message):
-                service.report(log, campaign, VERA, 1, wrong)
+                report_outcomes(log, campaign, VERA, 1, wrong)
         assert log.store.head(campaign).number == 2
 
     def test_the_same_report_again_writes_nothing_and_another_is_refused(self, log, campaign):
         service.plan_round(log, campaign, VERA)
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
-        assert service.report(log, campaign, VERA, 1, {"Ana": (1, 1)}).events == []
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
+        assert report_outcomes(log, campaign, VERA, 1, {"Ana": (1, 1)}).events == []
         with pytest.raises(
             AlreadyReported, match=r"'Ana'.*round 1 is reported already: correct it"
         ):
-            service.report(log, campaign, VERA, 1, {"Ana": 0})
+            report_outcomes(log, campaign, VERA, 1, {"Ana": 0})
         with pytest.raises(AlreadyReported):
-            service.report(log, campaign, VERA, 1, {"Ana": "not done"})
+            report_outcomes(log, campaign, VERA, 1, {"Ana": "not done"})
 
     def test_an_arm_that_is_full_says_which_visit_to_correct(self, log, campaign):
         for number, agent in ((1, "Ana"), (2, "Ben"), (3, "Chi")):
@@ -213,16 +226,16 @@ class TestRounds:
                 log.write(campaign, VERA, lambda state, draft=draft: [draft])
         full = r"'river' would have over 2,147,483,647 tests.* 'Ana' to 'river' in round 1,"
         with pytest.raises(InvalidInput, match=full):
-            service.report(log, campaign, VERA, 3, {"Chi": (3, 12)})
+            report_outcomes(log, campaign, VERA, 3, {"Chi": (3, 12)})
         with pytest.raises(InvalidInput, match=full):
-            service.correct(log, campaign, VERA, 2, {"Ben": (3, 12)})
-        service.correct(log, campaign, VERA, 1, {"Ana": 1})
-        service.report(log, campaign, VERA, 3, {"Chi": (3, 12)})
+            correct_outcomes(log, campaign, VERA, 2, {"Ben": (3, 12)})
+        correct_outcomes(log, campaign, VERA, 1, {"Ana": 1})
+        report_outcomes(log, campaign, VERA, 3, {"Chi": (3, 12)})
 
     def test_a_correction_keeps_the_old_value_in_the_history(self, log, campaign):
         service.plan_round(log, campaign, VERA)
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
-        service.correct(log, campaign, Author("Ana"), 1, {"Ana": "not done"})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
+        correct_outcomes(log, campaign, Author("Ana"), 1, {"Ana": "not done"})
         told = [e for e in service.history(log, campaign, 2) if e.body["agent"] == "agent-1"]
         assert [(e.who, e.kind) for e in told] == [("Vera", "reported"), ("Ana", "corrected")]
         assert [(e.body.get("successes"), e.body.get("missing")) for e in told] == [
@@ -232,25 +245,25 @@ class TestRounds:
 
     def test_a_correction_of_what_has_changed_meanwhile_is_refused(self, log, campaign):
         service.plan_round(log, campaign, VERA)
-        seen = service.report(log, campaign, VERA, 1, {"Ana": 1, "Ben": 1}).state.number
-        service.correct(log, campaign, VERA, 1, {"Ana": 0}, seen=seen)
+        seen = report_outcomes(log, campaign, VERA, 1, {"Ana": 1, "Ben": 1}).state.number
+        correct_outcomes(log, campaign, VERA, 1, {"Ana": 0}, seen=seen)
         with pytest.raises(Stale, match=f"changed since event {seen}"):
-            service.correct(log, campaign, VERA, 1, {"Ana": 1}, seen=seen)
-        service.correct(log, campaign, VERA, 1, {"Ben": 0}, seen=seen)  # of others nothing has
+            correct_outcomes(log, campaign, VERA, 1, {"Ana": 1}, seen=seen)
+        correct_outcomes(log, campaign, VERA, 1, {"Ben": 0}, seen=seen)  # of others nothing has
 
     def test_what_was_withdrawn_waits_again(self, log, campaign):
         service.plan_round(log, campaign, VERA)
-        seen = service.report(log, campaign, VERA, 1, {"Ana": 1, "Ben": 1}).state.number
-        service.correct(log, campaign, VERA, 1, {"Ana": 0})
+        seen = report_outcomes(log, campaign, VERA, 1, {"Ana": 1, "Ben": 1}).state.number
+        correct_outcomes(log, campaign, VERA, 1, {"Ana": 0})
         with pytest.raises(Stale, match=f"changed since event {seen}"):
-            service.withdraw(log, campaign, VERA, 1, ["Ben", "Ana"], seen=seen)
+            withdraw_outcomes(log, campaign, VERA, 1, ["Ben", "Ana"], seen=seen)
         assert log.state(campaign).pulls.sum() == 2
-        done = service.withdraw(log, campaign, Author("Ben"), 1, ["Ben"], seen=seen)
+        done = withdraw_outcomes(log, campaign, Author("Ben"), 1, ["Ben"], seen=seen)
         assert [(one.kind, one.who, one.body["agent"]) for one in done.events] == [
             ("withdrawn", "Ben", "agent-2")
         ]
         where = sent(done.state, 1)["Ana"]
-        done = service.withdraw(log, campaign, VERA, 1, [("Ana", where)])
+        done = withdraw_outcomes(log, campaign, VERA, 1, [("Ana", where)])
         assert (done.state.pulls.sum(), len(done.state.round(1).missing)) == (0, 3)
 
     def test_what_cannot_be_planned_ahead_is_refused_when_it_is_recorded(self, log, campaign):
@@ -278,12 +291,12 @@ class TestRounds:
                 first = (
                     sent(log.state(campaign), number)["Ana"] == sent(log.state(campaign), 1)["Ana"]
                 )
-                service.report(
+                report_outcomes(
                     log, campaign, VERA, number, {"Ana": (told * 12 if first else 6, 12)}
                 )
             second = sent(service.plan_round(log, campaign, VERA).state, 3)
             if corrected:
-                service.correct(log, campaign, VERA, 1, {"Ana": (12, 12)})
+                correct_outcomes(log, campaign, VERA, 1, {"Ana": (12, 12)})
                 assert sent(log.state(campaign), 3) == second
             after = service.preview(log.state(campaign)).plan.assignment
             plans.append((second, after))
@@ -300,8 +313,8 @@ class TestRounds:
         assert "Ben" not in sent(done.state, 1)
         service.override(log, campaign, VERA, 1, "Chi", ["river", "hill"])
         with pytest.raises(InvalidInput, match="say which arm"):
-            service.report(log, campaign, VERA, 1, {"Chi": (3, 12)})
-        done = service.report(log, campaign, VERA, 1, {("Chi", "hill"): (3, 12), "Ana": 1})
+            report_outcomes(log, campaign, VERA, 1, {"Chi": (3, 12)})
+        done = report_outcomes(log, campaign, VERA, 1, {("Chi", "hill"): (3, 12), "Ana": 1})
         assert done.state.pulls[2, 1] == 12
 
     def test_an_agent_may_be_called_like_the_row_of_another(self, log, campaign):
@@ -344,7 +357,7 @@ class TestRounds:
         service.plan_round(log, campaign, VERA)
         then = {a: str(why) for a, why in service.explain(log, campaign, 1).items()}
         assert set(then) == {0, 1, 2}
-        service.report(log, campaign, VERA, 1, {"Ana": 1, "Ben": 0, "Chi": (6, 12)})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1, "Ben": 0, "Chi": (6, 12)})
         service.rename(log, campaign, VERA, "arm", "river", "stream")
         service.plan_round(log, campaign, VERA)
         assert {a: str(why) for a, why in service.explain(log, campaign, 1).items()} == then
@@ -379,7 +392,7 @@ class TestTeam:
 
     def test_a_better_detector_or_a_wrong_statement(self, log, campaign):
         service.plan_round(log, campaign, VERA)
-        service.report(log, campaign, VERA, 1, {"Ana": 0})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 0})
         state = service.revise(log, campaign, VERA, "Ana", {"sensitivity": 0.95}, "now").state
         assert state.team.sensitivities == (0.9, 0.6, 18 / 22, 0.95)
         state = service.revise(log, campaign, VERA, "Ben", {"tests": 3}, "always").state
@@ -471,7 +484,7 @@ class TestTogether:
             mine = Repository(Store(tmp_path / "campaigns.db")) if separate else log
             try:
                 for number in (1, 2, 3):
-                    service.report(mine, campaign, Author(f"a{i}"), number, {f"a{i}": i % 2})
+                    report_outcomes(mine, campaign, Author(f"a{i}"), number, {f"a{i}": i % 2})
             except Exception as error:
                 wrong.append(error)
 
@@ -491,9 +504,9 @@ class TestTogether:
         service.plan_round(log, campaign, VERA)
         other = Repository(Store(tmp_path / "campaigns.db"))
         other.state(campaign)
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
         with pytest.raises(AlreadyReported):
-            service.report(other, campaign, Author("Ben"), 1, {"Ana": 0})
+            report_outcomes(other, campaign, Author("Ben"), 1, {"Ana": 0})
 
     def test_of_two_plans_each_is_a_round(self, log, tmp_path, campaign):
         other = Repository(Store(tmp_path / "campaigns.db"))
@@ -507,7 +520,7 @@ class TestTogether:
         monkeypatch.setattr(snapshots, "SNAPSHOT_MIN_EVENTS", 3)
         for number in range(1, 6):
             service.plan_round(log, campaign, VERA)
-            service.report(log, campaign, VERA, number, {"Ana": 1, "Ben": 0})
+            report_outcomes(log, campaign, VERA, number, {"Ana": 1, "Ben": 0})
         kept = log.store.snapshot(campaign)
         assert kept is not None
         hashes = {Repository(Store(tmp_path / "campaigns.db")).state(campaign).hash}
@@ -534,7 +547,7 @@ class TestLookingBack:
         campaign = park(log)
         for number in range(1, 21):
             service.plan_round(log, campaign, VERA)
-            service.report(
+            report_outcomes(
                 log, campaign, VERA, number, {"Ana": 1, "Ben": 0, "Chi": (number % 13, 12)}
             )
         return log, campaign
@@ -575,49 +588,49 @@ class TestLinks:
     """Who holds a link."""
 
     def test_the_log_has_the_hash_of_a_token_and_not_the_token(self, log, campaign):
-        done, token = service.issue_link(
+        done, token = issue_link(
             log, campaign, VERA, role="reporter", name="Ana's phone", agent="Ana"
         )
         (link,) = done.state.links.values()
         assert (link.role, link.agent, link.token_hash) == (
             "reporter",
             0,
-            service.hash_of_token(token),
+            hash_of_token(token),
         )
         assert token.startswith(f"hb_{campaign}_{link.id}_")
         assert len(token.split("_", 3)[3]) == 43  # 32 bytes in base 64
-        assert token not in service.export(log, campaign)
-        assert token.split("_", 3)[3] not in service.export(log, campaign)
+        assert token not in export_events(log, campaign)
+        assert token.split("_", 3)[3] not in export_events(log, campaign)
 
     def test_its_end_is_kept_in_utc(self, log, campaign):
         ends = "2099-01-01T02:00+02:00"
-        done, _ = service.issue_link(log, campaign, VERA, role="viewer", name="wall", expires=ends)
+        done, _ = issue_link(log, campaign, VERA, role="viewer", name="wall", expires=ends)
         (link,) = done.state.links.values()
         assert link.expires == "2099-01-01T00:00:00.000000Z"
 
     def test_it_ends_with_its_time_or_when_it_is_revoked(self, log, campaign):
-        done, _ = service.issue_link(
+        done, _ = issue_link(
             log, campaign, VERA, role="viewer", name="wall", expires="2099-01-01T00:00:00Z"
         )
         (link,) = done.state.links.values()
         assert link.holds("2098-12-31T23:59:59Z")
         assert not link.holds("2099-01-01T00:00:00.000000Z")
-        state = service.revoke_link(log, campaign, VERA, link.id).state
+        state = revoke_link(log, campaign, VERA, link.id).state
         assert not state.links[link.id].holds("2026-01-01T00:00:00Z")
         with pytest.raises(InvalidInput, match="revoked already"):
-            service.revoke_link(log, campaign, VERA, link.id)
+            revoke_link(log, campaign, VERA, link.id)
 
     def test_nothing_is_written_with_one_that_is_revoked(self, log, campaign, tmp_path):
-        done, _ = service.issue_link(log, campaign, VERA, role="owner", name="Olga")
+        done, _ = issue_link(log, campaign, VERA, role="owner", name="Olga")
         olga = Author("Olga", link=done.events[0].body["link"])
         (written,) = service.add_note(log, campaign, olga, "hello").events
         assert written.link == olga.link
         other = Repository(Store(tmp_path / "campaigns.db"))  # who does not know of it yet
         assert other.state(campaign).links[olga.link].holds("2026-01-01T00:00:00Z")
-        service.revoke_link(log, campaign, VERA, olga.link)
+        revoke_link(log, campaign, VERA, olga.link)
         for one in (log, other):
             with pytest.raises(LinkEnded, match="revoked"):
-                service.issue_link(one, campaign, olga, role="owner", name="Olga again")
+                issue_link(one, campaign, olga, role="owner", name="Olga again")
         (forged,) = events_of([NOTE], log.state(campaign), who="Olga", link=olga.link)
         for link, ended in (
             (olga.link, "revoked, or has expired"),
@@ -642,19 +655,19 @@ class TestLinks:
                     service.add_note(others, campaign, VERA, "storm")
                 super().append(*given, **more)
 
-        done, _ = service.issue_link(others, campaign, VERA, role="planner", name="Pia")
+        done, _ = issue_link(others, campaign, VERA, role="planner", name="Pia")
         link = done.events[0].body["link"]
         with Rushed(tmp_path / "campaigns.db") as store:
-            done = service.revoke_link(Repository(store), campaign, VERA, link)
+            done = revoke_link(Repository(store), campaign, VERA, link)
         assert done.state.links[link].revoked
         assert store.rushed == 40
 
     def test_all_are_revoked_in_every_campaign(self, log, campaign):
         south = park(log, name="South park")
         for where, name in ((campaign, "Olga"), (campaign, "Pia"), (south, "Quin")):
-            service.issue_link(log, where, VERA, role="planner", name=name)
-        service.revoke_link(log, campaign, VERA, next(iter(log.state(campaign).links)))
-        found = [(one.campaign, count) for one, count in service.revoke_all_links(log, VERA)]
+            issue_link(log, where, VERA, role="planner", name=name)
+        revoke_link(log, campaign, VERA, next(iter(log.state(campaign).links)))
+        found = [(one.campaign, count) for one, count in revoke_all_links(log, VERA)]
         assert sorted(found) == sorted([(campaign, 1), (south, 1)])
         for where in (campaign, south):
             assert all(link.revoked for link in log.state(where).links.values())
@@ -667,18 +680,18 @@ class TestLinks:
             render_timestamp(datetime.now(UTC) + timedelta(hours=hours)) for hours in (2, 24)
         )
         with pytest.raises(InvalidInput, match="by a clock that was ahead"):
-            service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=soon)
-        service.issue_link(log, campaign, VERA, role="viewer", name="wall", expires=soon)
-        done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Pia", expires=later)
+            issue_link(log, campaign, VERA, role="planner", name="Pia", expires=soon)
+        issue_link(log, campaign, VERA, role="viewer", name="wall", expires=soon)
+        done, _ = issue_link(log, campaign, VERA, role="planner", name="Pia", expires=later)
         pia = Author("Pia", link=done.events[0].body["link"])
         assert service.add_note(log, campaign, pia, "hello").events
 
     @pytest.mark.parametrize("name", ["Owner", "server", "PIA"])
     def test_no_agent_is_named_like_another_who_writes(self, log, campaign, name):
-        service.issue_link(log, campaign, VERA, role="planner", name="Pia")
+        issue_link(log, campaign, VERA, role="planner", name="Pia")
         with pytest.raises(InvalidInput, match="would not tell it from another"):
             service.rename(log, campaign, VERA, "agent", "Ana", name)
-        service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
+        issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
         service.rename(log, campaign, VERA, "agent", "Ana", "Ann")
         service.rename(log, campaign, VERA, "agent", "Ann", "Ana")
 
@@ -686,12 +699,12 @@ class TestLinks:
         service.add_agents(log, campaign, VERA, [{"name": "server", "sensitivity": 0.5}])
         for agent in ("server", None):
             with pytest.raises(InvalidInput, match="would not tell it from another"):
-                service.issue_link(log, campaign, VERA, role="reporter", name="server", agent=agent)
+                issue_link(log, campaign, VERA, role="reporter", name="server", agent=agent)
 
     def test_keys_are_of_a_link(self, log, campaign):
         notes = {"Olga": "one", "Pia": "another"}
         for name, text in notes.items():
-            done, _ = service.issue_link(log, campaign, VERA, role="planner", name=name)
+            done, _ = issue_link(log, campaign, VERA, role="planner", name=name)
             asks = Author(name, "week 3", text, done.events[0].body["link"])
             for repeated in (False, True):
                 assert service.add_note(log, campaign, asks, text).repeated is repeated
@@ -706,26 +719,26 @@ class TestLinks:
         ],
     )  # fmt: skip
     def test_no_name_looks_like_that_of_another_holder(self, log, campaign, name):
-        done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Olga")
+        done, _ = issue_link(log, campaign, VERA, role="planner", name="Olga")
         with pytest.raises(InvalidInput, match="another name"):
-            service.issue_link(log, campaign, VERA, role="planner", name=name)
+            issue_link(log, campaign, VERA, role="planner", name=name)
         with pytest.raises(InvalidInput, match="another name"):
-            service.issue_links(log, campaign, VERA, [("Pia", None), ("PIA", None)], role="planner")
-        service.revoke_link(log, campaign, VERA, done.events[0].body["link"])
+            issue_links(log, campaign, VERA, [("Pia", None), ("PIA", None)], role="planner")
+        revoke_link(log, campaign, VERA, done.events[0].body["link"])
         if appearance_of(name).casefold() == "olga":
-            service.issue_link(log, campaign, VERA, role="planner", name=name)
+            issue_link(log, campaign, VERA, role="planner", name=name)
 
     @pytest.mark.parametrize(("one", "other"), [("रमु", "रमे"), ("Ana", "Anna"), ("ow ner", "owner 2")])  # fmt: skip
     def test_names_that_look_different_are_two(self, log, campaign, one, other):
         for name in (one, other):
-            service.issue_link(log, campaign, VERA, role="planner", name=name)
+            issue_link(log, campaign, VERA, role="planner", name=name)
 
     def test_several_of_one_agent_may_have_one_name(self, log, campaign):
         for _ in range(2):
-            service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
+            issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
         with pytest.raises(InvalidInput, match="another name"):
-            service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ben")
-        done, _ = service.issue_links(log, campaign, VERA, [("phone", "Chi")] * 2, role="reporter")
+            issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ben")
+        done, _ = issue_links(log, campaign, VERA, [("phone", "Chi")] * 2, role="reporter")
         assert len(done.events) == 2
 
     @pytest.mark.parametrize(
@@ -741,7 +754,7 @@ class TestLinks:
     )
     def test_what_is_refused(self, log, campaign, given, message):
         with pytest.raises(InvalidInput, match=message):
-            service.issue_link(log, campaign, VERA, **{"role": "viewer", "name": "x"} | given)
+            issue_link(log, campaign, VERA, **{"role": "viewer", "name": "x"} | given)
         assert log.store.head(campaign).number == 1
 
 
@@ -767,32 +780,32 @@ class TestFiles:
     def lived(self, log, campaign):
         for number in (1, 2):
             service.plan_round(log, campaign, VERA)
-            service.report(log, campaign, VERA, number, {"Ana": 1})
-        service.correct(log, campaign, VERA, 1, {"Ana": 0})
+            report_outcomes(log, campaign, VERA, number, {"Ana": 1})
+        correct_outcomes(log, campaign, VERA, 1, {"Ana": 0})
         return campaign
 
     def test_elsewhere_it_has_the_same_state_and_hashes(self, log, lived, tmp_path):
-        text = service.export(log, lived)
+        text = export_events(log, lived)
         other = opened(tmp_path, "other.db")
-        done = service.import_events(other, VERA, text)
+        done = import_events(other, VERA, text)
         assert done.state.hash == log.state(lived).hash
-        assert service.export(other, lived) == text
+        assert export_events(other, lived) == text
         assert verify_log(other, lived) == verify_log(log, lived)
 
     def test_once_more_changes_nothing_and_a_longer_one_goes_on(self, log, lived, tmp_path):
         other = opened(tmp_path, "other.db")
-        service.import_events(other, VERA, service.export(log, lived))
-        assert service.import_events(other, VERA, service.export(log, lived)).events == []
+        import_events(other, VERA, export_events(log, lived))
+        assert import_events(other, VERA, export_events(log, lived)).events == []
         service.plan_round(log, lived, VERA)
-        done = service.import_events(other, VERA, service.export(log, lived))
+        done = import_events(other, VERA, export_events(log, lived))
         assert [e.kind for e in done.events] == ["round planned"]
         assert done.state.hash == log.state(lived).hash
 
     def test_the_same_key_imports_once(self, log, lived, tmp_path):
         other = opened(tmp_path, "other.db")
         request = Author("Vera", "k1", "digest")
-        first = service.import_events(other, request, service.export(log, lived))
-        again = service.import_events(other, request, service.export(log, lived))
+        first = import_events(other, request, export_events(log, lived))
+        again = import_events(other, request, export_events(log, lived))
         assert (first.repeated, again.repeated) == (False, True)
         assert again.events == first.events
 
@@ -800,35 +813,35 @@ class TestFiles:
         events = service.history(log, lived)
         events[0] = replace(events[0], body=events[0].body | {"name": "South park"})
         with pytest.raises(InvalidInput, match="event 1 is not what its hash says"):
-            service.import_events(log, VERA, "\n".join(map(render_event_line, events)))
+            import_events(log, VERA, "\n".join(map(render_event_line, events)))
 
     def test_another_history_is_refused(self, log, lived, tmp_path):
         other = opened(tmp_path, "other.db")
-        service.import_events(other, VERA, service.export(log, lived))
+        import_events(other, VERA, export_events(log, lived))
         service.plan_round(log, lived, VERA)
         service.close_round(other, lived, VERA, 2)
         number = log.state(lived).number - 1
         with pytest.raises(InvalidInput, match=f"another history: they part after event {number}"):
-            service.import_events(other, VERA, service.export(log, lived))
+            import_events(other, VERA, export_events(log, lived))
 
     def test_links_come_along_only_if_they_are_kept(self, log, lived, tmp_path):
-        _, token = service.issue_link(log, lived, VERA, role="owner", name="Olga")
+        _, token = issue_link(log, lived, VERA, role="owner", name="Olga")
         (link,) = log.state(lived).links
-        text = service.export(log, lived)
+        text = export_events(log, lived)
         kept, left = opened(tmp_path, "kept.db"), opened(tmp_path, "left.db")
-        done = service.import_events(kept, VERA, text, keep_links=True)
+        done = import_events(kept, VERA, text, keep_links=True)
         assert done.state.hash == log.state(lived).hash
         assert done.state.links[link].holds(utc_now())
         asks = Author("owner", link=SERVER_LINK)
-        done = service.import_events(left, asks, text)
+        done = import_events(left, asks, text)
         assert [event.kind for event in done.events[-2:]] == ["link issued", "link revoked"]
         assert (done.events[-1].who, done.events[-1].link) == ("owner", SERVER_LINK)
         assert Gate(left, "").caller(token) is None
-        assert service.import_events(left, asks, text).events == []
+        assert import_events(left, asks, text).events == []
         (forged,) = events_of(
             [Draft("link issued", MALLORY | {"link": "ab" * 6})], log.state(lived)
         )
-        done = service.import_events(kept, VERA, text + render_event_line(forged) + "\n")
+        done = import_events(kept, VERA, text + render_event_line(forged) + "\n")
         assert [one.id for one in done.state.links.values() if one.holds(utc_now())] == [link]
 
     @pytest.mark.parametrize(
@@ -847,46 +860,44 @@ class TestFiles:
         if role != "nobody":
             agent = "Ben" if role.endswith("Ben") else None
             given = {"role": role.split()[0], "name": "Mallory", "agent": agent}
-            done, _ = service.issue_link(log, lived, VERA, **given)
+            done, _ = issue_link(log, lived, VERA, **given)
             link = done.events[0].body["link"]
         last = log.state(lived)
         (forged,) = events_of([Draft(kind, body)], last, who="Mallory", link=link)
-        text = service.export(log, lived)
+        text = export_events(log, lived)
         other = opened(tmp_path, "other.db")
         for _ in range(2):  # as a whole, and as what follows
             with pytest.raises(
                 InvalidInput, match=r"writes no such|is another|did not hold"
             ) as caught:
-                service.import_events(other, VERA, text + render_event_line(forged) + "\n")
+                import_events(other, VERA, text + render_event_line(forged) + "\n")
             assert not isinstance(caught.value, LinkEnded)
-            service.import_events(other, VERA, text, keep_links=True)
+            import_events(other, VERA, text, keep_links=True)
         assert other.state(lived).number > last.number - 1
 
     def test_a_link_that_has_expired_is_revoked_too(self, log, lived, tmp_path, monkeypatch):
         """Or a clock that goes back would let it open."""
         ends = render_timestamp(datetime.now(UTC) + timedelta(hours=1))
-        service.issue_link(log, lived, VERA, role="planner", name="Pia", expires=ends)
-        text = service.export(log, lived)
+        issue_link(log, lived, VERA, role="planner", name="Pia", expires=ends)
+        text = export_events(log, lived)
         later = render_timestamp(datetime.now(UTC) + timedelta(hours=2))
-        monkeypatch.setattr(service, "utc_now", lambda: later)
-        (link,) = service.import_events(
-            opened(tmp_path, "other.db"), VERA, text
-        ).state.links.values()
+        monkeypatch.setattr(exchange, "utc_now", lambda: later, raising=False)
+        (link,) = import_events(opened(tmp_path, "other.db"), VERA, text).state.links.values()
         assert link.revoked
 
     def forged(self, log, campaign, **by):
         """The export of a campaign with one more note, sealed anew."""
         events = events_of([NOTE], log.state(campaign), **by)
-        return service.export(log, campaign) + "".join(
+        return export_events(log, campaign) + "".join(
             f"{render_event_line(event)}\n" for event in events
         )
 
     def test_what_comes_from_a_file_does_not_pass_for_what_was_written_here(self, log, lived):
-        done, _ = service.issue_link(log, lived, VERA, role="planner", name="Pia")
+        done, _ = issue_link(log, lived, VERA, role="planner", name="Pia")
         link, number = done.events[0].body["link"], done.state.number
         text = self.forged(log, lived, who="Pia", link=link)
         asks = Author(OWNER_NAME, link=SERVER_LINK)
-        note, told = service.import_events(log, asks, text).events
+        note, told = import_events(log, asks, text).events
         assert (note.who, note.link) == ("Pia", link)
         assert (told.kind, told.who, told.link) == ("imported", OWNER_NAME, SERVER_LINK)
         assert told.body == {"first": number + 1, "last": number + 1}
@@ -897,12 +908,12 @@ class TestFiles:
         )
         assert is_about(said, 1, "agent-1")
         assert said.text in Page(render_audit(service.history(log, lived))).text
-        assert service.import_events(log, asks, text).events == []
+        assert import_events(log, asks, text).events == []
 
     def test_a_campaign_from_a_server_is_told_from_one_of_this_server(self, log, lived, tmp_path):
         text = self.forged(log, lived, who=OWNER_NAME, link=SERVER_LINK)
         other = opened(tmp_path, "other.db")
-        events = service.import_events(other, VERA, text).events
+        events = import_events(other, VERA, text).events
         assert "".join(f"{render_event_line(event)}\n" for event in events[:-1]) == text
         assert (events[-1].kind, events[-1].body) == (
             "imported",
@@ -915,11 +926,11 @@ class TestFiles:
     def test_nobody_writes_by_the_link_of_another(self, log, lived, role, who):
         link = SERVER_LINK
         if role == "planner":
-            done, _ = service.issue_link(log, lived, VERA, role="planner", name="Pia")
+            done, _ = issue_link(log, lived, VERA, role="planner", name="Pia")
             link = done.events[0].body["link"]
         before = log.state(lived).number
         with pytest.raises(InvalidInput, match=r"says that .* wrote it, by the link of"):
-            service.import_events(log, VERA, self.forged(log, lived, who=who, link=link))
+            import_events(log, VERA, self.forged(log, lived, who=who, link=link))
         assert log.state(lived).number == before
         with pytest.raises(InvalidInput, match="by the link of"):
             fold_events(
@@ -936,9 +947,9 @@ class TestFiles:
 
     def test_one_wrong_clock_dates_nothing_else(self, log, lived, tmp_path):
         ahead = events_of([NOTE], log.state(lived), time="9999-12-31T23:59:59.999999Z")
-        text = service.export(log, lived) + render_event_line(ahead[0]) + "\n"
+        text = export_events(log, lived) + render_event_line(ahead[0]) + "\n"
         with pytest.raises(InvalidInput, match="more than a day ahead"):
-            service.import_events(opened(tmp_path, "other.db"), VERA, text)
+            import_events(opened(tmp_path, "other.db"), VERA, text)
         log.store.append(ahead)  # as a program with a wrong clock did
         (after,) = service.add_note(log, lived, VERA, "later").events
         assert after.time[:4] == utc_now()[:4]
@@ -954,7 +965,7 @@ class TestFiles:
     )
     def test_what_is_no_export_is_refused(self, log, text, message):
         with pytest.raises(InvalidInput, match=message):
-            service.import_events(log, VERA, text)
+            import_events(log, VERA, text)
         assert log.store.heads() == []
 
     @pytest.mark.parametrize(
@@ -966,7 +977,7 @@ class TestFiles:
         events = [replace(e, **{field: value}) for e in service.history(log, lived)[:1]]
         events = [replace(e, hash=hash_of_event(e)) for e in events]
         with pytest.raises(InvalidInput, match=field):
-            service.import_events(other, VERA, "\n".join(map(render_event_line, events)))
+            import_events(other, VERA, "\n".join(map(render_event_line, events)))
         assert other.store.heads() == []
 
     def test_a_changed_line_is_refused_and_nothing_is_kept(self, log, lived, tmp_path):
@@ -974,7 +985,7 @@ class TestFiles:
         events = service.history(log, lived)
         events[3] = replace(events[3], who="Mallory")
         with pytest.raises(InvalidInput, match="event 4"):
-            service.import_events(other, VERA, "\n".join(map(render_event_line, events)))
+            import_events(other, VERA, "\n".join(map(render_event_line, events)))
         assert other.store.heads() == []
 
 
@@ -1031,14 +1042,14 @@ class TestTheServersOwner:
         owner = Author(OWNER_NAME, link=SERVER_LINK, owner="old")
         keyed = owner._replace(key="k1", digest="digest")
         service.plan_round(log, campaign, owner)
-        text = service.export(log, campaign)
+        text = export_events(log, campaign)
         ask = {
             "a note": lambda: service.add_note(log, campaign, keyed, "in time"),
             "a campaign": lambda: service.create(
                 log, keyed, name="South park", agents=AGENTS, arms=ARMS
             ),
-            "an import": lambda: service.import_events(log, owner, text),
-            "a report": lambda: service.report(log, campaign, owner, 1, {"Ana": 1}),
+            "an import": lambda: import_events(log, owner, text),
+            "a report": lambda: report_outcomes(log, campaign, owner, 1, {"Ana": 1}),
         }[what]
         ask()
         number = log.store.heads()
@@ -1055,7 +1066,7 @@ class TestAnOlderCopy:
     @pytest.fixture
     def put_back(self, log, campaign, tmp_path):
         """A log that knows three events, of which two are there."""
-        link = service.issue_link(log, campaign, VERA, role="planner", name="Pia")[0].state.links
+        link = issue_link(log, campaign, VERA, role="planner", name="Pia")[0].state.links
         before = sqlite3.connect(":memory:")
         with closing(sqlite3.connect(tmp_path / "campaigns.db")) as file:
             file.backup(before)
@@ -1075,7 +1086,7 @@ class TestAnOlderCopy:
 
     def test_a_link_is_revoked_and_others_write(self, log, campaign, put_back):
         link, known = put_back
-        done = service.revoke_link(log, campaign, VERA, link)
+        done = revoke_link(log, campaign, VERA, link)
         assert done.state.number == known
         assert done.state.links[link].revoked
         assert service.add_note(log, campaign, VERA, "on it goes").state.number == known + 1
@@ -1119,7 +1130,7 @@ class TestAnOlderCopy:
         from heterobandits.campaigns.storage import repository as module
 
         monkeypatch.setattr(module, "WRITE_TIMEOUT_S", 0.3)
-        done, _ = service.issue_link(log, campaign, VERA, role="planner", name="Pia")
+        done, _ = issue_link(log, campaign, VERA, role="planner", name="Pia")
         link = next(iter(done.state.links))
 
         def never(*given, **named):
@@ -1127,7 +1138,7 @@ class TestAnOlderCopy:
 
         monkeypatch.setattr(log.store, "append", never)
         with pytest.raises(WriteConflict, match="changed by others without a pause"):
-            service.revoke_link(log, campaign, VERA, link)
+            revoke_link(log, campaign, VERA, link)
 
 
 class TestManyCampaigns:

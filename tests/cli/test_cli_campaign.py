@@ -20,6 +20,7 @@ from heterobandits.campaigns import responses_schema, service
 from heterobandits.campaigns.analysis.estimates import ArmEstimate
 from heterobandits.campaigns.events import GENESIS_HASH, Draft, render_event_line, seal_events
 from heterobandits.campaigns.files.csv_tables import read_team
+from heterobandits.campaigns.outcomes import correct_outcomes
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.cli.campaign.interval_chart import (
@@ -850,7 +851,7 @@ class TestTwoAtOnce:
         with open_campaign("park.db", None) as (log, state):
             park("plan")
             park("report", "Ana=1")
-            done = service.correct(log, state.campaign, Author("Ben"), 1, {"Ana": 0})
+            done = correct_outcomes(log, state.campaign, Author("Ben"), 1, {"Ana": 0})
             print_change(log, state, done, "table")
         said = capsys.readouterr().out
         assert said.endswith(": corrected to 0 of 1, before it was 1 of 1\n")

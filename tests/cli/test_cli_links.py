@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns.links import hash_of_token
 from heterobandits.campaigns.storage.link_keys import LINK_KEY_VARIABLE
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
@@ -39,7 +39,7 @@ def test_a_link_is_made_listed_shown_again_and_revoked(called, file):
     token = TOKEN.search(out)[0]
     (link,) = state_of(file).links.values()
     assert (link.role, link.agent, link.expires) == ("reporter", 0, "2999-12-31T23:59:59.000000Z")
-    assert link.token_hash == service.hash_of_token(token)
+    assert link.token_hash == hash_of_token(token)
     code, out, _ = called("campaign", "links", file)
     assert code == 0
     for text in (link.id, "Ana's phone", "reporter of Ana", link.made[:10], "never", "2999-12-31"):

@@ -1,6 +1,8 @@
 """A campaign whose names are as long as people make them: forty letters, one word or many, in two directions, and pictures."""
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link, revoke_link
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 
 LETTERS = 40
@@ -40,12 +42,12 @@ def long_named_season(log, agents=6, arms=13, rounds=4):
             state.agents[agent].name: (arm % 2, 1) for agent, arm in sent[: len(sent) - number + 1]
         }
         if found:
-            service.report(log, campaign, AUTHOR, number, found)
+            report_outcomes(log, campaign, AUTHOR, number, found)
     sent = state.rounds[-1].sent
     free = next(arm.name for n, arm in enumerate(state.arms) if n not in [n for _, n in sent])
     service.override(log, campaign, AUTHOR, rounds, state.agents[sent[0][0]].name, [free])
     service.add_note(log, campaign, AUTHOR, name_of(0) + " " + name_of(3), 1)
     for number, role in enumerate(("owner", "planner", "reporter", "viewer")):
-        link = service.issue_link(log, campaign, AUTHOR, role=role, name=name_of(number))
-    service.revoke_link(log, campaign, AUTHOR, link[0].events[0].body["link"])
+        link = issue_link(log, campaign, AUTHOR, role=role, name=name_of(number))
+    revoke_link(log, campaign, AUTHOR, link[0].events[0].body["link"])
     return campaign

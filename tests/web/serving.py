@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 from starlette.requests import Request
 
-from heterobandits.campaigns.service import hash_of_token
+from heterobandits.campaigns.links import hash_of_token
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.app import create_app

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web import link_uses
 from heterobandits.web.link_uses import LinkUseNotes
@@ -25,9 +25,7 @@ class World:
         self.app, self.log = app_on(self.path)
         self.app.state.link_uses = LinkUseNotes()
         self.id = park(self.log)
-        done, self.token = service.issue_link(
-            self.log, self.id, VERA, role="viewer", name="the wall"
-        )
+        done, self.token = issue_link(self.log, self.id, VERA, role="viewer", name="the wall")
         self.link = done.events[0].body["link"]
         self.begun = self.log.state(self.id)
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from browsers import DESKTOP, PHONE, browser, person, violations  # noqa: F401 - fixture
 from heterobandits.campaigns import service
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 from serving import OWNER, served
@@ -56,7 +57,7 @@ class Park:
                 at = service.plan_round(log, self.id, VERA, absent=absent).state.rounds[-1]
                 if number < 3:
                     found = {f"agent-{a + 1}": (1, 5) for a, _ in at.sent}
-                    service.report(log, self.id, VERA, number, found)
+                    report_outcomes(log, self.id, VERA, number, found)
 
     def told(self, round):
         with Store(self.database) as store:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link, revoke_link
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.web.request_fields import Form
 from serving import NORTH, Asker, Visitor, app_on
@@ -60,7 +61,7 @@ def park(tmp_path):
 
 
 def token_of(log, state, role):
-    _, token = service.issue_link(log, state.campaign, ME, role=role, name="Rita")
+    _, token = issue_link(log, state.campaign, ME, role=role, name="Rita")
     return token
 
 
@@ -105,7 +106,7 @@ def test_a_link_that_ends_while_its_body_comes_is_told_nothing(park, kind, ends)
     async def late():
         if ends:
             link = token.split("_")[2]
-            await asyncio.to_thread(service.revoke_link, log, state.campaign, ME, link)
+            await asyncio.to_thread(revoke_link, log, state.campaign, ME, link)
         await asyncio.sleep(0)
         yield body
 

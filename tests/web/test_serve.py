@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from numba import config
 
-from heterobandits.campaigns.service import hash_of_token
+from heterobandits.campaigns.links import hash_of_token
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.auth import establish_owner
 from heterobandits.web.connections import BoundedConnection, ConnectionLimits
@@ -306,10 +306,11 @@ class TestWorkers:
         assert "Traceback" not in err
         assert all(map(is_gone, there))
 
-    def test_they_do_not_outlive_the_first(self, workers):
-        eventually(lambda: len(children(workers.process)) == 2)
-        there = children(workers.process)
-        workers.process.kill()
+    def test_they_do_not_outlive_the_first(self, tmp_path):
+        server = Server(tmp_path / "x.db", "--workers", "2")  # of its own: it is killed
+        eventually(lambda: len(children(server.process)) == 2)
+        there = children(server.process)
+        server.end(signal.SIGKILL)
         eventually(lambda: all(map(is_gone, there)))
 
 

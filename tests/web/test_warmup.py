@@ -16,6 +16,8 @@ from numba import config
 
 from browsers import DESKTOP, PHONE, browser, person, violations  # noqa: F401 - fixture
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.policies.catalogue import RECOMMENDED_FOR_HORIZON
@@ -150,7 +152,7 @@ class TestWaiting:
 
     def test_who_may_not_see_it_is_told_nothing_of_it(self, park):
         app, log, campaign = park
-        _, token = service.issue_link(log, campaign, ME, role="reporter", name="Femi")
+        _, token = issue_link(log, campaign, ME, role="reporter", name="Femi")
         for holder, status in ((None, 401), (token, 403)):
             with Asker(app, holder) as ask:
                 for method, route in sorted(OWN_RULE_ROUTES | ALL_RULES_ROUTES):
@@ -207,8 +209,8 @@ def test_what_does_not_wait_needs_no_kernel(tmp_path):
     campaign = service.create(log, ME, **NORTH).state.campaign
     for _ in range(2):
         service.plan_round(log, campaign, ME)
-    service.report(log, campaign, ME, 1, {"Ana": 1, "Ben": 0})
-    done, token = service.issue_link(log, campaign, ME, role="reporter", name="Ana", agent="Ana")
+    report_outcomes(log, campaign, ME, 1, {"Ana": 1, "Ben": 0})
+    done, token = issue_link(log, campaign, ME, role="reporter", name="Ana", agent="Ana")
     forgetful = service.create(log, ME, **NORTH, on_change="forget").state.campaign
     service.plan_round(log, forgetful, ME)
     chis = f"arm-{log.state(campaign).round(2).arms_of(2)[0] + 1}"

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from heterobandits.campaigns.events import Draft, Event, utc_now
+from heterobandits.campaigns.outcomes import body_of_counts, body_of_visit
 from heterobandits.campaigns.reducer import policy_body
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import body_of_counts, body_of_visit
 from heterobandits.campaigns.state import Arm, State, member_id, parse_time
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.errors import InvalidInput

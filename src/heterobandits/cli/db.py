@@ -92,7 +92,7 @@ def restore_command(
             f"{BACKUP_TOKEN_NOTE}"
         )
         return
-    from heterobandits.campaigns.service import revoke_all_links
+    from heterobandits.campaigns.links import revoke_all_links
 
     revoked = 0
     with open_repository(database_of_option(database)) as log:

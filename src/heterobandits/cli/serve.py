@@ -173,15 +173,15 @@ def check_new_owner_link(demo: bool) -> None:
 
 def demo_links(store: "Store") -> list[tuple[str, str]]:
     """Fill the database with a made-up half season, and return links for others: each holder's name and token."""
-    from heterobandits.campaigns import service
     from heterobandits.campaigns.files.demo import DEMO_PLANNER_NAME, create_demo
+    from heterobandits.campaigns.links import issue_link
     from heterobandits.campaigns.storage.repository import Author, Repository
 
     log = Repository(store)
     campaign = create_demo(log)
     made = []
     for role, name, agent in (("reporter", "Femi", "Femi"), ("viewer", "the wall", None)):
-        _, token = service.issue_link(
+        _, token = issue_link(
             log, campaign, Author(DEMO_PLANNER_NAME), role=role, name=name, agent=agent
         )
         made.append((f"the link of {name}, a {role}", token))

@@ -17,13 +17,14 @@ from typing import NamedTuple
 
 from heterobandits.campaigns import reducer
 from heterobandits.campaigns.events import OWNER_NAME, SERVER_LINK, utc_now
-from heterobandits.campaigns.service import TOKEN_BYTES, hash_of_token
+from heterobandits.campaigns.links import hash_of_token
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import Repository, UnreadableLog
 from heterobandits.campaigns.storage.store import Store, UnknownCampaign
 from heterobandits.errors import InvalidInput
 from heterobandits.web.errors import Forbidden, NotAdmitted, NotFound
 
+OWNER_TOKEN_BYTES = 32
 ANYONE_ROLES = frozenset({"anyone"})
 SERVER_ROLES = frozenset({SERVER_LINK})  # the role of who holds the server's own token: everything
 OWNER_ACCESS = SERVER_ROLES | reducer.OWNER_ROLES
@@ -321,7 +322,7 @@ def check_agent(caller: Caller, agent: int) -> None:
 
 def new_owner_token() -> str:
     """A token for the owner of a server."""
-    return OWNER_TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    return OWNER_TOKEN_PREFIX + secrets.token_urlsafe(OWNER_TOKEN_BYTES)
 
 
 def establish_owner(store: Store, stated: str | None) -> tuple[str | None, str | None]:

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from heterobandits.campaigns.analysis.probabilities import NothingKnown
+from heterobandits.campaigns.outcomes import Stale
 from heterobandits.campaigns.reducer import AlreadyReported, LinkEnded
 from heterobandits.campaigns.responses_schema import CurrentJson, FieldErrorJson
-from heterobandits.campaigns.service import Stale
 from heterobandits.campaigns.storage.repository import KeyReused
 from heterobandits.campaigns.storage.store import StoreUnavailable, UnknownCampaign, WriteConflict
 from heterobandits.campaigns.validation import REPORT_MAX_ERRORS, InvalidFields

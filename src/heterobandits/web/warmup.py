@@ -25,6 +25,7 @@ from heterobandits.campaigns.analysis.estimates import estimates
 from heterobandits.campaigns.analysis.prices import prices
 from heterobandits.campaigns.analysis.projection import project
 from heterobandits.campaigns.events import Draft
+from heterobandits.campaigns.outcomes import outcome_drafts
 from heterobandits.campaigns.plan_events import explanations_of_plan
 from heterobandits.campaigns.reducer import policy_body, state_after_drafts
 from heterobandits.campaigns.state import State
@@ -334,7 +335,7 @@ def play_campaign(policy: str) -> State:
     planned = service.preview(state).body
     state = state_after_drafts(state, [Draft("round planned", planned)])
     service.preview(state)  # with visits under way
-    told = service.outcome_drafts(state, "reported", 1, {"a": 1, "b": (1, 2), "c": 0})
+    told = outcome_drafts(state, "reported", 1, {"a": 1, "b": (1, 2), "c": 0})
     return state_after_drafts(state, told)
 
 

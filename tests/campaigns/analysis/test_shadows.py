@@ -4,6 +4,8 @@ import pytest
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.analysis.shadows import shadow
+from heterobandits.campaigns.exchange import export_events
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes, withdraw_outcomes
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.storage.store import UnknownCampaign
 from heterobandits.campaigns.validation import parse_policy
@@ -16,20 +18,20 @@ def eventful(log, **options):
     c = park(log, **options)
     service.plan_round(log, c, VERA, absent=["Ben"])
     service.plan_round(log, c, VERA, closed=["river"], forbidden=[("Ana", "hill")])
-    service.report(log, c, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
+    report_outcomes(log, c, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
     service.plan_round(log, c, VERA)
     service.override(log, c, VERA, 3, "Ben", ["ford"])
-    service.report(log, c, VERA, 3, {"Ana": 0, "Ben": 1})
-    service.correct(log, c, VERA, 1, {"Ana": 0})
+    report_outcomes(log, c, VERA, 3, {"Ana": 0, "Ben": 1})
+    correct_outcomes(log, c, VERA, 1, {"Ana": 0})
     service.revise(log, c, VERA, "Ben", {"sensitivity": 0.7}, "now")
     service.add_agents(log, c, VERA, [{"name": "Dan", "sensitivity": 0.8}])
     service.plan_round(log, c, VERA, forced=[("Dan", "lake")])
-    service.report(log, c, VERA, 2, {"Ben": 0})
-    service.report(log, c, VERA, 4, {"Ana": 1, "Dan": 0, "Ben": 1})
-    service.withdraw(log, c, VERA, 3, ["Ana"])
+    report_outcomes(log, c, VERA, 2, {"Ben": 0})
+    report_outcomes(log, c, VERA, 4, {"Ana": 1, "Dan": 0, "Ben": 1})
+    withdraw_outcomes(log, c, VERA, 3, ["Ana"])
     for number in range(5, 12):
         sent = service.plan_round(log, c, VERA).state.rounds[-1].sent
-        service.report(log, c, VERA, number, {log.state(c).agents[a].name: n % 2 for a, n in sent})
+        report_outcomes(log, c, VERA, number, {log.state(c).agents[a].name: n % 2 for a, n in sent})
     return c
 
 
@@ -122,7 +124,7 @@ class TestShadow:
         )
         for number in range(1, 40):
             (((_, arm)),) = service.plan_round(log, c, VERA).state.rounds[-1].sent
-            service.report(log, c, VERA, number, {"Ana": 1 - arm})
+            report_outcomes(log, c, VERA, number, {"Ana": 1 - arm})
         found = shadow(log, c, "greedy")
         away = [one for one in found.rounds[2:] if one.planned != one.other]
         assert away
@@ -132,9 +134,9 @@ class TestShadow:
     def test_nothing_is_written(self, tmp_path):
         log = opened(tmp_path)
         c = eventful(log)
-        before = service.export(log, c)
+        before = export_events(log, c)
         shadow(log, c, "min-width")
-        assert service.export(log, c) == before
+        assert export_events(log, c) == before
 
     def test_no_rounds_yet(self, tmp_path):
         log = opened(tmp_path)

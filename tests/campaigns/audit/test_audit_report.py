@@ -27,6 +27,9 @@ from heterobandits.campaigns.audit.report import (
 )
 from heterobandits.campaigns.audit.verification import VERIFICATION_CAVEAT
 from heterobandits.campaigns.events import Draft, render_event_line
+from heterobandits.campaigns.exchange import import_events
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes
 from logs import events_of, of_first_version
 from markup import Page
 from parks import VERA, opened, park
@@ -41,17 +44,17 @@ def events(tmp_path_factory):
     log = opened(tmp_path_factory.mktemp("log"))
     campaign = park(log, arms=["river", "hill", "gate", "lake", HOSTILE])
     service.plan_round(log, campaign, VERA, absent=["Ben"])
-    service.report(log, campaign, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
+    report_outcomes(log, campaign, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
     state = service.plan_round(log, campaign, VERA).state
     free = set(range(5)) - set(state.rounds[1].assignment)
     service.override(log, campaign, VERA, 2, "Ana", [f"arm-{min(free) + 1}"])
     service.override(log, campaign, VERA, 2, "Ben", [])
-    service.report(log, campaign, VERA, 2, {"Ana": "not done"})
-    service.correct(log, campaign, VERA, 1, {"Ana": 0})
+    report_outcomes(log, campaign, VERA, 2, {"Ana": "not done"})
+    correct_outcomes(log, campaign, VERA, 1, {"Ana": 0})
     service.close_round(log, campaign, VERA, 2)
     service.rename(log, campaign, VERA, "agent", "Ben", f"Ben {HOSTILE}")
     service.add_note(log, campaign, VERA, NOTE, 2)
-    service.issue_link(log, campaign, VERA, role="viewer", name="the wall")
+    issue_link(log, campaign, VERA, role="viewer", name="the wall")
     service.plan_round(log, campaign, VERA)
     made = log.store.read(campaign)
     log.store.close()
@@ -105,7 +108,7 @@ print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encod
 
     def test_imported_elsewhere_they_make_the_same_page(self, events, page, tmp_path):
         log = opened(tmp_path)
-        state = service.import_events(
+        state = import_events(
             log, VERA, "".join(f"{render_event_line(e)}\n" for e in events), keep_links=True
         ).state
         assert render_audit(log.store.read(state.campaign)) == page
@@ -178,7 +181,7 @@ print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encod
         arms = [{"name": name, "prior": [1, 1]} for name in ("river", "hill")]
         campaign = park(log, agents=one, arms=arms)
         place = service.plan_round(log, campaign, VERA).state.rounds[0].assignment[0]
-        service.report(log, campaign, VERA, 1, {"Ana": (3, 12)})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": (3, 12)})
         page = render_audit(log.store.read(campaign))
         there, elsewhere = (("river", "hill")[n] for n in (place, 1 - place))
         low, high = (100 * end for end in beta(4, 10).ppf([0.1, 0.9]))
@@ -195,7 +198,7 @@ print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encod
         log = opened(tmp_path)
         campaign = park(log)
         service.plan_round(log, campaign, VERA, forced=[("Chi", "river"), ("Ana", "hill")])
-        service.report(log, campaign, VERA, 1, {"Chi": (3, 12), "Ana": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Chi": (3, 12), "Ana": 1})
         state = log.state(campaign)
         page = render_audit(log.store.read(campaign))
         parts = re.findall(r"<h2[^>]*>([^<]*)", page)
@@ -213,14 +216,14 @@ print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encod
         assert all(name.endswith("never visited") for name in list(rows)[2:])
         assert rows["hill hardly visited"][-2:] == ["1 of 1", "1"]
         assert check_audit(page).same
-        service.report(log, campaign, VERA, 1, {"Ben": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Ben": 1})
         state = log.state(campaign)
         page = render_audit(log.store.read(campaign))
         assert 4.0 < true_finds(state) < 5.0
         assert f"<b>5</b>positive in 14 tests, about {true_finds(state):.1f} of them true" in page
         sure = park(log, name="Sure", agents=[{"name": "Ana", "sensitivity": 0.9}])
         service.plan_round(log, sure, VERA)
-        service.report(log, sure, VERA, 1, {"Ana": 1})
+        report_outcomes(log, sure, VERA, 1, {"Ana": 1})
         assert "<b>1</b>found in 1 test</li>" in render_audit(log.store.read(sure))
 
     def test_before_anything_is_known_it_says_so(self, tmp_path):
@@ -248,7 +251,7 @@ print(hashlib.sha256(render_audit([parse_event_line(row) for row in rows]).encod
     def test_tokens_are_not_in_it(self, tmp_path):
         log = opened(tmp_path)
         campaign = park(log)
-        _, token, *_ = service.issue_link(log, campaign, VERA, role="owner", name="Ana's phone")
+        _, token, *_ = issue_link(log, campaign, VERA, role="owner", name="Ana's phone")
         page = render_audit(log.store.read(campaign))
         assert token.split("_", 3)[3] not in page
         (row,) = rows_of(page, "Links")

@@ -8,6 +8,7 @@ from heterobandits import InvalidInput
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.verification import replay_events, verify_log
 from heterobandits.campaigns.events import Draft
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.storage.store import Snapshot, UnknownCampaign
 from logs import events_of
@@ -20,11 +21,11 @@ def events(tmp_path_factory):
     log = opened(tmp_path_factory.mktemp("log"))
     campaign = park(log)
     service.plan_round(log, campaign, VERA, absent=["Ben"])
-    service.report(log, campaign, VERA, 1, {"Ana": 1})
+    report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
     service.plan_round(log, campaign, VERA, closed=["river"], forbidden=[("Ana", "hill")])
-    service.report(log, campaign, VERA, 1, {"Chi": (3, 12)})
-    service.report(log, campaign, VERA, 2, {"Ana": 0, "Ben": 1})
-    service.correct(log, campaign, VERA, 1, {"Ana": 0})
+    report_outcomes(log, campaign, VERA, 1, {"Chi": (3, 12)})
+    report_outcomes(log, campaign, VERA, 2, {"Ana": 0, "Ben": 1})
+    correct_outcomes(log, campaign, VERA, 1, {"Ana": 0})
     service.add_agents(log, campaign, VERA, [{"name": "Dan", "sensitivity": 0.7}])
     service.revise(log, campaign, VERA, "Ben", {"sensitivity": 0.8}, "now")
     service.plan_round(log, campaign, VERA)
@@ -123,7 +124,7 @@ class TestVerify:
         log = opened(tmp_path)
         campaign = park(log)
         service.plan_round(log, campaign, VERA)
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
         path = tmp_path / "campaigns.db"
         log.store.close()
         import sqlite3
@@ -147,7 +148,7 @@ class TestVerify:
         log = opened(tmp_path)
         campaign = park(log)
         service.plan_round(log, campaign, VERA)
-        state = service.report(log, campaign, VERA, 1, {"Ana": 1}).state
+        state = report_outcomes(log, campaign, VERA, 1, {"Ana": 1}).state
         lie = snapshots.pack_state(replace(state, successes=state.successes * 0))
         log.store.keep_snapshot(campaign, Snapshot(state.number, snapshots.SNAPSHOT_FORMAT, lie))
         assert opened(tmp_path).state(campaign).successes.sum() == 0

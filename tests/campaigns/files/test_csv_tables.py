@@ -26,6 +26,7 @@ from heterobandits.campaigns.files.csv_tables import (
     render_visits,
     unescape_formula,
 )
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.campaigns.validation import InvalidFields
 from parks import VERA, opened, park
@@ -418,7 +419,7 @@ class TestColumnsOfVisits:
         other = next(arm.name for n, arm in enumerate(state.arms) if n not in at.assignment)
         service.override(log, campaign, VERA, 1, "Ana", [other])
         service.override(log, campaign, VERA, 1, "Chi", [])
-        service.report(log, campaign, Author("Zoë"), 1, {"Ana": 1})
+        report_outcomes(log, campaign, Author("Zoë"), 1, {"Ana": 1})
         text = render_visits(log.state(campaign), log.store.tellings(campaign, ("reported",)))
         rows = list(csv.DictReader(io.StringIO(text)))
         ana, ben, chi = (
@@ -440,7 +441,7 @@ class TestColumnsOfVisits:
         log = opened(tmp_path)
         campaign = park(log)
         service.plan_round(log, campaign, VERA, absent=["Ben"])
-        service.report(log, campaign, VERA, 1, {"Ana": 1})
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
         state = log.state(campaign)
         arms = [{"name": arm.name} for arm in state.arms]
         found = [

@@ -16,7 +16,6 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from heterobandits.campaigns import service
 from heterobandits.campaigns.events import (
     EVENT_KINDS,
     GENESIS_HASH,
@@ -24,6 +23,7 @@ from heterobandits.campaigns.events import (
     check_chain,
     seal_events,
 )
+from heterobandits.campaigns.links import issue_link, revoke_link
 from heterobandits.campaigns.storage import database as storage
 from heterobandits.campaigns.storage import maintenance
 from heterobandits.campaigns.storage.database import (
@@ -535,14 +535,14 @@ class TestCommands:
             log = Repository(store)
             parks = [park(log), park(log, name="South park")]
             made = [
-                service.issue_link(log, one, me, role="owner", name=name)[0].events[0].body["link"]
+                issue_link(log, one, me, role="owner", name=name)[0].events[0].body["link"]
                 for one, name in zip(parks * 2, ("Eva", "Fay", "Gus", "Hal"), strict=True)
             ]
-            service.revoke_link(log, parks[1], me, made[3])
+            revoke_link(log, parks[1], me, made[3])
             ida = {"link": "b" * 12, "role": "viewer", "name": "Ida", "agent": None, "expires": "2020-01-01T00:00:00Z", "token_hash": "0" * 64}  # fmt: skip
             log.write(parks[0], me, lambda state: [Draft("link issued", ida)])
             copy = maintenance.backup_database(tmp_path / "a.db", tmp_path / "copy.db")
-            service.revoke_link(log, parks[0], me, made[0])
+            revoke_link(log, parks[0], me, made[0])
         code, _, err = called("db", "restore", copy, "--database", tmp_path / "as-it-was.db")
         assert code == 0
         assert "links that were revoked after the backup was made open again" in err
@@ -564,7 +564,7 @@ class TestCommands:
     def test_what_cannot_be_read_is_in_nobodys_way_when_links_are_revoked(self, tmp_path, called):
         with Store(tmp_path / "a.db") as store:
             log = Repository(store)
-            service.issue_link(log, park(log), Author("Vera"), role="owner", name="Eva")
+            issue_link(log, park(log), Author("Vera"), role="owner", name="Eva")
             store.append(notes(1, "c"))  # without a first event that makes a campaign
         copy = maintenance.backup_database(tmp_path / "a.db", tmp_path / "copy.db")
         code, out, err = called(

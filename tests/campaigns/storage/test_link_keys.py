@@ -6,7 +6,14 @@ import sys
 
 import pytest
 
-from heterobandits.campaigns import service
+from heterobandits.campaigns.exchange import export_events
+from heterobandits.campaigns.links import (
+    find_token,
+    hash_of_token,
+    issue_link,
+    living_links,
+    revoke_link,
+)
 from heterobandits.campaigns.storage import maintenance
 from heterobandits.campaigns.storage.link_keys import LINK_KEY_VARIABLE, LinkKeys
 from heterobandits.campaigns.storage.repository import Repository
@@ -40,25 +47,25 @@ def log(tmp_path):
 def link(log):
     """The id of a campaign, the id of a reporter's link of it, and its token."""
     campaign = park(log)
-    done, token = service.issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
+    done, token = issue_link(log, campaign, VERA, role="reporter", name="Ana", agent="Ana")
     return campaign, done.events[0].body["link"], token
 
 
 def again(log, campaign, link):
     state = log.state(campaign)
-    return service.find_token(log, state, state.links[link])
+    return find_token(log, state, state.links[link])
 
 
 class TestFile:
     def test_it_is_made_with_the_first_link_and_for_its_owner_alone(self, log, tmp_path):
         campaign = park(log)
         path = tmp_path / "campaigns.db.key"
-        service.issue_link(log, campaign, VERA, role="planner", name="Pia")
+        issue_link(log, campaign, VERA, role="planner", name="Pia")
         assert not path.exists()  # a planner's link is made with no key
-        service.issue_link(log, campaign, VERA, role="viewer", name="the wall")
+        issue_link(log, campaign, VERA, role="viewer", name="the wall")
         assert path.stat().st_mode & 0o777 == 0o600
         text = path.read_text()
-        service.issue_link(log, campaign, VERA, role="viewer", name="another wall")
+        issue_link(log, campaign, VERA, role="viewer", name="another wall")
         assert path.read_text() == text
         assert sorted(one.name for one in tmp_path.glob("*.key*")) == [path.name]
 
@@ -107,11 +114,11 @@ class TestFile:
         campaign = park(log)
         tmp_path.chmod(0o500)
         try:
-            done, token = service.issue_link(log, campaign, VERA, role="viewer", name="wall")
+            done, token = issue_link(log, campaign, VERA, role="viewer", name="wall")
         finally:
             tmp_path.chmod(0o700)
         assert again(log, campaign, done.events[0].body["link"]) is None
-        assert service.hash_of_token(token) == done.events[0].body["token_hash"]
+        assert hash_of_token(token) == done.events[0].body["token_hash"]
 
 
 class TestAgain:
@@ -122,7 +129,7 @@ class TestAgain:
         assert again(log, campaign, key) == token
         with Store(tmp_path / "campaigns.db") as store:  # another process, say
             assert again(Repository(store), campaign, key) == token
-        assert token.rpartition("_")[2] not in service.export(log, campaign)
+        assert token.rpartition("_")[2] not in export_events(log, campaign)
 
     def test_without_it_or_with_another(self, log, link, tmp_path):
         campaign, key, token = link
@@ -130,8 +137,8 @@ class TestAgain:
         kept = path.read_text()
         path.unlink()
         assert again(log, campaign, key) is None
-        assert log.state(campaign).links[key].token_hash == service.hash_of_token(token)
-        done, other = service.issue_link(log, campaign, VERA, role="viewer", name="wall")
+        assert log.state(campaign).links[key].token_hash == hash_of_token(token)
+        done, other = issue_link(log, campaign, VERA, role="viewer", name="wall")
         assert path.read_text() != kept
         assert again(log, campaign, key) is None
         assert again(log, campaign, done.events[0].body["link"]) == other
@@ -155,8 +162,8 @@ class TestAgain:
     @pytest.mark.parametrize("role", ["owner", "planner"])
     def test_never_of_who_may_write_everything(self, log, role):
         campaign = park(log)
-        service.issue_link(log, campaign, VERA, role="viewer", name="wall")  # so that there is one
-        done, _ = service.issue_link(log, campaign, VERA, role=role, name="Olga")
+        issue_link(log, campaign, VERA, role="viewer", name="wall")  # so that there is one
+        done, _ = issue_link(log, campaign, VERA, role=role, name="Olga")
         link = done.events[0].body["link"]
         assert again(log, campaign, link) is None
 
@@ -171,7 +178,7 @@ class TestAgain:
 
 class TestLivingLinks:
     def issue(self, log, campaign, expires, agent="Ana", role="reporter"):
-        done, token = service.issue_link(
+        done, token = issue_link(
             log, campaign, VERA, role=role, name=agent or "all", agent=agent, expires=expires
         )
         return done.events[0].body["link"], token
@@ -182,12 +189,12 @@ class TestLivingLinks:
         last, token = self.issue(log, campaign, "2999-01-01T00:00:00Z")
         self.issue(log, campaign, "2995-01-01T00:00:00Z")
         self.issue(log, campaign, None, agent=None)
-        ((agent, (link, found)),) = service.living_links(log, log.state(campaign)).items()
+        ((agent, (link, found)),) = living_links(log, log.state(campaign)).items()
         assert (agent, link.id, found) == (0, last, token)
         self.issue(log, campaign, None)
         newest, _ = self.issue(log, campaign, None)
-        assert service.living_links(log, log.state(campaign))[0][0].id == newest
-        service.revoke_link(log, campaign, VERA, newest)
-        assert service.living_links(log, log.state(campaign))[0][0].expires is None
+        assert living_links(log, log.state(campaign))[0][0].id == newest
+        revoke_link(log, campaign, VERA, newest)
+        assert living_links(log, log.state(campaign))[0][0].expires is None
         self.issue(log, campaign, None, agent="Ben")
-        assert set(service.living_links(log, log.state(campaign))) == {0, 1}
+        assert set(living_links(log, log.state(campaign))) == {0, 1}

@@ -31,6 +31,9 @@ from heterobandits.campaigns import (
     validation,
 )
 from heterobandits.campaigns.analysis import projection
+from heterobandits.campaigns.events import OWNER_NAME
+from heterobandits.campaigns.exchange import export_events
+from heterobandits.campaigns.links import revoke_link
 from heterobandits.campaigns.storage.repository import Author as Who
 from heterobandits.campaigns.storage.store import StoreUnavailable
 from heterobandits.campaigns.validation import Reports
@@ -1266,8 +1269,8 @@ class TestTurns:
                     await held.enter_async_context(turns.turn(somebody(number)))
                 answer = asyncio.create_task(one.get(north + path))
                 await until(lambda: turns.waiting == 1)
-                who = Who(service.OWNER_NAME)
-                await asyncio.to_thread(service.revoke_link, made[1], campaign, who, link)
+                who = Who(OWNER_NAME)
+                await asyncio.to_thread(revoke_link, made[1], campaign, who, link)
                 await held.aclose()
                 return await answer
 
@@ -1362,7 +1365,7 @@ class TestTurns:
         def while_revoked(*given, **more):
             if not times:
                 (link,) = log.state(campaign).links
-                service.revoke_link(log, campaign, Who("Pia"), link)
+                revoke_link(log, campaign, Who("Pia"), link)
             times.append(name)
             return done(*given, **more)
 
@@ -1509,7 +1512,7 @@ class TestTurns:
         self, ask, log, north, monkeypatch, tmp_path
     ):
         (head,) = log.store.heads()
-        text = service.export(log, head.campaign)
+        text = export_events(log, head.campaign)
         monkeypatch.setattr(campaigns, "LARGE_MIN_IMPORT_BYTES", 0)
         monkeypatch.setattr(module, "COMPUTATION_MAX_S", -1.0)
         elsewhere, other = app_on(tmp_path / "other.db")
@@ -1523,14 +1526,14 @@ class TestTurns:
         (head,) = log.store.heads()
         assert head.number % 2 == 0
         ask.post(f"{north}/notes", json={"text": "x"})
-        assert ask.get(f"{north}/export").text == service.export(log, head.campaign)
+        assert ask.get(f"{north}/export").text == export_events(log, head.campaign)
 
     def test_large_events_come_in_parts(self, ask, log, north, monkeypatch):
         monkeypatch.setattr(service, "PART_BYTES", 1_000)
         for _ in range(3):
             ask.post(f"{north}/notes", json={"text": "x" * 600})
         (head,) = log.store.heads()
-        assert ask.get(f"{north}/export").text == service.export(log, head.campaign)
+        assert ask.get(f"{north}/export").text == export_events(log, head.campaign)
         numbers = [one["number"] for one in ask.get(f"{north}/events?after=2").json()["events"]]
         assert numbers == [3]
 
@@ -1723,9 +1726,9 @@ class TestKeys:
     def test_an_import_has_its_first_answer_again(self, log, tmp_path):
         campaign = service.create(log, Who("Vera"), **NORTH).state.campaign
         north = f"/api/campaigns/{campaign}"
-        short = service.export(log, campaign)
+        short = export_events(log, campaign)
         service.add_note(log, campaign, Who("Vera"), "rain")
-        long = service.export(log, campaign)
+        long = export_events(log, campaign)
         other, log = app_on(tmp_path / "other.db")
         with Asker(other) as there:
             where = "/api/campaigns/import"

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from heterobandits.campaigns import serialization, service
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web.auth import API_ROUTE_ROLES
 from serving import NORTH, OWNER, app_on
@@ -58,8 +60,8 @@ class World:
         me = Author("Vera")
         self.campaign = service.create(self.log, me, **NORTH).state.campaign
         service.plan_round(self.log, self.campaign, me)
-        service.report(self.log, self.campaign, me, 1, {"Ana": 1})
-        service.issue_link(self.log, self.campaign, me, role="viewer", name="Eva")
+        report_outcomes(self.log, self.campaign, me, 1, {"Ana": 1})
+        issue_link(self.log, self.campaign, me, role="viewer", name="Eva")
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ import pytest
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import Draft, parse_event_line, render_event_line
+from heterobandits.campaigns.links import hash_of_token, issue_link, revoke_link
 from heterobandits.campaigns.reducer import WRITER_ROLES_BY_KIND
-from heterobandits.campaigns.service import hash_of_token
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.errors import InvalidInput
@@ -124,13 +124,13 @@ class World:
         self.tokens["expired"] = self.issued("owner", seconds=1)
         self.tokens["revoked"] = self.issued("owner")
         revoked = self.tokens["revoked"].split("_")[2]
-        service.revoke_link(self.log, self.north, me, revoked)
+        revoke_link(self.log, self.north, me, revoked)
         good = self.tokens["owner"]
         self.tokens["none"] = None
         self.tokens["changed at its end"] = good[:-1] + ("A" if good[-1] != "A" else "B")
         self.tokens["with another link's id"] = good.replace(good.split("_")[2], self.link)
         self.tokens["without a secret"] = "_".join(good.split("_")[:3]) + "_"
-        self.tokens["a hash instead"] = service.hash_of_token(good)
+        self.tokens["a hash instead"] = hash_of_token(good)
         self.tokens["of no campaign"] = good.replace(self.north, "0" * 12)
         self.tokens["made up"] = new_owner_token()
         self.tokens["empty"] = ""
@@ -140,7 +140,7 @@ class World:
         expires = None
         if seconds is not None:
             expires = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-        _, token = service.issue_link(
+        _, token = issue_link(
             self.log, campaign or self.north, Author("Vera"),
             role=role, name=f"{role} link {len(self.log.state(campaign or self.north).links)}", agent=agent, expires=expires,
         )  # fmt: skip
@@ -342,7 +342,7 @@ class TestLinks:
     def test_for_a_bad_token_no_campaign_is_read(self, tmp_path):
         _, log = app_on(tmp_path / "x.db")
         campaign = service.create(log, Author("Vera"), **NORTH).state.campaign
-        _, good = service.issue_link(log, campaign, Author("Vera"), role="viewer", name="Eva")
+        _, good = issue_link(log, campaign, Author("Vera"), role="viewer", name="Eva")
         log.store.close()
         with Watched(tmp_path / "x.db") as store:
             app = create_app(Repository(store), None)
@@ -362,10 +362,9 @@ class TestLinks:
         me = Author("Vera")
         campaign = service.create(log, me, **NORTH).state.campaign
         ended, held = (
-            service.issue_link(log, campaign, me, role="owner", name=name)[1]
-            for name in ("Eva", "Fay")
+            issue_link(log, campaign, me, role="owner", name=name)[1] for name in ("Eva", "Fay")
         )
-        state = service.revoke_link(log, campaign, me, ended.split("_")[2]).state
+        state = revoke_link(log, campaign, me, ended.split("_")[2]).state
         (last,) = log.store.read(campaign, state.number - 1)
         draft = Draft("note", {"text": "secret", "round": 9})
         log.store.append(events_of([draft], last, link=ended.split("_")[2]))
@@ -391,7 +390,7 @@ class TestLinks:
             page = ask.get(f"/api/campaigns/{world.north}/links").text
         for token in filter(None, world.tokens.values()):
             assert token not in page
-            assert service.hash_of_token(token) not in page
+            assert hash_of_token(token) not in page
 
     @pytest.mark.parametrize("kept", ["é" * 64, "", "\u0000" * 64])
     def test_a_hash_that_is_none_opens_nothing(self, tmp_path, kept):
@@ -399,7 +398,7 @@ class TestLinks:
         assert Gate(log, kept).caller(OWNER) is None
         me = Author("Vera")
         state = service.create(log, me, **NORTH).state
-        done, token = service.issue_link(log, state.campaign, me, role="owner", name="Eva")
+        done, token = issue_link(log, state.campaign, me, role="owner", name="Eva")
         assert app.state.gate.caller(token).who == "Eva"
         ((link, known),) = done.state.links.items()
         done.state.links[link] = replace(known, token_hash=kept)  # as of a file from elsewhere
@@ -453,7 +452,7 @@ class TestOwner:
         _, log = app_on(tmp_path / "x.db")
         stated, token = establish_owner(log.store, None)
         assert stated is None  # the gate looks into the store, where it may be replaced
-        assert log.store.setting("owner") == service.hash_of_token(token)
+        assert log.store.setting("owner") == hash_of_token(token)
         assert len(token) >= len("hb_owner_") + 43  # 256 bits in letters of six
         assert establish_owner(log.store, None) == (None, None)
         log.store.close()
@@ -461,7 +460,7 @@ class TestOwner:
 
     def test_one_that_is_set_stands_in_its_place(self, tmp_path):
         _, log = app_on(tmp_path / "x.db")
-        assert establish_owner(log.store, OWNER) == (service.hash_of_token(OWNER), None)
+        assert establish_owner(log.store, OWNER) == (hash_of_token(OWNER), None)
         with pytest.raises(InvalidInput, match="at least 32"):
             establish_owner(log.store, "short")
 
@@ -482,8 +481,8 @@ class TestOwner:
             assert "HETEROBANDITS_OWNER_TOKEN" in err
             with Asker(app, new) as asker:
                 assert asker.get("/api/campaigns").status_code == 200
-            assert store.setting("owner") == service.hash_of_token(new)
-            with Asker(create_app(Repository(store), service.hash_of_token(OWNER)), new) as asker:
+            assert store.setting("owner") == hash_of_token(new)
+            with Asker(create_app(Repository(store), hash_of_token(OWNER)), new) as asker:
                 assert asker.get("/api/campaigns").status_code == 401  # one that was stated wins
 
     def test_it_writes_nothing_once_it_was_replaced_while_it_waited(self, database):

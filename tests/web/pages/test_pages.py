@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link, revoke_link
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web.app import PAGE_MODULES as ROOMS
 from heterobandits.web.auth import (
@@ -94,7 +96,7 @@ class World:
     def issued(self, role, name=None, agent=None, campaign=None):
         where = (self.log, campaign or self.id, ME)
         name = name or f"somebody {len(self.log.state(where[1]).links)}"
-        return service.issue_link(*where, role=role, name=name, agent=agent)[1]
+        return issue_link(*where, role=role, name=name, agent=agent)[1]
 
     @property
     def state(self):
@@ -198,7 +200,7 @@ class TestEveryPage:
         before = world.log.store.heads()
         revoked = world.issued("owner")
         with Visitor(world.app, revoked) as late, Visitor(world.app) as nobody:
-            service.revoke_link(world.log, world.id, ME, revoked.split("_")[2])
+            revoke_link(world.log, world.id, ME, revoked.split("_")[2])
             before = world.log.store.heads()
             for name in GUARDED:
                 for visitor in (late, nobody):
@@ -316,7 +318,7 @@ class TestLinks:
     def test_a_cookie_lives_no_longer_than_its_link(self, world):
         def age(days):
             expires = (datetime.now(UTC) + timedelta(days=days)).isoformat()
-            _, token = service.issue_link(
+            _, token = issue_link(
                 world.log, world.id, Author("Vera"), role="viewer", name="wall", expires=expires
             )
             with Visitor(world.app) as visitor:
@@ -417,7 +419,7 @@ class TestLinks:
         gone = world.issued("owner")
         south = world.issued("owner", campaign=world.south)
         with Visitor(world.app, gone, south) as visitor:
-            service.revoke_link(world.log, world.id, Author("Vera"), gone.split("_")[2])
+            revoke_link(world.log, world.id, Author("Vera"), gone.split("_")[2])
             assert "set-cookie" in visitor.get(f"/enter/{world.tokens['viewer']}").headers
             assert "set-cookie" in visitor.get(f"/enter/{OWNER}").headers  # which replaces none
 
@@ -568,8 +570,8 @@ class TestHostileNames:
         own = World(tmp_path, **names)
         token = own.issued("owner", name=HOSTILE)
         outcomes = {f"{HOSTILE} 0": 1, f"{HOSTILE} 1": 0}
-        service.report(own.log, own.id, ME, 1, outcomes)
-        service.correct(own.log, own.id, ME, 1, {f"{HOSTILE} 0": 0})
+        report_outcomes(own.log, own.id, ME, 1, outcomes)
+        correct_outcomes(own.log, own.id, ME, 1, {f"{HOSTILE} 0": 0})
         service.add_note(own.log, own.id, ME, HOSTILE)
         service.override(own.log, own.id, ME, 1, f"{HOSTILE} 2", [f"{HOSTILE} place 0"])
         shown = 0
@@ -601,7 +603,7 @@ def test_pages_of_a_large_campaign_are_light(tmp_path):
     own = World(tmp_path, agents=agents, arms=[f"area {i}" for i in range(50)])
     for number in range(1, 12):
         names = {f"Ranger {i}": i % 2 for i in range(20)}
-        service.report(own.log, own.id, ME, number, names)
+        report_outcomes(own.log, own.id, ME, number, names)
         service.plan_round(own.log, own.id, ME)
     with Visitor(own.app, OWNER) as visitor:
         for name in MAY["owner"]:
@@ -643,7 +645,7 @@ class TestEndedLinks:
         statuses = []
 
         async def receive():  # before the body is said, the link is revoked
-            service.revoke_link(own.log, own.id, ME, token.split("_")[2])
+            revoke_link(own.log, own.id, ME, token.split("_")[2])
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message):
@@ -657,7 +659,7 @@ class TestEndedLinks:
         own = World(tmp_path)
         ended = own.issued("viewer")
         with Visitor(own.app, OWNER, ended) as visitor:
-            service.revoke_link(own.log, own.id, ME, ended.split("_")[2])
+            revoke_link(own.log, own.id, ME, ended.split("_")[2])
             for part in ("", "/team", "/rounds"):
                 assert visitor.get(f"/campaigns/{own.id}{part}").status_code == 200
             assert visitor.get("/").status_code == 200

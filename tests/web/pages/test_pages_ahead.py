@@ -18,6 +18,7 @@ from heterobandits.campaigns.analysis.projection import (
 )
 from heterobandits.campaigns.analysis.projection_lanes import GuessedMeans
 from heterobandits.campaigns.analysis.shadows import is_different, shadow
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.campaigns.validation import Reports
 from heterobandits.errors import InvalidInput
@@ -46,7 +47,7 @@ def held(log, rounds=ROUNDS, **changes):
             state.agents[agent].name: (arm, 12) if agent == 2 else arm % 2
             for agent, arm in state.rounds[-1].sent
         }
-        state = service.report(log, state.campaign, ME, number, found).state
+        state = report_outcomes(log, state.campaign, ME, number, found).state
     return state.campaign
 
 
@@ -64,7 +65,7 @@ class World:
             state = service.plan_round(self.log, self.hostile, ME).state
             if number < 4:
                 told = {state.agents[agent].name: arm % 2 for agent, arm in state.rounds[-1].sent}
-                service.report(self.log, self.hostile, ME, number, told)
+                report_outcomes(self.log, self.hostile, ME, number, told)
 
     @property
     def state(self):
@@ -231,7 +232,7 @@ class TestAhead:
                 world.log, campaign, Author("Vera"), forced=[("A", "xy"[number - 1])]
             )
             told = {"A": (45 if number == 1 else 0, 50)}
-            service.report(world.log, campaign, Author("Vera"), number, told)
+            report_outcomes(world.log, campaign, Author("Vera"), number, told)
         with Visitor(world.app, OWNER) as visitor:
             page = Page(visitor.get(f"/campaigns/{campaign}/ahead?rounds=3&run=1").text)
         table = page.all("section[aria-labelledby=learning] tbody tr")

@@ -5,6 +5,8 @@ import re
 import pytest
 
 from heterobandits.campaigns import reversal, service
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from markup import Page
 from serving import NORTH, OWNER, Visitor, app_on
@@ -31,7 +33,7 @@ class Season:
         token = OWNER
         if role is not None:
             where = (self.log, self.id, ME)
-            _, token = service.issue_link(*where, role=role, name=name, agent=agent)
+            _, token = issue_link(*where, role=role, name=name, agent=agent)
         self.browsers.append(Visitor(self.app, token).__enter__())
         return Browser(self, self.browsers[-1])
 
@@ -116,7 +118,7 @@ class TestCancel:
     def test_of_a_round_with_an_outcome_it_says_why_not(self, season):
         zoe = season.browser()
         service.plan_round(season.log, season.id, ME)
-        service.report(season.log, season.id, ME, 1, {"Ana": 1})
+        report_outcomes(season.log, season.id, ME, 1, {"Ana": 1})
         assert "/rounds/1/cancel" not in str(zoe.page("/rounds/1").references)
         page = zoe.page("/rounds/1/cancel")
         assert "Round 1 cannot be cancelled" in page.text
@@ -156,7 +158,7 @@ class TestTwice:
         zoe = season.browser()
         service.plan_round(season.log, season.id, ME)
         late = zoe.plan_form()
-        service.report(season.log, season.id, ME, 1, {"Ana": 1, "Ben": 0})
+        report_outcomes(season.log, season.id, ME, 1, {"Ana": 1, "Ben": 0})
         service.add_note(season.log, season.id, ME, "rain")
         page = Page(zoe.submit("/plan", **late).text)
         assert "2 outcomes were reported since you looked." in page.text
@@ -203,7 +205,7 @@ class TestTwice:
     def test_with_one_outcome_it_takes_one(self, season):
         zoe = season.browser()
         zoe.submit("/plan", **zoe.plan_form())
-        service.report(season.log, season.id, ME, 1, {"Ana": "not done"})
+        report_outcomes(season.log, season.id, ME, 1, {"Ana": "not done"})
         assert "There is no outcome" not in zoe.page("/plan").text
         assert zoe.submit("/plan", **zoe.plan_form()).status_code == 303
 

@@ -11,6 +11,9 @@ import pytest
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.audit.report import check_audit, render_audit
+from heterobandits.campaigns.exchange import export_events, import_events
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web import turns
 from heterobandits.web.pages import history as module
@@ -32,15 +35,15 @@ class World:
         self.id = service.create(self.log, ME, **NORTH | changes).state.campaign
         self.where = (self.log, self.id, ME)
         service.plan_round(*self.where)
-        service.report(*self.where, 1, {"agent-1": 1, "agent-2": 0})
+        report_outcomes(*self.where, 1, {"agent-1": 1, "agent-2": 0})
         service.plan_round(*self.where, absent=["agent-2"])
-        service.report(*self.where, 2, {"agent-1": 0})
-        service.correct(*self.where, 1, {"agent-1": 0})
+        report_outcomes(*self.where, 2, {"agent-1": 0})
+        correct_outcomes(*self.where, 1, {"agent-1": 0})
         service.add_note(*self.where, f"{HOSTILE}\nof round 2", 2)
         self.home = f"/campaigns/{self.id}"
 
     def token(self, role):
-        return service.issue_link(*self.where, role=role, name=f"the {role}")[1]
+        return issue_link(*self.where, role=role, name=f"the {role}")[1]
 
     @property
     def state(self):
@@ -91,10 +94,10 @@ class TestHistory:
     def test_events_have_the_names_of_their_time(self, world):
         service.rename(*world.where, "agent", "Ana", "Anna")
         assert rows(world.history())[0][2] == "renamed the agent Ana to Anna"
-        service.report(*world.where, 2, {"agent-3": (3, 12)})
+        report_outcomes(*world.where, 2, {"agent-3": (3, 12)})
         said = {number: what for number, _, what in rows(world.history())}
         assert said[3].startswith("round 1: Ana at ")
-        service.correct(*world.where, 1, {"agent-1": 1})
+        correct_outcomes(*world.where, 1, {"agent-1": 1})
         assert rows(world.history())[0][2].startswith("round 1: Anna at ")
         assert rows(world.history())[0][2].endswith("corrected to 1 of 1, before it was 0 of 1")
 
@@ -161,12 +164,12 @@ class TestHistory:
 
     def test_a_campaign_that_went_another_way_elsewhere(self, world, tmp_path):
         """Words that are at hand are of these very events."""
-        text = service.export(world.log, world.id)
+        text = export_events(world.log, world.id)
         assert "alone here" not in world.history()
         service.add_note(*world.where, "alone here")
         assert "alone here" in world.history()
         other, log = app_on(tmp_path / "other.db")
-        service.import_events(log, ME, text)
+        import_events(log, ME, text)
         service.add_note(log, world.id, ME, "alone there")
         with Visitor(other, OWNER) as visitor:
             page = visitor.get(f"{world.home}/history").text
@@ -330,10 +333,7 @@ class TestFiles:
         assert answer.headers["content-type"] == "application/x-ndjson"
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
         _, log = app_on(tmp_path / "other.db")
-        assert (
-            service.import_events(log, ME, answer.text, keep_links=True).state.hash
-            == world.state.hash
-        )
+        assert import_events(log, ME, answer.text, keep_links=True).state.hash == world.state.hash
 
     def test_the_visits_are_a_table_with_a_mark(self, world):
         with Visitor(world.app, world.token("viewer")) as visitor:

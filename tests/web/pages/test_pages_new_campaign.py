@@ -13,6 +13,7 @@ from scipy.stats import beta
 
 from heterobandits.campaigns import service
 from heterobandits.campaigns.files.templates import load_template, template_files
+from heterobandits.campaigns.links import issue_link
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web import turns
@@ -511,7 +512,7 @@ def test_a_link_of_a_campaign_in_the_place_of_the_servers_makes_no_other(world):
     app, log = world
     app.state.slowing.FIRST = 0.0
     campaign = service.create(log, Author("Vera"), **NORTH).state.campaign
-    _, token = service.issue_link(log, campaign, Author("Vera"), role="owner", name="Mal")
+    _, token = issue_link(log, campaign, Author("Vera"), role="owner", name="Mal")
     with Visitor(app) as visitor:
         visitor.cookies.set("hb_owner", token)
         assert visitor.submit("/new", **PARK).status_code == 403

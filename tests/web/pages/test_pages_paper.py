@@ -7,6 +7,8 @@ from urllib.parse import urlencode
 import pytest
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web import turns
 from heterobandits.web.pages.paper import digest_of_text
@@ -25,7 +27,7 @@ class Site:
         self.id = service.create(self.log, VERA, **(NORTH | given)).state.campaign
         for _ in range(2):
             service.plan_round(self.log, self.id, VERA)
-        service.report(self.log, self.id, VERA, 1, {"Ana": 1})
+        report_outcomes(self.log, self.id, VERA, 1, {"Ana": 1})
         self.home = f"/campaigns/{self.id}"
         self.ask = Asker(self.app, None)
         self.ask.cookies.set("hb_owner", OWNER)
@@ -97,7 +99,7 @@ class TestTable:
         """Also if somebody else has corrected it meanwhile."""
         ana, ben, chi = site.table()
         seen = site.state.number
-        service.correct(site.log, site.id, VERA, 1, {"Ana": 0})
+        correct_outcomes(site.log, site.id, VERA, 1, {"Ana": 0})
         ben["found"] = "1"
         assert site.save([ana, ben, chi], seen=seen).status_code == 303
         assert site.told(1) == {"Ana": (0, 1), "Ben": (1, 1)}
@@ -150,7 +152,7 @@ class TestTable:
     def test_what_somebody_else_reported_meanwhile_is_not_written_over(self, site):
         rows = site.table()
         seen = site.state.number
-        service.report(site.log, site.id, VERA, 1, {"Ben": 1})
+        report_outcomes(site.log, site.id, VERA, 1, {"Ben": 1})
         rows[1]["found"] = "0"
         answer = site.save(rows, seen=seen)
         assert answer.status_code == 422
@@ -230,7 +232,7 @@ class TestPaste:
         answer = self.save(site, page, "1,Ben,,0,1")
         assert answer.status_code == 422
         assert "not the text that you looked at" in words_of(answer.text)
-        service.report(site.log, site.id, VERA, 1, {"Ben": 0})
+        report_outcomes(site.log, site.id, VERA, 1, {"Ben": 0})
         answer = self.save(site, page, text)
         assert answer.status_code == 422
         assert site.told(1)["Ben"] == (0, 1)
@@ -256,7 +258,7 @@ def test_the_round_and_the_reports_lead_there(site):
     for part in ("/rounds/1", "/report?round=1"):
         links = [one.get("href") for one in Page(site.ask.get(site.home + part).text).all("a")]
         assert f"{site.home}/rounds/1/table" in links
-    _, token = service.issue_link(site.log, site.id, VERA, role="reporter", name="Ana", agent="Ana")
+    _, token = issue_link(site.log, site.id, VERA, role="reporter", name="Ana", agent="Ana")
     with Asker(site.app, None) as ask:
         ask.cookies.set(f"hb_{site.id}", token)
         assert "/table" not in ask.get(f"{site.home}/report").text
@@ -320,7 +322,7 @@ class TestInNobodysWay:
         part, fields = self.form(site, where, "1")
 
         def report():
-            service.report(site.log, site.id, VERA, 1, {"Ben": 0})
+            report_outcomes(site.log, site.id, VERA, 1, {"Ben": 0})
 
         answer = self.post(site, part, report, **fields)
         assert answer.status_code == 422
@@ -332,7 +334,7 @@ class TestInNobodysWay:
     def test_sent_again_after_others_have_changed_it_it_was_saved(self, site, where):
         part, fields = self.form(site, where, "1")
         first = site.post(part, "again", **fields)
-        service.correct(site.log, site.id, VERA, 1, {"Ben": 0})
+        correct_outcomes(site.log, site.id, VERA, 1, {"Ben": 0})
         after = site.state.number
         second = site.post(part, "again", **fields)
         assert first.headers["location"] == second.headers["location"]

@@ -9,6 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web import turns
 from heterobandits.web.pages.base import static_files, static_path
@@ -34,9 +36,7 @@ class Field:
         return self.log.state(self.id)
 
     def holder(self, role, agent=None):
-        _, token = service.issue_link(
-            self.log, self.id, ME, role=role, name=agent or role, agent=agent
-        )
+        _, token = issue_link(self.log, self.id, ME, role=role, name=agent or role, agent=agent)
         return Visitor(self.app, token)
 
     def arm(self, agent=0):
@@ -303,7 +303,7 @@ class TestInNobodysWay:
 
     def test_what_was_overtaken_is_judged_once_more(self, field):
         def report():
-            service.report(field.log, field.id, ME, 1, {"Ana": 0})
+            report_outcomes(field.log, field.id, ME, 1, {"Ana": 0})
 
         answer = self.answer(field, [field.line(), field.line(1)], "save", report)
         assert "is reported already" in words(answer)
@@ -326,7 +326,7 @@ class TestInNobodysWay:
             done = service.plan_round(field.log, field.id, ME)
             planned[number] = done.events[0].number
             if number <= 30:
-                service.report(field.log, field.id, ME, number, {"Ana": 0})
+                report_outcomes(field.log, field.id, ME, number, {"Ana": 0})
         before = field.state.number
         lines = [
             field.line(campaign=field.id, round=number, planned=planned[number], arm="arm-1")

@@ -17,7 +17,8 @@ from heterobandits.campaigns.files.demo import (
     create_demo,
     demo_events,
 )
-from heterobandits.campaigns.service import hash_of_token
+from heterobandits.campaigns.links import hash_of_token, issue_link
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.inference.intervals import Posteriors
 from heterobandits.planner import planning
@@ -132,7 +133,7 @@ class TestPlan:
     )  # fmt: skip
     def test_a_page_makes_one_plan_and_one_set_of_posteriors(self, park, part, most, monkeypatch):
         number = park.planned()
-        service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        report_outcomes(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
         pulls = park.state.knowledge.pulls
         plan, posteriors = planning.plan, Posteriors.of
         plans, sets = [], []
@@ -155,7 +156,7 @@ class TestPlan:
     def test_all_of_it_is_said_of_who_is_asked_about(self, park):
         """Of Chi alone, with the place that comes next; nobody else's is worked out, and a strange name is nobody's."""
         park.planned()
-        service.report(park.log, park.id, ME, 1, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        report_outcomes(park.log, park.id, ME, 1, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
         why = service.preview(park.state).explanations([2])
         assert list(why) == [2]
         assert why[2] == service.preview(park.state).explanations()[2]
@@ -385,7 +386,7 @@ class TestReport:
     def test_more_tests_than_planned_are_marked_and_too_many_not_taken_of_a_reporter(self, park):
         number = park.planned()
         path, arm = park.visit(number, "Chi")
-        _, token = service.issue_link(park.log, park.id, ME, role="reporter", name="Chi's")
+        _, token = issue_link(park.log, park.id, ME, role="reporter", name="Chi's")
         with Visitor(park.app, token) as chi:
             place = f"/campaigns/{park.id}"
             fields = {"do": "count", "arm": arm, "successes": "3"}
@@ -400,7 +401,7 @@ class TestReport:
         for page in (f"/rounds/{number}", "/history", "/audit.html"):
             assert "3 of 36 (12 planned)" in text_of(park.get(page)), page
         for tests, said in ((12, "3 of 12"), (6, "3 of 6"), (5, "3 of 5 (12 planned)")):
-            service.correct(park.log, park.id, ME, number, {"Chi": (3, tests)})
+            correct_outcomes(park.log, park.id, ME, number, {"Chi": (3, tests)})
             assert f"{said}" in text_of(park.get(f"/rounds/{number}"))
             assert ("planned)" in said) == ("planned)" in text_of(park.get(f"/rounds/{number}")))
 
@@ -413,7 +414,7 @@ class TestReport:
     def test_somebody_else_was_faster(self, park):
         number = park.planned()
         path, arm = park.visit(number, "Ana")
-        service.report(park.log, park.id, Author("Ana"), number, {"Ana": 0})
+        report_outcomes(park.log, park.id, Author("Ana"), number, {"Ana": 0})
         answer = park.submit(path, do="found", arm=arm)
         assert answer.status_code == 409
         assert park.told(number, "Ana").counts == (0, 1)
@@ -438,12 +439,12 @@ class TestReport:
 
     def test_of_many_corrections_the_last_five_are_shown(self, park):
         number = park.planned()
-        service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (0, 12)})
+        report_outcomes(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (0, 12)})
         for found in range(1, 13):
-            service.correct(park.log, park.id, ME, number, {"Chi": (found, 12)})
+            correct_outcomes(park.log, park.id, ME, number, {"Chi": (found, 12)})
         for other in range(2, 12):  # rounds whose numbers have this one's in them
             assert park.planned() == other
-            service.report(park.log, park.id, ME, other, {"Chi": (other, 12), "Ana": 0})
+            report_outcomes(park.log, park.id, ME, other, {"Chi": (other, 12), "Ana": 0})
         query = f"/report?round={number}"
         page = park.get(query)
         told = re.findall(r"<li>(.*?)</li>", re.search(r'class="past">(.*?)</ul>', page.text, re.S)[1], re.S)  # fmt: skip
@@ -454,7 +455,7 @@ class TestReport:
         assert text_of(park.visitor.get(more)).count(": corrected to") == 12
         assert page.text.count('class="past"') == 1
         assert text_of(page).count("Vera reported this") == 2  # Ana and Ben, once each
-        _, token = service.issue_link(park.log, park.id, ME, role="reporter", name="Chi's")
+        _, token = issue_link(park.log, park.id, ME, role="reporter", name="Chi's")
         with Visitor(park.app, token) as chi:
             page = chi.get(f"/campaigns/{park.id}{query}")
             assert "8 more before" in text_of(page)
@@ -473,7 +474,7 @@ class TestReport:
 
     def test_a_link_of_one_agent_shows_and_takes_only_its_visits(self, park):
         number = park.planned()
-        _, token = service.issue_link(park.log, park.id, ME, role="reporter", name="A", agent="Ana")
+        _, token = issue_link(park.log, park.id, ME, role="reporter", name="A", agent="Ana")
         with Visitor(park.app, token) as ana:
             page = ana.get(f"/campaigns/{park.id}/report").text
             assert page.count("data-queue=") == 1
@@ -501,10 +502,10 @@ class TestReport:
 
     def test_all_visits_of_a_round_can_be_corrected(self, park):
         first = park.planned()
-        service.report(park.log, park.id, ME, first, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        report_outcomes(park.log, park.id, ME, first, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
         for _ in range(5):
             number = park.planned()
-            service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+            report_outcomes(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
         assert f'id="visit-{first}-agent-1' not in park.get("/report").text
         page = park.get(f"/report?round={first}").text
         assert page.count(f'id="visit-{first}-') == 3
@@ -519,8 +520,8 @@ class TestReport:
         campaign = service.create(log, ME, **NORTH).state.campaign
         for number in range(1, 31):
             service.plan_round(log, campaign, ME)
-            service.report(log, campaign, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
-        service.correct(log, campaign, ME, 2, {"Ana": 0}, None)
+            report_outcomes(log, campaign, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        correct_outcomes(log, campaign, ME, 2, {"Ana": 0}, None)
         with Visitor(create_app(log, hash_of_token(OWNER)), OWNER) as visitor:
             log.store.counted = 0
             first = visitor.get(f"/campaigns/{campaign}/report?round=1").text
@@ -579,7 +580,7 @@ class TestKnown:
     """What is known, in a chart and in words."""
 
     def test_the_caption_says_for_which_rounds_intervals_hold(self, park):
-        service.report(park.log, park.id, ME, park.planned(), {"Ana": 1})
+        report_outcomes(park.log, park.id, ME, park.planned(), {"Ana": 1})
         assert "certainly between, in all rounds at once with 95 %" in text_of(park.get())
         service.set_policy(park.log, park.id, ME, policy="posterior-sorted-window", memory=50)
         page = text_of(park.get())
@@ -592,7 +593,7 @@ class TestKnown:
         from heterobandits.campaigns.analysis.probabilities import probable
 
         number = park.planned()
-        service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
+        report_outcomes(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0, "Chi": (3, 12)})
         page = park.get().text
         scale = float(re.search(r"Scale from 0 to ([\d.]+) %", page)[1]) / 100.0
         for one in estimates(park.state):
@@ -610,7 +611,7 @@ class TestKnown:
         arms = [f"area {i}" for i in range(1, 131)]
         made = service.create(park.log, ME, **UNKNOWN | {"arms": arms}).state
         service.plan_round(park.log, made.campaign, ME)
-        service.report(park.log, made.campaign, ME, 1, {"Ana": 1})
+        report_outcomes(park.log, made.campaign, ME, 1, {"Ana": 1})
         seen = []
         for start in ("", "?from=51", "?from=101"):
             page = Page(park.visitor.get(f"/campaigns/{made.campaign}{start}").text)
@@ -629,7 +630,7 @@ class TestKnown:
         made = NORTH | {"agents": [{"name": "A", "sensitivity": 0.5}], "arms": arms}
         state = service.create(park.log, ME, **made).state
         state = service.plan_round(park.log, state.campaign, ME).state
-        state = service.report(park.log, state.campaign, ME, 1, {"A": 1}).state
+        state = report_outcomes(park.log, state.campaign, ME, 1, {"A": 1}).state
         found = summarize_season(state)
         assert (found.visits, found.tests, found.found, found.true) == (1, 1, 1, None)
         # The mean v of the visited arm has density 2v, that of the other, w, density 1. In turn the test would have found
@@ -656,26 +657,26 @@ class TestKnown:
         for n in range(1, 9):
             service.plan_round(park.log, state.campaign, ME, closed=["y"])
             told = {"A": (45 if n <= 4 else 2, 50)}
-            service.report(park.log, state.campaign, ME, n, told)
+            report_outcomes(park.log, state.campaign, ME, n, told)
             if n in (4, 8):
                 for page in pages:
                     assert (said in text_of(park.visitor.get(page))) == (n == 8)
 
     def test_an_arm_that_is_retired_counts_in_what_was(self, park):
         number = park.planned()
-        state = service.report(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0}).state
+        state = report_outcomes(park.log, park.id, ME, number, {"Ana": 1, "Ben": 0}).state
         before = summarize_season(state)
         state = service.retire(park.log, park.id, ME, "arm", "arm-1").state
         assert summarize_season(state).in_turn == before.in_turn
 
     def test_certain_ranks_have_a_column_as_soon_as_one_is_known(self, park):
         assert park.planned(kind="forced", agent="agent-3", arm="arm-1") == 1
-        service.report(park.log, park.id, ME, 1, {"Chi": (0, 12)})
+        report_outcomes(park.log, park.id, ME, 1, {"Chi": (0, 12)})
         assert "Certain rank" not in park.get().text  # each is 1 to 4
         for number in range(2, 8):
             service.plan_round(park.log, park.id, ME, forced=[("Chi", f"arm-{1 + number % 2}")])
             told = {"Chi": (100 * (number % 2), 100)}
-            service.report(park.log, park.id, ME, number, told)
+            report_outcomes(park.log, park.id, ME, number, told)
         service.retire(park.log, park.id, ME, "arm", "arm-4")
         page = park.get().text
         assert "Certain rank" in page
@@ -683,7 +684,7 @@ class TestKnown:
 
     def test_arms_that_nobody_visited_are_marked_and_come_last(self, park):
         number = park.planned(closed="arm-2")
-        service.report(park.log, park.id, ME, number, {"Ana": 0, "Ben": 0, "Chi": (0, 12)})
+        report_outcomes(park.log, park.id, ME, number, {"Ana": 0, "Ben": 0, "Chi": (0, 12)})
         names = re.findall(r'<th scope="row">(\w+)', park.get().text)[:4]
         assert names[-1] == "hill"  # though it is better than the others by what is known
         page = text_of(park.get())
@@ -707,7 +708,7 @@ class TestKnown:
         arms = [{"name": name, "prior": [1, 1e6]} for name in "xy"]
         state = service.create(park.log, ME, **NORTH | {"agents": agents, "arms": arms}).state
         service.plan_round(park.log, state.campaign, ME)
-        state = service.report(park.log, state.campaign, ME, 1, {"A": (10, 100)}).state
+        state = report_outcomes(park.log, state.campaign, ME, 1, {"A": (10, 100)}).state
         assert summarize_season(state).true < 0.01
         page = text_of(park.visitor.get(f"/campaigns/{state.campaign}"))
         assert "10 positive so far in 100 tests, about 0.0 of them true" in page
@@ -720,14 +721,14 @@ class TestKnown:
         page = f"/campaigns/{state.campaign}"
         assert "so nothing can be forecast" in park.visitor.get(page).text
         service.plan_round(park.log, state.campaign, ME)
-        state = service.report(park.log, state.campaign, ME, 1, {"Ana": 1}).state
+        state = report_outcomes(park.log, state.campaign, ME, 1, {"Ana": 1}).state
         found = summarize_season(state)
         assert (found.found, found.next_round, found.warnings) == (1, None, [])
         assert "of the next round" not in park.visitor.get(page).text
 
     def test_the_wall_of_a_viewer_changes_nothing(self, park):
         park.planned()
-        _, token = service.issue_link(park.log, park.id, ME, role="viewer", name="the wall")
+        _, token = issue_link(park.log, park.id, ME, role="viewer", name="the wall")
         before = park.state.number
         with Visitor(park.app, token) as viewer:
             page = viewer.get(f"/campaigns/{park.id}/wall").text
@@ -748,7 +749,7 @@ def test_two_hundred_agents_and_three_hundred_arms_take_less_than_a_second(park)
     for number in (1, 2):
         sent = service.plan_round(park.log, state.campaign, ME).state.rounds[-1].sent
         found = {f"agent-{agent + 1}": arm % 3 == 0 for agent, arm in sent}
-        service.report(
+        report_outcomes(
             park.log, state.campaign, ME, number, {key: int(one) for key, one in found.items()}
         )
         for part in ("/plan?absent=agent-1&closed=arm-2", "", "/wall", "/team"):

@@ -11,6 +11,8 @@ import pytest
 import zxingcpp
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link, revoke_link
+from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.state import LINK_ROLES
 from heterobandits.campaigns.storage.link_keys import LINK_KEY_VARIABLE
 from heterobandits.campaigns.storage.repository import Author
@@ -172,7 +174,7 @@ class TestForgotten:
 
     def test_it_is_forgotten_and_that_is_taken_back(self, site):
         service.plan_round(site.log, site.id, VERA)
-        service.report(site.log, site.id, VERA, 1, {"Ana": 1})
+        report_outcomes(site.log, site.id, VERA, 1, {"Ana": 1})
         assert "forgotten" not in site.get("").part("forgotten")
         site.done("/forgotten/arm-1", do="forget")
         assert site.state.gone == {0: 1}
@@ -183,7 +185,7 @@ class TestForgotten:
 
     def test_it_shows_how_sensitive_the_agents_are_if_asked(self, site):
         service.plan_round(site.log, site.id, VERA)
-        service.report(site.log, site.id, VERA, 1, {"Ana": 1})
+        report_outcomes(site.log, site.id, VERA, 1, {"Ana": 1})
         assert not site.get("").all("#agents")
         seen = site.get("?agents=1").part("agents")
         assert "0.900 to 0.900" in seen
@@ -199,7 +201,7 @@ class TestTeam:
         service.plan_round(site.log, site.id, VERA)
         at = site.state.rounds[0]
         arm_of = {agent: site.state.arms[arm].name for agent, arm in at.sent}
-        service.report(site.log, site.id, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
+        report_outcomes(site.log, site.id, VERA, 1, {"Ana": 1, "Chi": (3, 12)})
         seen = site.get()
         assert seen.part("agent-1") == "Ana 90 % 0 % 1 as you said 1"
         assert seen.part("agent-2") == "Ben 60 % 0 % 1 as you said 0"
@@ -312,7 +314,7 @@ class TestAgents:
 
     def test_another_way_to_report_from_now_on(self, site):
         service.plan_round(site.log, site.id, VERA)
-        service.report(site.log, site.id, VERA, 1, {"Ana": 1})
+        report_outcomes(site.log, site.id, VERA, 1, {"Ana": 1})
         site.done(
             "/agents/agent-1", do="revise", since="now", sensitivity="0.5", tests="4", false_positive_rate="0.1"
         )  # fmt: skip
@@ -696,7 +698,7 @@ class TestLinks:
 
     def test_many_are_shown_when_asked_for(self, site):
         for number in range(33):
-            service.issue_link(site.log, site.id, VERA, role="viewer", name=f"Wall {number}")
+            issue_link(site.log, site.id, VERA, role="viewer", name=f"Wall {number}")
         seen = site.get()
         assert sum(link in seen.ids for link in site.state.links) == 30
         assert list(site.state.links)[-1] in seen.ids
@@ -803,13 +805,13 @@ class TestCards:
         assert LINK_KEY_VARIABLE in site.get().part("links")
 
     def test_earlier_links_are_revoked_with_one_press(self, site):
-        _, token = service.issue_link(site.log, site.id, VERA, role="reporter", name="Ana's phone", agent="Ana")  # fmt: skip
-        service.issue_link(site.log, site.id, VERA, role="reporter", name="Gone", agent="Ana", expires="2999-01-01T00:00:00Z")  # fmt: skip
+        _, token = issue_link(site.log, site.id, VERA, role="reporter", name="Ana's phone", agent="Ana")  # fmt: skip
+        issue_link(site.log, site.id, VERA, role="reporter", name="Gone", agent="Ana", expires="2999-01-01T00:00:00Z")  # fmt: skip
         revoked = list(site.state.links)[1]
-        service.revoke_link(site.log, site.id, VERA, revoked)
+        revoke_link(site.log, site.id, VERA, revoked)
         for role, name in (("reporter", "anybody"), ("owner", "Vera")):
-            service.issue_link(site.log, site.id, VERA, role=role, name=name)
-        service.issue_link(site.log, site.id, VERA, role="reporter", name="Chi", agent="Chi")
+            issue_link(site.log, site.id, VERA, role=role, name=name)
+        issue_link(site.log, site.id, VERA, role="reporter", name="Chi", agent="Chi")
         seen = site.shown("/cards", agents=["agent-1", "agent-2"], do="new")
         words = words_of(seen.source)
         assert "Other links still hold for Ana: 1 in all." in words
@@ -836,7 +838,7 @@ class TestCards:
         service.plan_round(site.log, site.id, VERA, absent=["Ben"])
         service.plan_round(site.log, site.id, VERA)
         service.override(site.log, site.id, VERA, 1, "Ana", ["lake"])
-        service.report(site.log, site.id, VERA, 1, {"Chi": (3, 12)})
+        report_outcomes(site.log, site.id, VERA, 1, {"Chi": (3, 12)})
         service.add_agents(site.log, site.id, VERA, [{"name": "Dora", "sensitivity": 0.5}])
         service.retire(site.log, site.id, VERA, "agent", "Chi")
         seen = site.shown("/cards", round="1")
@@ -950,7 +952,7 @@ class TestSize:
         for _ in range(20):
             at = service.plan_round(site.log, site.id, VERA).state.rounds[-1]
             found = {f"agent-{agent + 1}": 1 for agent, _ in at.sent}
-            service.report(site.log, site.id, VERA, at.number, found)
+            report_outcomes(site.log, site.id, VERA, at.number, found)
         cards = site.shown("/cards")
         assert len(cards.source) < 100_000
         assert len(site.ask.get(f"{site.home}/team").content) < 90_000

@@ -6,6 +6,8 @@ import pytest
 from bs4 import BeautifulSoup
 
 from heterobandits.campaigns import service
+from heterobandits.campaigns.links import issue_link
+from heterobandits.campaigns.outcomes import correct_outcomes, report_outcomes, withdraw_outcomes
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.policies.policy import CATALOGUE
 from heterobandits.web.auth import PAGE_BASE, ROUTE_ROLES
@@ -54,10 +56,10 @@ class LivedPark:
         self.id = service.create(self.log, ME, **NORTH | given).state.campaign
         where = self.log, self.id, ME
         self.tokens = {
-            role: service.issue_link(*where, role=role, name=f"Z {role}")[1]
+            role: issue_link(*where, role=role, name=f"Z {role}")[1]
             for role in ("owner", "planner", "reporter", "viewer")
         }
-        self.tokens["Ana"] = service.issue_link(*where, role="reporter", name="Ana", agent="Ana")[1]
+        self.tokens["Ana"] = issue_link(*where, role="reporter", name="Ana", agent="Ana")[1]
         self.tokens[None] = OWNER
         self._live(where)
 
@@ -67,14 +69,14 @@ class LivedPark:
 
     def _live(self, where):
         service.plan_round(*where, forced=[("Ana", "hill")])
-        service.report(*where, 1, {"Ana": 1, "Ben": 0, "Chi": (5, 12)})
-        service.correct(*where, 1, {"Chi": (2, 12)})
-        service.withdraw(*where, 1, ["Ben"])
+        report_outcomes(*where, 1, {"Ana": 1, "Ben": 0, "Chi": (5, 12)})
+        correct_outcomes(*where, 1, {"Chi": (2, 12)})
+        withdraw_outcomes(*where, 1, ["Ben"])
         service.close_round(*where, 1)
         service.plan_round(*where, absent=["Ben"], closed=["gate"])
         service.override(*where, 2, "Ana", ["lake", "river"])
         self.send_along(*where)
-        service.report(*where, 2, {("Ana", "lake"): 1, "Chi": (1, 3)})
+        report_outcomes(*where, 2, {("Ana", "lake"): 1, "Chi": (1, 3)})
         service.forget_arm(*where, "hill")
         service.remember_arm(*where, "hill")
         service.add_agents(
@@ -92,7 +94,7 @@ class LivedPark:
         service.set_prior(*where, "stated")
         service.add_note(*where, "fog all day", 1)
         service.plan_round(*where)
-        service.report(*where, 3, {"Chi": "not done"})
+        report_outcomes(*where, 3, {"Chi": "not done"})
         service.plan_round(*where)
         service.cancel_round(*where, 4)
         service.forget_arm(*where, "hill")

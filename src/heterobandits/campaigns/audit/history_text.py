@@ -195,7 +195,7 @@ class EventNarrator:
         """What the state knows of an agent's visits in a round, by arm."""
         if self._state is None:
             return {}
-        from heterobandits.campaigns.service import body_of_counts
+        from heterobandits.campaigns.outcomes import body_of_counts
         from heterobandits.campaigns.state import member_id
 
         number = self._state.agent(agent)

@@ -51,9 +51,9 @@ from heterobandits.campaigns.events import (
     render_event_line,
 )
 from heterobandits.campaigns.files.csv_tables import status_of_visit
+from heterobandits.campaigns.outcomes import body_of_counts
 from heterobandits.campaigns.reducer import fold_events
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State
 from heterobandits.errors import InvalidInput, escape_text, repr_of
 from heterobandits.output.pages import render_template

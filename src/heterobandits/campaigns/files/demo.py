@@ -11,6 +11,7 @@ from typing import Any
 from heterobandits.campaigns import service
 from heterobandits.campaigns.events import GENESIS_HASH, Draft, Event, render_timestamp, seal_events
 from heterobandits.campaigns.files.templates import load_template
+from heterobandits.campaigns.outcomes import outcome_drafts
 from heterobandits.campaigns.reducer import fold_events
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import State
@@ -66,7 +67,7 @@ class DemoSeason:
 
     def outcome(self, at: PlannedRound, name: str, outcome: Any, kind: str = "reported") -> None:
         """What one of them found."""
-        (draft,) = service.outcome_drafts(self.now, kind, at.number, {name: outcome})
+        (draft,) = outcome_drafts(self.now, kind, at.number, {name: outcome})
         self.tell(name, draft, minutes=37.0)
 
 

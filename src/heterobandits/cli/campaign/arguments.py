@@ -79,8 +79,8 @@ def collect_outcomes(
     from heterobandits.campaigns.amounts import check_amount
     from heterobandits.campaigns.events import Draft
     from heterobandits.campaigns.files.csv_tables import parse_outcome
+    from heterobandits.campaigns.outcomes import body_of_counts, body_of_visit, find_visit
     from heterobandits.campaigns.reducer import state_after_drafts
-    from heterobandits.campaigns.service import body_of_counts, body_of_visit, find_visit
     from heterobandits.campaigns.state import member_id
     from heterobandits.campaigns.validation import FieldErrors, parse_campaign_outcome
 

@@ -290,13 +290,13 @@ def import_command(
 
     Whoever wrote the file may know the tokens of its links, so they are revoked here unless they are kept.
     """
-    from heterobandits.campaigns import service
+    from heterobandits.campaigns.exchange import import_events
     from heterobandits.campaigns.files.csv_tables import read_text
     from heterobandits.planner.plans import render_count
 
     text = read_text(events)
     done = create_in(
-        file, lambda log: service.import_events(log, author_of(who), text, keep_links=keep_links)
+        file, lambda log: import_events(log, author_of(who), text, keep_links=keep_links)
     )
     state = done.state
     if format == "json":

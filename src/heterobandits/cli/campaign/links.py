@@ -51,14 +51,14 @@ def link_command(
 
     Example: heterobandits campaign link park.db "Ana's phone" --agent Ana --until 2030-12-31
     """
-    from heterobandits.campaigns import service
     from heterobandits.campaigns.link_ends import default_last_day, parse_last_day
+    from heterobandits.campaigns.links import PRINTED_ROLES, issue_link
     from heterobandits.campaigns.serialization import json_of_link
 
     with open_campaign(file, campaign) as (log, state):
         day = default_last_day(state) if until is None else until
         expires = None if day.strip().lower() == "none" else parse_last_day(day)
-        done, token = service.issue_link(
+        done, token = issue_link(
             log, state.campaign, author_of(who), role=role, name=name, agent=agent, expires=expires
         )
         if format == "json":
@@ -67,7 +67,7 @@ def link_command(
             return
         print_change(log, state, done, format)
         print_token(token)
-        if role not in service.PRINTED_ROLES:
+        if role not in PRINTED_ROLES:
             print_note("it is shown this once")
         elif log.store.link_keys.lack is not None:
             print_note(f"it is shown this once: {log.store.link_keys.lack}")
@@ -93,14 +93,14 @@ def links_command(
 
     Example: heterobandits campaign links park.db
     """
-    from heterobandits.campaigns import service
     from heterobandits.campaigns.events import utc_now
+    from heterobandits.campaigns.links import find_token
     from heterobandits.campaigns.serialization import json_of_link
 
     with open_campaign(file, campaign) as (log, state):
         if show is not None:
             link = find_known_link(state, show)
-            token = service.find_token(log, state, link) if link.holds(utc_now()) else None
+            token = find_token(log, state, link) if link.holds(utc_now()) else None
             if token is None:
                 raise InvalidInput(
                     f"the link {repr_of(show)} cannot be shown again: it is an owner's or a planner's, opens nothing any more, or was "
@@ -146,9 +146,9 @@ def revoke_command(
     format: TableOrJson = "table",
 ) -> None:
     """Revoke a link: it opens nothing any more, also on a server that is running."""
-    from heterobandits.campaigns import service
+    from heterobandits.campaigns.links import revoke_link
 
     with open_campaign(file, campaign) as (log, state):
         known = find_known_link(state, link)
-        done = service.revoke_link(log, state.campaign, author_of(who), known.id)
+        done = revoke_link(log, state.campaign, author_of(who), known.id)
         print_change(log, state, done, format)

@@ -130,8 +130,8 @@ def report_command(
 
     Example: heterobandits campaign report park.db Ana=1 Ben=0 Chi=3/12 Dan=-
     """
-    from heterobandits.campaigns import service
     from heterobandits.campaigns.files.csv_tables import read_outcomes
+    from heterobandits.campaigns.outcomes import report_outcomes
 
     if bool(outcomes) == (csv is not None):
         raise InvalidInput("outcomes such as Ana=1, or --csv: one of them says what came of it")
@@ -139,7 +139,7 @@ def report_command(
         at = find_round(state, round)
         entries = read_outcomes(csv) if csv is not None else parse_outcomes(state, outcomes or [])
         told = collect_outcomes(state, at, entries, "reported")
-        done = service.report(log, state.campaign, author_of(who), at.number, told)
+        done = report_outcomes(log, state.campaign, author_of(who), at.number, told)
         print_change(log, state, done, format)
         if at.number in done.state.waiting:
             print_note(waiting_in_words(done.state, at.number))
@@ -157,12 +157,12 @@ def correct_command(
 
     Example: heterobandits campaign correct park.db --round 1 Ana=0
     """
-    from heterobandits.campaigns import service
+    from heterobandits.campaigns.outcomes import correct_outcomes
 
     with open_campaign(file, campaign) as (log, state):
         entries = parse_outcomes(state, outcomes or [])
         told = collect_outcomes(state, state.round(round), entries, "corrected")
-        done = service.correct(log, state.campaign, author_of(who), round, told)
+        done = correct_outcomes(log, state.campaign, author_of(who), round, told)
         print_change(log, state, done, format)
 
 
@@ -180,11 +180,11 @@ def withdraw_command(
     format: TableOrJson = "table",
 ) -> None:
     """Take back what was reported: the visits wait again."""
-    from heterobandits.campaigns import service
+    from heterobandits.campaigns.outcomes import withdraw_outcomes
 
     with open_campaign(file, campaign) as (log, state):
         which = [parse_visit(state, text) for text in agents]
-        done = service.withdraw(log, state.campaign, author_of(who), round, which)
+        done = withdraw_outcomes(log, state.campaign, author_of(who), round, which)
         print_change(log, state, done, format)
 
 

@@ -17,6 +17,7 @@ from starlette.types import Send
 from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.audit.recovery import campaign_entries
 from heterobandits.campaigns.events import OnShare, render_event_line
+from heterobandits.campaigns.exchange import import_events
 from heterobandits.campaigns.files.csv_tables import render_visits
 from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import State, member_id
@@ -71,7 +72,7 @@ async def create_campaign_route(
     """A new campaign, whose body is checked before others wait."""
     make = partial(service.body_of_creation, **dict(body))
     checked = await compute_by_size(request, make, len(asked.body) > LARGE_MIN_FORM_BYTES)
-    done = await write_in_turn(request, service.begin, asked.log, asked.asker, checked)
+    done = await write_in_turn(request, service.begin_campaign, asked.log, asked.asker, checked)
     return LaterAnswer(
         lambda: campaign_json(serialization.state_after(asked.log, done), 201),
         large=lists_many(done.state),
@@ -127,7 +128,7 @@ def import_body(
         raise InvalidInput(
             "the body is not UTF-8: a file of events, a line of JSON for each"
         ) from None
-    done = service.import_events(asked.log, asked.asker, text, keep_links=keep_links, tell=tell)
+    done = import_events(asked.log, asked.asker, text, keep_links=keep_links, tell=tell)
     state = serialization.state_after(asked.log, done)
     return campaign_json(state, 201 if done.events else 200)
 

@@ -2,7 +2,8 @@
 
 from fastapi import APIRouter, Request, Response
 
-from heterobandits.campaigns import responses_schema, serialization, service
+from heterobandits.campaigns import responses_schema, serialization
+from heterobandits.campaigns.links import issue_link, revoke_link
 from heterobandits.web.api import requests_schema
 from heterobandits.web.api.base import ApiRoute, json_reply
 from heterobandits.web.errors import NotFound
@@ -30,7 +31,7 @@ async def list_links_route(request: Request, asked: Context) -> Response:
 )
 def issue_link_route(asked: Context, body: requests_schema.LinkBody) -> Response:
     """A link for somebody. Its token is in this answer and nowhere else, not even in the same answer again."""
-    done, token = service.issue_link(*asked.where, **body.model_dump())
+    done, token = issue_link(*asked.where, **body.model_dump())
     state = serialization.state_after(asked.log, done)
     known: str | None = None if done.repeated else token
     link = serialization.json_of_link(state, state.links[done.events[0].body["link"]])
@@ -45,7 +46,7 @@ def revoke_link_route(asked: Context, link: str) -> Response:
     """A link no longer opens anything."""
     if link not in asked.state.links:
         raise NotFound(f"there is no link {link[:40]!r}")
-    done = service.revoke_link(*asked.where, link)
+    done = revoke_link(*asked.where, link)
     state = serialization.state_after(asked.log, done)
     return json_reply(state, serialization.json_of_link(state, state.links[link]))
 

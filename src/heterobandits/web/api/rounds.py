@@ -7,9 +7,16 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from heterobandits.campaigns import responses_schema, serialization, service
+from heterobandits.campaigns.outcomes import (
+    ReportDetails,
+    Stale,
+    correct_outcomes,
+    find_visit,
+    report_outcomes,
+    withdraw_outcomes,
+)
 from heterobandits.campaigns.reducer import AlreadyReported
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import ReportDetails, Stale
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.store import WriteConflict
 from heterobandits.campaigns.validation import (
@@ -216,14 +223,14 @@ def tell_outcome_route(
     try:
         said = ReportDetails(body.planned, body.elsewhere, body.entered, None, body.note)
         if if_match is None:
-            done = service.report(*where, role=asked.caller.role, said=said)
+            done = report_outcomes(*where, role=asked.caller.role, said=said)
         else:
             if body.elsewhere is not None:
                 raise InvalidInput(
                     "elsewhere is given for a correction: take the report back first"
                 )
             check_event_is_there(asked, seen)
-            done = service.correct(*where, seen, role=asked.caller.role, said=said)
+            done = correct_outcomes(*where, seen, role=asked.caller.role, said=said)
     except InvalidInput as error:
         raise refused_visit_error(asked, at, key, error, if_match is not None) from None
     state = serialization.state_after(asked.log, done)
@@ -245,7 +252,7 @@ def withdraw_outcome_route(
     seen = None if if_match is None else parse_if_match(if_match)
     try:
         check_event_is_there(asked, seen)
-        done = service.withdraw(asked.log, asked.id, asked.asker, at.number, [key], seen)
+        done = withdraw_outcomes(asked.log, asked.id, asked.asker, at.number, [key], seen)
     except InvalidInput as error:
         raise refused_visit_error(asked, at, key, error, if_match is not None) from None
     state = serialization.state_after(asked.log, done)
@@ -297,7 +304,7 @@ def refused_visit_error(
     state = asked.log.state(asked.id)
     now = state.round(at.number)
     try:
-        which = service.find_visit(state, now, key)
+        which = find_visit(state, now, key)
     except InvalidInput:
         return error
     if which not in now.sent:
@@ -311,4 +318,4 @@ def refused_visit_error(
 def visit_response(state: State, at: PlannedRound, key: Any) -> responses_schema.VisitJson:
     """A visit as an answer."""
     now = state.round(at.number)
-    return serialization.json_of_visit(state, now, service.find_visit(state, now, key))
+    return serialization.json_of_visit(state, now, find_visit(state, now, key))

@@ -13,10 +13,15 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 
-from heterobandits.campaigns import service
 from heterobandits.campaigns.events import Draft
+from heterobandits.campaigns.outcomes import (
+    ReportDetails,
+    heed_changes_in,
+    outcome_drafts,
+    report_drafts,
+    withdrawal_drafts,
+)
 from heterobandits.campaigns.reducer import state_after_drafts
-from heterobandits.campaigns.service import ReportDetails
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.validation import NOT_DONE
 from heterobandits.errors import InvalidInput, parse_choice
@@ -64,7 +69,7 @@ class JudgedLines(NamedTuple):
 
     def with_changes(self, state: State) -> "JudgedLines":
         """The same, with events for the arms that thereby have changed, if this campaign forgets those."""
-        return self._replace(drafts=service.heed_changes_in(state, self.rounds, self.drafts))
+        return self._replace(drafts=heed_changes_in(state, self.rounds, self.drafts))
 
 
 @router.post("/campaigns/{campaign}/report/handover")
@@ -170,11 +175,11 @@ def drafts_of_handover(state: State, given: HandedReport, role: str) -> list[Dra
     """The events that a line makes of this state."""
     key, said = (given.agent, given.arm), given.said
     if given.outcome == DELETED_SIGN:
-        return service.withdrawal_drafts(state, given.round, [key], given.seen, said.planned)
+        return withdrawal_drafts(state, given.round, [key], given.seen, said.planned)
     outcomes = {key: given.outcome}
     if given.seen is None:
-        return service.report_drafts(state, given.round, outcomes, role, said)
-    return service.outcome_drafts(state, "corrected", given.round, outcomes, role, given.seen, said)
+        return report_drafts(state, given.round, outcomes, role, said)
+    return outcome_drafts(state, "corrected", given.round, outcomes, role, given.seen, said)
 
 
 def parse_handover(line: str) -> HandedReport:

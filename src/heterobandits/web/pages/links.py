@@ -10,6 +10,13 @@ from heterobandits.campaigns import responses_schema, serialization, service
 from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.events import utc_now
 from heterobandits.campaigns.link_ends import default_last_day, parse_last_day
+from heterobandits.campaigns.links import (
+    find_token,
+    issue_link,
+    issue_links,
+    living_links,
+    revoke_some_links,
+)
 from heterobandits.campaigns.rounds import PlannedRound
 from heterobandits.campaigns.state import LINK_ROLES, Link, State, member_id
 from heterobandits.campaigns.validation import (
@@ -71,12 +78,12 @@ def submit_link(request: Request, asked: Context) -> Response:
             checked.all("agent", asked.state.agent, agent)
         expires = checked.all("expires", parse_last_day, form.text("expires"))
         checked.end()
-        done, token = service.issue_link(
+        done, token = issue_link(
             *asked.where, role=role or "", name=name or "", agent=agent, expires=expires
         )
         state = serialization.state_after(asked.log, done)
         link = state.links[done.events[0].body["link"]]
-        known = service.find_token(asked.log, state, link) if done.repeated else token
+        known = find_token(asked.log, state, link) if done.repeated else token
         return link_page(request, asked, state, link, known)
     return team_page(request, asked, RefusedForm("link", errors_by_field(errors, "agent"), form))
 
@@ -88,7 +95,7 @@ async def show_link(request: Request, asked: Context, link: str) -> Response:
 
     def draw() -> Response:
         holds = known.holds(utc_now())
-        token = service.find_token(asked.log, asked.state, known) if holds else None
+        token = find_token(asked.log, asked.state, known) if holds else None
         return link_page(request, asked, asked.state, known, token)
 
     return await compute_quick(request, draw)
@@ -116,7 +123,7 @@ def link_page(
         may=say_in_words(ROLES_IN_WORDS, state.words)[link["role"]],
         url=url,
         code=None if url is None else render_qr(url),
-        again=token is not None and token == service.find_token(asked.log, state, known),
+        again=token is not None and token == find_token(asked.log, state, known),
         holds=known.holds(utc_now()),
         base=asked.base,
         stays_here=is_unreachable_base(asked.base),
@@ -133,7 +140,7 @@ def change_link(asked: Context, link: str) -> Response:
 
 def revoke_links(asked: RequestContext, links: Sequence[str]) -> None:
     """Revoke those of these links that are still open."""
-    service.revoke_some_links(*asked.where, [link for link in links if link in asked.state.links])
+    revoke_some_links(*asked.where, [link for link in links if link in asked.state.links])
 
 
 @router.post("/campaigns/{campaign}/cards")
@@ -232,7 +239,7 @@ def cards_of(
 ) -> list[LinkCard]:
     """A card for each of these agents: with the link that holds, or else one that is made now. Who stays home in a round needs none."""
     state = asked.state
-    living = {} if asked.form.text("do") == "new" else service.living_links(asked.log, state)
+    living = {} if asked.form.text("do") == "new" else living_links(asked.log, state)
     sent = [a for a in agents if at is None or at.arms_of(a)]
     missing = [a for a in sent if a not in living]
     made = new_links_of(asked, missing, expires) if missing else {}
@@ -258,12 +265,12 @@ def new_links_of(
     """A new link for each of these agents, with its token; without it, if it was made before and cannot be made again."""
     state = asked.state
     holders = [(state.agents[a].name, member_id("agent", a)) for a in agents]
-    done, tokens = service.issue_links(*asked.where, holders, role="reporter", expires=expires)
+    done, tokens = issue_links(*asked.where, holders, role="reporter", expires=expires)
     after = serialization.state_after(asked.log, done)
     links = [after.links[event.body["link"]] for event in done.events]
     known: Sequence[str | None] = tokens
     if done.repeated:
-        known = [service.find_token(asked.log, after, link) for link in links]
+        known = [find_token(asked.log, after, link) for link in links]
     return {agent: (link, token) for agent, link, token in zip(agents, links, known, strict=True)}
 
 

@@ -11,12 +11,16 @@ from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.files.csv_tables import OutcomeLine, parse_pasted_outcomes
+from heterobandits.campaigns.outcomes import (
+    OutcomeEffect,
+    VisitOutcome,
+    effects_of_outcomes,
+    outcomes_ahead,
+)
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import OutcomeEffect, VisitOutcome
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import WriteResult
 from heterobandits.campaigns.validation import NOT_DONE, InvalidFields
@@ -141,7 +145,7 @@ async def submit_table(request: Request, asked: Context, round: int) -> Response
 
     def judge() -> Callable[[State], list[Draft]]:
         entries = outcomes_of_rows(asked, at, typed_rows(asked.form))
-        return service.outcomes_ahead(asked.state, entries, asked.caller.role)
+        return outcomes_ahead(asked.state, entries, asked.caller.role)
 
     try:
         make = await compute_by_size(request, judge, large)
@@ -202,7 +206,7 @@ def outcomes_of_rows(
         except InvalidInput as error:
             errors.append((key, str(error)))
     if errors:
-        effects = service.effects_of_outcomes(asked.state, made, asked.caller.role)
+        effects = effects_of_outcomes(asked.state, made, asked.caller.role)
         errors += [(one.entry.place, one.wrong) for one in effects if one.wrong is not None]
         raise InvalidFields(errors)
     return made
@@ -269,7 +273,7 @@ def judge_paste(asked: RequestContext, text: str) -> Callable[[State], list[Draf
     if unread:
         raise InvalidFields(unread)
     entries = outcomes_of_lines(lines, asked.form.whole("seen"))
-    return service.outcomes_ahead(asked.state, entries, asked.caller.role)
+    return outcomes_ahead(asked.state, entries, asked.caller.role)
 
 
 def render_paste(request: Request, asked: RequestContext, text: str, wrong: str = "") -> Response:
@@ -325,9 +329,7 @@ def outcomes_of_lines(lines: Iterable[OutcomeLine], seen: int | None) -> list[Vi
 def pasted_rows(state: State, lines: list[OutcomeLine], role: str) -> list[PastedRow]:
     """What each line would do, in words."""
     entries = outcomes_of_lines(lines, None)
-    effects = {
-        effect.entry.place: effect for effect in service.effects_of_outcomes(state, entries, role)
-    }
+    effects = {effect.entry.place: effect for effect in effects_of_outcomes(state, entries, role)}
     return [
         PastedRow(line, "", line.wrong)
         if line.wrong is not None

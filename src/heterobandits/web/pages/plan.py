@@ -11,6 +11,7 @@ from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import planned_tests_of
 from heterobandits.campaigns.analysis.answers import shared_arm_warnings
 from heterobandits.campaigns.events import Event
+from heterobandits.campaigns.outcomes import Stale
 from heterobandits.campaigns.preview import Preview
 from heterobandits.campaigns.reasons import Assigned
 from heterobandits.campaigns.reducer import check_cancellable
@@ -204,7 +205,7 @@ class Unheard(InvalidInput):
 def check_previewed_circumstances(state: State, given: PlanForm, form: Form) -> None:
     """Refuse circumstances that the plan was not looked at with."""
     if form.text("shown", given.text) != given.text:
-        raise service.Stale("This is the plan with what is ticked now: look at it, then record it.")
+        raise Stale("This is the plan with what is ticked now: look at it, then record it.")
 
 
 def unheard_round(state: State) -> int | None:
@@ -499,7 +500,7 @@ def submit_undo(request: Request, asked: Context) -> Response:
             raise
         said = (
             "Something else has happened since."
-            if isinstance(error, service.Stale)
+            if isinstance(error, Stale)
             else f"It cannot be undone any more: {error}."
         )
         back = [(page_path(asked.id), "Go on")]

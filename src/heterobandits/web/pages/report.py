@@ -7,12 +7,17 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
-from heterobandits.campaigns import service
 from heterobandits.campaigns.amounts import REPORTER_MAX_TIMES_PLANNED, planned_tests_of
 from heterobandits.campaigns.audit.history_text import TOLD_KINDS, counts_text, is_late, said_text
 from heterobandits.campaigns.events import Event
+from heterobandits.campaigns.outcomes import (
+    ReportDetails,
+    Stale,
+    correct_outcomes,
+    report_outcomes,
+    withdraw_outcomes,
+)
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import ReportDetails, Stale
 from heterobandits.campaigns.state import State, member_id
 from heterobandits.campaigns.storage.repository import WriteResult
 from heterobandits.campaigns.validation import NOT_DONE, REPORT_NOTE_MAX_LETTERS
@@ -315,7 +320,7 @@ def write_report_form(
     do = parse_choice(form.text("do"), "do", REPORT_ACTIONS)
     seen, planned = form.whole("seen"), form.whole("planned")
     if do == "withdraw":
-        return service.withdraw(*where, [key], seen, planned)
+        return withdraw_outcomes(*where, [key], seen, planned)
     outcome: Any = OUTCOME_BUTTONS.get(do)
     if do == "count":
         outcome = parse_form_counts(form, asked.state.words)
@@ -328,8 +333,8 @@ def write_report_form(
     )
     role = asked.caller.role
     if seen is None:
-        return service.report(*where, {key: outcome}, role, said)
-    return service.correct(*where, {key: outcome}, seen, role, said)
+        return report_outcomes(*where, {key: outcome}, role, said)
+    return correct_outcomes(*where, {key: outcome}, seen, role, said)
 
 
 def parse_form_counts(form: Form, words: CampaignWords) -> tuple[int, int]:

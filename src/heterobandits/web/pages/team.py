@@ -20,6 +20,7 @@ from heterobandits.campaigns.files.csv_tables import (
     parse_rate_cell,
 )
 from heterobandits.campaigns.link_ends import default_last_day
+from heterobandits.campaigns.links import find_tokens, revoke_some_links
 from heterobandits.campaigns.reducer import check_pairs
 from heterobandits.campaigns.state import Arm, Link, MemberKind, State, member_id
 from heterobandits.campaigns.validation import (
@@ -150,7 +151,7 @@ def render_team(
     most = len(links) if whole == "links" else TEAM_MAX_SHOWN_LINKS
     uses, keys = asked.log.store.uses(state.campaign), asked.log.store.link_keys
     holding, gone = ([serialization.json_of_link(state, link, uses) for link in part[:most]] for part in parted)  # fmt: skip
-    shown = service.find_tokens(asked.log, state, parted[0][:most]).keys()
+    shown = find_tokens(asked.log, state, parted[0][:most]).keys()
     lists = {kind: page_of_members(kind, tried, asked.form, state) for kind in ("agent", "arm")}
     tests, visits = tests_by_agent(state), count_visits_by_arm(state)
     chosen = tried.given.texts("agents") if tried.form == "cards" else []
@@ -318,7 +319,7 @@ def submit_agent(request: Request, asked: Context, agent: str) -> Response:
         if do == "revise":
             revise_by_form(asked, key)
         elif do == "revoke":
-            service.revoke_some_links(
+            revoke_some_links(
                 *asked.where, [link.id for link in links_of_agent(asked.state, which)]
             )
         else:

@@ -5,8 +5,8 @@ import math
 from heterobandits.campaigns.analysis.probabilities import render_rates
 from heterobandits.campaigns.audit.history_text import counts_text
 from heterobandits.campaigns.events import utc_now
+from heterobandits.campaigns.outcomes import body_of_counts
 from heterobandits.campaigns.rounds import PlannedRound
-from heterobandits.campaigns.service import body_of_counts
 from heterobandits.campaigns.state import State, parse_time
 from heterobandits.planner.plans import AWAITED_CLAUSE, Explanation, Reason, render_count
 from heterobandits.planner.visits import VisitReport
