@@ -5,7 +5,7 @@ import pytest
 from heterobandits.campaigns import serialization, service
 from heterobandits.campaigns.audit.history_text import EventNarrator
 from heterobandits.campaigns.events import Draft
-from heterobandits.campaigns.files.templates import template_files, words_of_template
+from heterobandits.campaigns.files.templates import load_template, template_files
 from heterobandits.campaigns.reducer import fold_events, state_after_drafts
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.validation import InvalidFields
@@ -77,7 +77,7 @@ class TestParse:
 
     @pytest.mark.parametrize("template", sorted(template_files()))
     def test_templates_suggest_words(self, template):
-        assert parse_words(words_of_template(template)) != DEFAULT_WORDS
+        assert parse_words(load_template(template)["words"]) != DEFAULT_WORDS
 
 
 class TestEvents:

@@ -123,7 +123,7 @@ class TestASeason:
             "0 of 0",
         )  # which says nothing: each mean is as likely
         made = campaign("new", "--name", "North park", *rangers)
-        assert "6 agents, 10 arms" in made
+        assert "6 rangers, 10 areas" in made
         first = told("plan", "--absent", "Ben")
         assert (first["round"], first["event"]) == (1, 2)
         assert places(first)["Ben"] is None
@@ -138,7 +138,7 @@ class TestASeason:
         assert "round 1 waits for Femi; round 2 waits for Ana, Ben" in refused("report", "Ana=1")
         campaign("report", "--round", 2, *(f"{name}=0" for name in places(second)))
         late = campaign("report", "Femi=1")  # now round 1 is the only one that waits
-        assert late == f"round 1: Femi at {places(first)['Femi']}: 1 of 1\n"
+        assert late == f"week 1: Femi at {places(first)['Femi']}: 1 of 1\n"
         corrected = campaign("correct", "--round", 1, "Ana=0")
         assert corrected.endswith(": corrected to 0 of 1, before it was 1 of 1\n")
         assert "Gus (sensitivity 0.8)" in campaign("add", "agent", "Gus", "0.8")
@@ -322,7 +322,7 @@ class TestASeason:
     def test_one_who_came_later_and_went_along_is_explained(self, park, told, refused):
         park("plan")
         park("add", "agent", "Gus", "0.8")
-        assert refused("explain", "Gus") == "'Gus' came after round 1: it was not sent anywhere"
+        assert refused("explain", "Gus") == "'Gus' came after round 1 and was not sent anywhere"
         park("override", "--round", 1, "Gus=hill+gate")
         text = "Gus came after round 1 was planned, and went to hill and gate by hand"
         assert park("explain").splitlines()[-1] == text

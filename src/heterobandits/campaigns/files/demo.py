@@ -79,9 +79,11 @@ def demo_events(campaign: str, end: datetime | None = None) -> list[Event]:
         hour=7, minute=0, second=0, microsecond=0
     )
     story = DemoSeason(campaign, begin)
+    template = load_template("rangers")
     body = service.body_of_creation(
-        **load_template("rangers")
+        **template
         | {"name": DEMO_NAME, "seed": DEMO_SEED, "season": DEMO_SEASON_ROUNDS}
+        | {"words": template["words"] | {"round": "day"}}
     )
     story.tell(DEMO_PLANNER_NAME, Draft("created", body))
     for day in range(1, DEMO_FINISHED_ROUNDS + 1):

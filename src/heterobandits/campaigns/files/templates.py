@@ -15,19 +15,7 @@ def template_files() -> dict[str, Path]:
 
 
 def load_template(name: str) -> dict[str, Any]:
-    """One template as `service.create` takes it: agents, arms, and the season if it has an end; with the library's words."""
-    found = read_template(name)
-    found.pop("words")
-    return found
-
-
-def words_of_template(name: str) -> dict[str, str]:
-    """What the agents, arms, rounds and tests of a template are best called, by kind."""
-    return dict(read_template(name)["words"])
-
-
-def read_template(name: str) -> dict[str, Any]:
-    """All that the file of a template has."""
+    """One template as `service.create` takes it: agents, arms, the season if it has an end, and what all these are best called."""
     known = template_files()
     if name not in known:
         raise unknown_name("template", name, list(known))

@@ -303,7 +303,7 @@ def import_command(
         print_json(state, {"number": state.number, "hash": state.hash, "new": len(done.events)})
         return
     print(f"{state.campaign} in {file}: {state.name}")
-    rounds = render_count(len(state.rounds), "round")
+    rounds = state.words.count(len(state.rounds), "round")
     print(f"{render_count(len(done.events), 'new event')} of {state.number:,}, {rounds}")
     last = sum(bool(row.strip()) for row in text.split("\n"))  # event of the file
     ended = sum(event.number > last and event.kind == "link revoked" for event in done.events)

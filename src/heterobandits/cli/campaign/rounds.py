@@ -98,13 +98,14 @@ def print_plan(made: "Preview", recorded: bool) -> None:
 
     state = made.state
     season = "" if state.season is None else f" of {state.season:,}"
-    print(f"{state.name}, round {made.plan.round:,}{season}" + ("" if recorded else ", a preview"))
+    planned = f"{state.words.round} {made.plan.round:,}{season}"
+    print(f"{state.name}, {planned}" + ("" if recorded else ", a preview"))
     rows = [
         (state.agent_names[agent], "-" if arm is None else state.arm_names[arm], str(reason))
         for agent, arm, reason in made.assignments
         if not state.agents[agent].retired
     ]
-    print_table(("agent", "goes to", "why"), rows)
+    print_table((state.words.agent, "goes to", "why"), rows)
     if made.given != RoundGiven():
         for constraint in made.prices.constraints:
             print(constraint.text)

@@ -58,7 +58,8 @@ def status_command(
         print_json(state, json_of_status(state))
         return
     season = "" if state.season is None else f" of {state.season:,}"
-    planned = "no round planned yet" if not state.rounds else f"round {len(state.rounds):,}{season}"
+    word = state.words.round
+    planned = f"{word} {len(state.rounds):,}{season}" if state.rounds else f"no {word} planned yet"
     print(
         f"{state.name} ({state.campaign}): {planned}, policy {state.policy.label}"
         + ", archived" * state.archived
@@ -114,7 +115,7 @@ def explain_command(
             answer = serialization.json_of_round(log, state, at.number) | {"explanations": why}
             print_json(state, answer)
             return
-    print(f"{state.name}, round {at.number:,}")
+    print(f"{state.name}, {state.words.round} {at.number:,}")
     for line in lines:
         print(line)
 
@@ -128,9 +129,11 @@ def render_why(
     if reason is None:
         if not arms:
             raise InvalidInput(
-                f"{name!r} came after round {round.number}: it was not sent anywhere"
+                f"{name!r} came after {state.words.round} {round.number} and was not sent anywhere"
             )
-        return f"{name} came after round {round.number} was planned, and {went} by hand"
+        return (
+            f"{name} came after {state.words.round} {round.number} was planned, and {went} by hand"
+        )
     text = f"{name} stays home: {reason}" if why is None else str(why)
     planned = round.assignment[agent]
     if arms == (() if planned is None else (planned,)):
@@ -219,7 +222,9 @@ def shadow_command(
         for one in answer["differences"]
     ]
     if rows:
-        print_table(("round", "agent", "planned", found.policy), rows, right=(0,))
+        print_table(
+            (state.words.round, state.words.agent, "planned", found.policy), rows, right=(0,)
+        )
 
 
 def project_command(

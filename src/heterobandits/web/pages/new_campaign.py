@@ -23,7 +23,7 @@ from heterobandits.campaigns.files.csv_tables import (
     parse_pasted_arms,
     parse_rate_cell,
 )
-from heterobandits.campaigns.files.templates import load_template, template_files, words_of_template
+from heterobandits.campaigns.files.templates import load_template, template_files
 from heterobandits.campaigns.reducer import state_after_drafts
 from heterobandits.campaigns.state import State
 from heterobandits.campaigns.storage.repository import CREATION_KEY_SCOPE, Repository
@@ -426,7 +426,7 @@ def fields_of_template(template: str) -> dict[str, str]:
         "agents": render_tabbed_rows(rows),
         "arms": render_tabbed_rows(arms),
         "season": str(found.get("season", "")),
-        **{f"{kind}_word": word for kind, word in words_of_template(template).items()},
+        **{f"{kind}_word": word for kind, word in found["words"].items()},
     }
 
 
