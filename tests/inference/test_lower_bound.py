@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 
 from heterobandits import InvalidInput, Problem, lower_bound
 from heterobandits.inference.bounds import kl
+from heterobandits.model.domains import domain_of_name
 
 DIGITS = 800  # beside 1, the square of the least double times the least sensitivity
 
@@ -59,6 +60,13 @@ def test_it_is_the_linear_program_over_all_assignments(means, sensitivities):
     assume(len(sensitivities) <= len(means))
     wanted = by_linear_program(means, sensitivities)
     assert lower_bound(Problem(means, sensitivities)) == pytest.approx(wanted, rel=1e-6, abs=1e-6)
+
+
+def test_it_is_the_linear_program_for_the_slots_of_a_page():
+    """Three positions and eleven items, 990 lists, of attractions and examinations as they were fitted to a log."""
+    page = domain_of_name("slots").problem
+    wanted = by_linear_program(page.means, page.sensitivities)
+    assert lower_bound(page) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_one_agent_is_lai_and_robbins():

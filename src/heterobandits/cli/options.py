@@ -14,8 +14,8 @@ ProblemOption = Annotated[
     str | None,
     typer.Option(
         "--problem",
-        help="A .json or .toml file, or a domain of the paper: covid, covid-over, covid-under, "
-        "covid-mix, hotel, poaching-2, poaching-3, poaching-5.",
+        help="A .json or .toml file, or a domain: of the paper covid, covid-over, covid-under, "
+        "covid-mix, hotel, poaching-2, poaching-3, poaching-5; of those who rank slots.",
         metavar="FILE|DOMAIN",
     ),
 ]

@@ -146,9 +146,9 @@ def kl(p: float, q: float) -> float:
 def lower_bound(problem: Problem) -> float:
     """The least regret per ln T that any uniformly good policy must pay in the long run.
 
-    The Graves-Lai constant of this structure, equation (3) of docs/limits.md: arms among the
-    best A are seen for free, and each other arm n is explored by the agent for whom that is
-    cheapest, cost / kl(p(mu_n), p(mu_A)), p(mu) = phi + (s - phi) mu being how often it reports 1. Zero if
+    The bound of Lagrée, Vernade and Cappé (2016) for the position-based model, here with false positives and several
+    tests as well, equation (3) of docs/limits.md. Arms among the best A are seen for free, and each other arm n is
+    explored by the agent for whom that is cheapest, cost / kl(p(mu_n), p(mu_A)), p(mu) = phi + (s - phi) mu being how often it reports 1. Zero if
     there are as many agents as arms, or if even the least of the best A has a mean of 1. It does not depend on what the
     planner believes. There is none where the means change.
 

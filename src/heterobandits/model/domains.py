@@ -1,7 +1,8 @@
-"""The paper's domains: problems with the horizon its figures show.
+"""Problems with a name and a horizon: the paper's domains, and one of those who rank.
 
-COVID tests of two kinds for the floors of a dorm, guests for hotels, rangers for the areas of a
-park, and the three cases in which the sensitivities of the tests are not known exactly.
+Of the paper, with the horizons its figures show: COVID tests of two kinds for the floors of a dorm, guests for hotels, rangers for the
+areas of a park, and the three cases in which the sensitivities of the tests are not known exactly. Beside them the slots of a page with
+ads: there a sensitivity is the chance that a visitor looks at the slot, and a mean the chance that one who looks at the ad clicks.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from heterobandits.model.problem import Problem
 
 @dataclass(frozen=True)
 class Domain:
-    """A problem of the paper, what it is about, and how many rounds its figure shows."""
+    """A problem, what it is about, and how many rounds are played: of the paper's as many as its figure shows."""
 
     title: str
     problem: Problem
@@ -45,6 +46,18 @@ HOTEL_PROBLEM = Problem(
     agent_names=[f"guest {i}" for i in range(1, 5)],
 )
 
+# What Gauthier, Gaudel and Fromont (IDA 2021, ICML 2021) fitted the position-based model to in a log of search advertising, rounded
+# to four digits: query "1" of data/param_KDD.txt in github.com/gaudel/ranking_bandits, commit 0dd7831 (MIT licence), which they use in
+# `param.py` as KDD. Examination is relative to that of the first slot; a mean is the chance of a click there.
+SLOTS_PROBLEM = Problem(
+    means=[
+        0.0267, 0.1494, 0.0517, 0.0702, 0.0792, 0.0887, 0.0499, 0.1033, 0.0217, 0.0291, 0.0283,
+    ],
+    sensitivities=[1.0, 0.4735, 0.3278],
+    arm_names=[f"ad {i}" for i in range(1, 12)],
+    agent_names=[f"slot {i}" for i in range(1, 4)],
+)  # fmt: skip
+
 DOMAINS = {
     "covid": Domain("COVID tests", _covid(), 300),
     "covid-over": Domain(
@@ -64,6 +77,7 @@ DOMAINS = {
     "poaching-5": Domain(
         "poaching prevention, 5 rangers", _poaching([0.1, 0.1, 0.1, 0.2, 0.3]), 5000
     ),
+    "slots": Domain("ads in the slots of a page", SLOTS_PROBLEM, 5000),
 }
 
 

@@ -61,7 +61,7 @@ def type_check(kind: type, allowed: str) -> ValueCheck:
 
 
 def parse_domain(value: Any, place: str) -> str:
-    """The name of one of the paper's domains."""
+    """The name of a domain."""
     try:
         domain_of_name(type_check(str, "the name of a domain")(value, place))
     except InvalidInput as error:
