@@ -41,6 +41,9 @@ ROOMS = {  # and the tests that must see what is wrong there
     "experiments.claims": ("experiments/test_claims",),
     "experiments.comparison": ("experiments/test_comparison",),
     "campaigns.service": ("campaigns/test_service",),
+    "campaigns.outcomes": ("campaigns/test_service", "campaigns/test_many_outcomes", "campaigns/test_late_reports"),
+    "campaigns.links": ("campaigns/test_service",),
+    "campaigns.exchange": ("campaigns/test_service",),
     "campaigns.reducer": ("campaigns/test_reducer", "campaigns/test_service"),
 }  # fmt: skip
 TOOLS = ("mutmut>=3.8", "pytest<9")  # which reads a field of pytest that newer versions have not
