@@ -3,8 +3,9 @@
 import math
 import re
 
+import numpy as np
 import pytest
-from scipy import integrate
+from scipy.stats import beta
 
 from heterobandits import InvalidInput
 from heterobandits.campaigns import service
@@ -17,6 +18,7 @@ from heterobandits.campaigns.files.csv_tables import read_last_season, render_vi
 from heterobandits.campaigns.outcomes import report_outcomes
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.validation import parse_arms
+from heterobandits.model.belief_cells import common_priors
 from heterobandits.model.prior import parse_stated_prior, shape_of_words
 from parks import VERA, opened
 from states import after, begun, lived, planned, reported
@@ -103,13 +105,24 @@ class TestStated:
         assert verify_log(log, made.campaign).rounds == 2
 
 
+def test_what_is_stated_of_one_arm_tells_of_the_others():
+    """Or a forecast would take them for arms of one half, and one of them that is stated would be enough for it."""
+    body = after(begun([0.9], 12), ("arm revised", {"id": "arm-1", "prior": [5.0, 95.0]}))
+    known = {n: one.estimate for n, one in probable(body).arms.items()}
+    assert known[0] == pytest.approx(0.05, rel=0.01)
+    assert all(0.03 < known[n] < 0.25 for n in range(1, 12))
+
+
 class TestLastSeason:
     """Visits of a season before, from a spreadsheet that a campaign wrote."""
 
     @pytest.mark.parametrize("alarms", [0.0, 0.03])
     @pytest.mark.parametrize("counts", [1.0, 0.5])
     def test_the_visits_of_a_campaign_become_priors(self, tmp_path, alarms, counts):
-        """The Beta with the mean and the variance of all that the visits say, false alarms among it, by SciPy's integrals."""
+        """The Beta with the mean and the variance of all that the visits say, by sums over exact masses of 4,000 pieces.
+
+        The common priors are weighed by all visits, whatever these count for.
+        """
         agents = [
             {"sensitivity": 0.5, "tests": 40, "false_positive_rate": alarms},
             {"sensitivity": 0.9, "tests": 10},
@@ -117,25 +130,40 @@ class TestLastSeason:
         state = lived(begun(agents, ["ford", "gate"]), (0.2, 0.01), 9)
         (path := tmp_path / "visits.csv").write_text(render_visits(state))
         found = read_last_season(path, [{"name": "gate"}, {"name": "ford"}], counts)
+        ends = np.sin(np.linspace(0.0, math.pi / 2, 4001)) ** 2
+        mu = (ends[1:] + ends[:-1]) / 2
+        common = common_priors()
+        masses = np.array([np.diff(beta.cdf(ends, a, b)) for a, b in zip(common.a, common.b, strict=True)])  # fmt: skip
+        ln = np.zeros((2, len(mu)))
+        for n in range(2):
+            for s, phi, c, y in zip((0.5, 0.9), (alarms, 0.0), state.pulls[:, n], state.successes[:, n], strict=True):  # fmt: skip
+                chance = phi + (s - phi) * mu
+                ln[n] += y * np.log(chance) + (c - y) * np.log1p(-chance)
+        ln -= ln.max(axis=1, keepdims=True)
+        share = np.exp(common.ln_weight) * np.prod(masses @ np.exp(ln).T, axis=1)
         for n, name in enumerate(("ford", "gate")):
-            seen = list(
-                zip(
-                    (0.5, 0.9), (alarms, 0.0), state.pulls[:, n], state.successes[:, n], strict=True
-                )
-            )
-
-            def likelihood(mu, seen=seen):
-                chances = [(phi + (s - phi) * mu, c, y) for s, phi, c, y in seen]
-                return math.prod(p**y * (1 - p) ** (c - y) * 2.0**c for p, c, y in chances)
-
-            z, first, second = (
-                integrate.quad(lambda mu, k=k: mu**k * likelihood(mu), 0, 1, limit=200)[0]
-                for k in range(3)
-            )
-            mean, variance = first / z, second / z - (first / z) ** 2
-            worth = mean * (1 - mean) / variance - 1
-            exact = [1 + counts * max(0.0, part * worth - 1) for part in (mean, 1 - mean)]
+            joint = masses * np.exp(counts * ln[n])
+            density = (share / share.sum() / joint.sum(axis=1)) @ joint
+            mean = density @ mu
+            worth = mean * (1 - mean) / (density @ (mu - mean) ** 2) - 1
+            worth = max(worth, 1 / mean)  # a and b are at least 1
+            exact = mean * worth, (1 - mean) * worth
             assert found[name] == pytest.approx(exact, rel=0.01)
+
+    def test_rare_places_stay_rare_however_little_a_visit_counts(self, tmp_path):
+        """30 areas of 2 in 100: what each of them has by itself would be drawn towards one half."""
+        state = lived(begun([{"sensitivity": 0.9, "tests": 5}] * 10, 30), [0.02] * 30, 30)
+        (path := tmp_path / "visits.csv").write_text(render_visits(state))
+        arms = [{"name": arm.name} for arm in state.arms]
+        for counts in (1.0, 0.5, 0.1):
+            found = read_last_season(path, arms, counts)
+            assert 0.01 < np.mean([a / (a + b) for a, b in found.values()]) < 0.04
+        assert read_last_season(path, arms, 0.0) == {}
+
+    def test_what_counts_for_nothing_states_nothing(self):
+        for nothing in ("5 of 120 x 0", {"found": 5, "tests": 120, "counts": 0}):
+            (arm,) = parse_arms([{"name": "ford", "prior": nothing}])
+            assert arm.body == {"name": "ford"}
 
     def test_nothing_is_taken_over_by_half(self, tmp_path):
         (path := tmp_path / "visits.csv").write_text(

@@ -54,8 +54,12 @@ def transcribed(team, pulls, successes, prior):
     free = [n for n, one in enumerate(prior.shapes) if one is None and prior.learned]
     common = [np.maximum(masses(a, b), 1e-280) for a, b, _ in grid]
     share = np.array([w for *_, w in grid])
-    for n in free:
-        share = share + np.log([float(rows[n] @ cells) for cells in common])
+    for n, row in enumerate(rows):
+        if n in free:
+            share = share + np.log([float(row @ cells) for cells in common])
+        elif grid:
+            joint = row * masses(*prior.shapes[n])
+            share = share + [float(joint @ np.log(cells)) / joint.sum() for cells in common]
     share = np.exp(share - share.max()) if grid else share
     share = share / share.sum() if grid else share
     out = []

@@ -393,6 +393,8 @@ class ProjectionJson(TypedDict):
     rotation: float
     rotation_low: float
     rotation_high: float
+    gain_low: float
+    gain_high: float
     best_known: float
     best_known_se: float
     warnings: list[str]

@@ -9,7 +9,8 @@ is about as wide wherever it lies. A prior is the probability of every cell, so 
     share[g]       ~ weight[g] prod_n Z[n, g], over the arms without a prior of their own     (14)
     density[n, q]  e[n, q] sum_g share[g] prior[q, g] / Z[n, g]                              (15)
 
-An arm with a prior of its own has that one in place of the mixture, and says nothing of the others.
+An arm with a prior of its own has that one in place of the mixture. It tells of the others what a mean would that was seen: in (14)
+exp(sum_q density[n, q] ln prior[q, g]) stands for its Z.
 """
 
 import math
@@ -39,6 +40,8 @@ class BeliefCells(NamedTuple):
         The candidates of a common prior, [q, g], and the same turned, [g, q].
     ln_weight
         The logarithm of the weight of each candidate before anything was seen.
+    ln_prior
+        The logarithms of the candidates, [q, g], if some arms have a prior of their own.
     ln_own, own_row
         The logarithms of priors of some arms alone, [i, q], and for each arm which of them is its, or -1.
     """
@@ -49,6 +52,7 @@ class BeliefCells(NamedTuple):
     ln_miss: np.ndarray
     prior: np.ndarray
     candidates: np.ndarray
+    ln_prior: np.ndarray
     ln_weight: np.ndarray
     ln_own: np.ndarray
     own_row: np.ndarray
@@ -81,7 +85,7 @@ def no_cells():
     """For rules that take no prior."""
     return BeliefCells(
         *np.empty((2, 0)),
-        *np.empty((5, 0, 0))[:4],
+        *np.empty((5, 0, 0)),
         np.empty(0),
         np.empty((0, 0)),
         np.empty(0, np.int64),
@@ -194,16 +198,40 @@ def fill_heights(cells, h, f, out, tops):
 
 
 @compiled
-def fill_shares(cells, height, evidence, share):
-    """evidence[n, g] = Z[n, g] over the greatest likelihood, and share[g]   docs/priors.md (13), (14)"""
+def fill_own_density(cells, n, height, out):
+    """out[q] = the posterior probability of cell q of an arm with a prior of its own; returns the logarithm of the evidence."""
+    ln_own = cells.ln_own[cells.own_row[n]]
+    for q in range(len(out)):
+        out[q] = height[q] + ln_own[q]
+    ln_evidence = log_of_sum(out)
+    for q in range(len(out)):
+        out[q] = power(out[q] - ln_evidence)
+    return ln_evidence
+
+
+@compiled
+def fill_shares(cells, height, evidence, share, density):
+    """evidence[n, g] = Z[n, g] over the greatest likelihood, and share[g]   docs/priors.md (13), (14)
+
+    `density` has room for those of arms with a prior of their own.
+    """
     N, Q = height.shape
     G = len(share)
     for g in range(G):
         share[g] = cells.ln_weight[g]
     for n in range(N):
-        if cells.own_row[n] >= 0:
-            continue
         Z = evidence[n]
+        if cells.own_row[n] >= 0:
+            fill_own_density(cells, n, height[n], density[n])
+            for g in range(G):
+                Z[g] = 0.0
+            for q in range(Q):
+                row = cells.ln_prior[q]
+                for g in range(G):
+                    Z[g] += density[n, q] * row[g]
+            for g in range(G):
+                share[g] += Z[g]
+            continue
         for g in range(G):
             Z[g] = 0.0  # and over LEAST_CHANCE at the end: where it is greatest, e is 1
         for q in range(
@@ -231,12 +259,7 @@ def fill_densities(cells, height, evidence, share, out, ln_evidence):
     for n in range(N):
         row = out[n]
         if cells.own_row[n] >= 0:
-            ln_own = cells.ln_own[cells.own_row[n]]
-            for q in range(Q):
-                row[q] = height[n, q] + ln_own[q]
-            ln_evidence[n] = log_of_sum(row)
-            for q in range(Q):
-                row[q] = power(row[q] - ln_evidence[n])
+            ln_evidence[n] = fill_own_density(cells, n, height[n], row)
             continue
         norm = 0.0
         for q in range(Q):
@@ -262,7 +285,7 @@ def fill_beliefs(cells, room):
     """The posterior of every arm in room.density, from the hits and misses in the room."""
     fill_heights(cells, room.h, room.f, room.height, room.top)
     if len(room.share) > 0:
-        fill_shares(cells, room.height, room.evidence, room.share)
+        fill_shares(cells, room.height, room.evidence, room.share, room.density)
     fill_densities(cells, room.height, room.evidence, room.share, room.density, room.ln_evidence)
 
 

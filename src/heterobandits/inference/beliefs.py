@@ -17,7 +17,7 @@ from heterobandits.core.families import outcomes
 from heterobandits.core.randomness import WORD_SIZE, round_words
 from heterobandits.interrupts import end_abandoned_work
 from heterobandits.model.belief_cells import ALL_ARMS_MAX_CELLS, belief_cells
-from heterobandits.model.prior import BetaShape, Prior
+from heterobandits.model.prior import PRIOR_MAX_COUNT, BetaShape, Prior
 from heterobandits.model.team import Team
 
 BELIEF_DRAWS = 4000  # draws that a chance is counted in: off by less than 0.016, 95 times of 100
@@ -59,12 +59,24 @@ class Beliefs:
             kernels.fill_heights(cells, room.h, room.f, room.height, room.top)
             end_abandoned_work()
             if len(room.share):
-                kernels.fill_shares(cells, room.height, room.evidence, room.share)
+                kernels.fill_shares(cells, room.height, room.evidence, room.share, room.density)
             end_abandoned_work()
             kernels.fill_densities(
                 cells, room.height, room.evidence, room.share, room.density, room.ln_evidence
             )
         return cls(cells, room)
+
+    def with_shares(self, other: "Beliefs") -> "Beliefs":
+        """The same under the common priors that others make likely: each arm by what was seen of it here."""
+        room = self.room._replace(
+            share=other.room.share,
+            density=np.empty_like(self.room.density),
+            ln_evidence=np.empty_like(self.room.ln_evidence),
+        )
+        kernels.fill_densities(
+            self.cells, room.height, room.evidence, room.share, room.density, room.ln_evidence
+        )
+        return Beliefs(self.cells, room)
 
     @property
     def arms(self) -> int:
@@ -144,21 +156,34 @@ def cumulative(density: Floats) -> Floats:
 def shapes_of_visits(
     team: Team, pulls: LearningTable, successes: LearningTable, counts: float = 1.0
 ) -> list[BetaShape]:
-    """For each arm, the Beta with the mean and the variance of what these visits say of it, which counts for this share of that.
+    """For each arm, the Beta with the mean and the variance of what these visits say of it under a prior learned from all of them.
 
-    >>> shape, = shapes_of_visits(Team([1.0]), np.array([[8]]), np.array([[1]]))
-    >>> [round(part, 2) for part in shape]  # 1 success and 7 failures
-    [2.0, 8.0]
+    What is known of the arms together is taken over whole. Each arm's own visits count for a share of what they would count if they
+    were made now: so the less they count, the more an arm is believed to be as the others are.
+
+    >>> shape, = shapes_of_visits(Team([1.0]), np.array([[800]]), np.array([[200]]))
+    >>> round(shape[0] / sum(shape), 3)
+    0.25
     """
-    known = Beliefs.of(team, pulls, successes, Prior((None,) * pulls.shape[1]))
-    tests = known.mean * (1.0 - known.mean) / known.variance - 1.0
-    parts = zip(known.mean * tests, (1.0 - known.mean) * tests, strict=True)
-    return [(shape_part(a, counts), shape_part(b, counts)) for a, b in parts]
+    learned = Prior((None,) * pulls.shape[1], learned=True)
+    known = Beliefs.of(team, pulls, successes, learned)
+    if counts < 1.0:
+        known = Beliefs.of(team, counts * pulls, counts * successes, learned).with_shares(known)
+    return [
+        shape_of_moments(mean, variance)
+        for mean, variance in zip(known.mean.tolist(), known.variance.tolist(), strict=True)
+    ]
 
 
-def shape_part(part: float, counts: float) -> float:
-    """a or b of a Beta that counts for this share."""
-    return 1.0 + counts * max(0.0, float(part) - 1.0)
+def shape_of_moments(mean: float, variance: float) -> BetaShape:
+    """The Beta of this mean and variance; where a or b would be below 1, the least that keeps the mean.
+
+    >>> shape_of_moments(0.25, 0.0375), shape_of_moments(0.25, 0.15)
+    ((1.0, 3.0), (1.0, 3.0))
+    """
+    tests = mean * (1.0 - mean) / max(variance, 1.0 / PRIOR_MAX_COUNT**2) - 1.0
+    tests = min(max(tests, 1.0 / min(mean, 1.0 - mean)), PRIOR_MAX_COUNT)
+    return max(1.0, mean * tests), max(1.0, (1.0 - mean) * tests)
 
 
 def draws_for(arms: int) -> int:

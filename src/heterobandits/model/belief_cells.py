@@ -81,7 +81,8 @@ def _cells_of_kinds(
     r, s = np.array(roots), np.array(slopes)
     ln_hit, ln_miss = np.empty((len(r), count)), np.empty((len(s), count))
     kernels.fill_cell_logs(mu, r, s, ln_hit, ln_miss)
-    a, b, ln_weight = (part if prior.learned else part[:0] for part in common_priors())
+    common = prior.learned and None in prior.shapes
+    a, b, ln_weight = (part if common else part[:0] for part in common_priors())
     alone = [None if one is None and prior.learned else one or UNIFORM for one in prior.shapes]
     distinct: list[BetaShape] = sorted({one for one in alone if one is not None})
     rows = [-1 if one is None else distinct.index(one) for one in alone]
@@ -95,6 +96,7 @@ def _cells_of_kinds(
         ln_miss=ln_miss,
         prior=np.ascontiguousarray(candidates.T),
         candidates=candidates,
+        ln_prior=np.log(candidates.T if distinct else np.empty((0, 0))).copy(),
         ln_weight=ln_weight.copy(),
         ln_own=ln_priors(mu, *own),
         own_row=np.array(rows, np.int64),

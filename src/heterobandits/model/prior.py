@@ -219,18 +219,23 @@ def parse_stated_prior(value: Any, name: str = "prior") -> BetaShape | None:
     if set(numbers) == {"typical", "high"}:
         return shape_of_words(**numbers)
     if {"found", "tests"} <= set(numbers) <= {"found", "tests", "sensitivity", "counts"}:
-        return shape_of_counts(**numbers)
+        shape = shape_of_counts(**numbers)
+        return shape if numbers.get("counts", 1.0) else None
     raise InvalidInput(
         f"{name} has {', '.join(map(str, value)) or 'nothing'}: typical and high, or found and tests, with sensitivity and counts if "
         "they are not 1"
     )
 
 
-def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
+def parse_prior_text(text: str, name: str = "prior") -> BetaShape | None:
     """What people write of a mean: what is typical and what it hardly ever exceeds, or what was found, and for how much it counts.
+
+    What counts for nothing states nothing.
 
     >>> parse_prior_text("5 of 120"), parse_prior_text("5/120 x 0.5"), parse_prior_text("5 of 120, counts 50 %")
     ((6.0, 116.0), (3.5, 58.5), (3.5, 58.5))
+    >>> parse_prior_text("5 of 120 x 0") is None
+    True
     >>> parse_prior_text("3.2 %, as if 1 were found in 60 tests")  # as `render_shape` writes it
     (2.0, 60.0)
     >>> parse_prior_text("typically 2 %, hardly ever above 10 %") == parse_prior_text("2% to 10%") == shape_of_words(0.02, 0.1)
@@ -241,9 +246,9 @@ def parse_prior_text(text: str, name: str = "prior") -> BetaShape:
     found = FOUND_TEXT.fullmatch(text.strip().lower())
     if found:
         successes, tests, counts, percent = found.groups()
-        return shape_of_counts(
-            float(successes), float(tests), counts=rate_of_text(counts or "1", percent)
-        )
+        weight = rate_of_text(counts or "1", percent)
+        shape = shape_of_counts(float(successes), float(tests), counts=weight)
+        return shape if weight else None
     whole = AS_IF_TEXT.fullmatch(text.strip().lower())
     if whole:
         return shape_of_counts(*map(float, whole.groups()))

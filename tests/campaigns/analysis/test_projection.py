@@ -212,6 +212,31 @@ class TestClosedForms:
         turns = [s * means[(a + t) % 3] for t in range(6) for a, s in enumerate((0.9, 0.5))]
         assert found.rotation == pytest.approx(np.sum(turns, axis=0).mean())
 
+    @pytest.mark.parametrize(("agents", "arms", "rounds"), [(3, 12, 2), (2, 3, 7), (5, 3, 4)])
+    def test_what_a_rotation_finds_is_that_of_one_that_is_played(self, agents, arms, rounds):
+        """Mean and standard deviation of 40,000 draws beside those of all starts, for a mean that is rich and others that are not."""
+        tests, slope = np.array([30, 12, 5, 1, 1])[:agents], np.array([0.9, 0.5, 0.7, 1.0, 0.6])[:agents]  # fmt: skip
+        offset = np.array([0.0, 0.05, 0.0, 0.0, 0.1])[:agents]
+        means = np.where(np.arange(arms) == 1, 0.8, 0.03)
+        stops, lanes = max(agents, arms), 40_000
+        visits = [
+            [((start + t * agents + a) % stops, a) for t in range(rounds) for a in range(agents)]
+            for start in range(stops)
+        ]
+        chance = offset[:, None] + slope[:, None] * means
+        mean = [sum(tests[a] * chance[a, n] for n, a in all_ if n < arms) for all_ in visits]
+        within = [
+            sum(tests[a] * chance[a, n] * (1 - chance[a, n]) for n, a in all_ if n < arms)
+            for all_ in visits
+        ]
+        variance = np.mean(within) + np.var(mean)
+        table = projection_lanes.tests_of_rotation(tests, rounds, stops)
+        lots = np.repeat(means[:, None], lanes, axis=1)
+        found = projection_lanes.draw_rotation_finds(3, 0, table, slope, offset, lots)
+        error = math.sqrt(variance / lanes)
+        assert abs(found.mean() - np.mean(mean)) < FAR * error
+        assert found.std() == pytest.approx(math.sqrt(variance), rel=0.03)
+
 
 class TestWorth:
     """What another team is worth, on the same draws."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import re
 import threading
 import time
@@ -160,9 +161,11 @@ class TestAhead:
         plain = found.plain
         how_sure = f"({plain.low:.0f} to {plain.high:.0f}, 8 times of 10)"
         assert f"expected to make {plain.detections:.0f} detections {how_sure}" in text
-        better = round(100 * (plain.detections / plain.rotation - 1))
+        least = math.floor(100 * (plain.gain_low - 1))
+        most = math.ceil(100 * (plain.gain_high - 1))
+        assert least >= 1
         turn = f"{plain.rotation_low:.0f} to {plain.rotation_high:.0f}"
-        assert f"{better} % more than visiting the arms in turn ({turn})" in text
+        assert f"{least} to {most} % more than visits to the arms in turn ({turn})" in text
         assert f"in all rounds that makes {turn}, 8 times of 10" in text
         more, error = (f"{x:.{1 if x >= 1.0 else 2}f}" for x in (found.more, found.more_se))
         assert f"would make {more} detections more (standard error {error})" in text

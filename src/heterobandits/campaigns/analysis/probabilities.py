@@ -69,13 +69,19 @@ class Probable:
 
 
 def has_forecast(state: State) -> bool:
-    """Whether anything can be forecast: something was reported that counts, or stated beforehand."""
-    return bool(state.knowledge.pulls.any()) or any(arm.prior is not None for arm in state.arms)
+    """Whether anything can be forecast: something was reported that counts, or is stated of half of the arms in use beforehand."""
+    stated = [arm.prior is not None for arm in state.arms if not arm.retired]
+    return bool(state.knowledge.pulls.any()) or 0 < len(stated) <= 2 * sum(stated)
 
 
 def nothing_known_text(state: State) -> str:
     """Why there is no forecast."""
-    return f"Nothing was reported yet, and nothing is stated of any {state.words.arm} beforehand: so nothing can be forecast."
+    of = (
+        f"most {state.words.arms}"
+        if any(arm.prior for arm in state.arms)
+        else f"any {state.words.arm}"
+    )
+    return f"Nothing was reported yet, and nothing is stated of {of} beforehand: so nothing can be forecast."
 
 
 class NothingKnown(InvalidInput):

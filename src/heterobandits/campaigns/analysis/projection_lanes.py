@@ -6,10 +6,11 @@ that the same question has the same answer, and two teams are compared on the sa
     the mean of arm n             (seed, draw, round 0, slot n), after the common prior at slot N
     what a visit to arm n yields  (seed, draw, round, the slot of the arm's luck)
     which of it is true           (seed, TRUE + draw, round, slot n)
-    what a rotation finds         (seed, TRUE + draw, round 0, slot 0)
+    what a rotation finds         (seed, TRUE + draw, round 0, slot 0), and the arm from which it starts, slot 1
     ties and draws of the policy  (seed, draw, round, as in a plan)
 """
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -237,9 +238,12 @@ class ProjectionLanes:
 
     def results(self, rounds: int) -> ProjectedDraws:
         """What came of so many rounds."""
-        rotation = rounds * rotation_detections(self.means[self.free], self.team.worth[self.turns])
-        tests = rounds * int(np.array(self.team.tests)[self.turns].sum())
-        found = draw_rotation_finds(self.seed, self.first, tests, rotation)
+        means = self.means[self.free]
+        rotation = rounds * rotation_detections(means, self.team.worth[self.turns])
+        stops = max(len(self.free), len(self.turns))
+        tests = tests_of_rotation(np.array(self.team.tests)[self.turns], rounds, stops)
+        slope, offset = np.array(self.team.sensitivities)[self.turns], np.zeros(len(self.turns))
+        found = draw_rotation_finds(self.seed, self.first, tests, slope, offset, means)
         kept = (rows_by_draw(part, len(self.expected)) for part in (self.course, self.known))
         return ProjectedDraws(
             self.expected,
@@ -281,11 +285,49 @@ def rotation_detections(means: Floats, worth: Floats) -> Floats:
     return np.asarray(float(worth.sum()) * each)
 
 
-def draw_rotation_finds(seed: int, first: int, tests: int, expected: Floats) -> Floats:
-    """How much a rotation of so many tests finds in each draw, of which so much is expected, as if all had the same chance."""
-    lanes = len(expected)
-    luck = draw_uniforms(seed, TRUTH_FIRST_TRIAL + first, 0, 0, 1, lanes)[0]
-    found = successes_by_luck(luck, np.full(lanes, max(tests, 1)), expected / max(tests, 1))
+def tests_of_rotation(tests: Integers, rounds: int, stops: int) -> Integers:
+    """The tests that each agent makes at each stop of a rotation, from the one where it starts: agents by stops.
+
+    In every round the agents go to the next stops, one each.
+
+    >>> tests_of_rotation(np.array([1, 5]), 3, 4).tolist()
+    [[2, 0, 1, 0], [0, 10, 0, 5]]
+    """
+    agents = len(tests)
+    cycle = stops // math.gcd(agents, stops)  # rounds after which it starts anew
+    first = np.arange(min(rounds, cycle)) * agents
+    times = rounds // cycle + (np.arange(len(first)) < rounds % cycle)
+    out = np.zeros((agents, stops), np.int64)
+    for place in range(agents):
+        np.add.at(out[place], (first + place) % stops, times * tests[place])
+    return out
+
+
+def draw_rotation_finds(
+    seed: int, first: int, tests: Integers, slope: Floats, offset: Floats, means: Floats
+) -> Floats:
+    """What a rotation from an arm drawn at random finds in each draw: `tests` are those of each agent at each stop, `means` arms by draws.
+
+    Stops beyond the arms are at home. What is found has the mean and the variance of a sum of binomials, one for each agent and arm,
+    and is drawn as one binomial that has both.
+    """
+    arms, lanes = means.shape
+    stops = tests.shape[1]
+    luck = draw_uniforms(seed, TRUTH_FIRST_TRIAL + first, 0, 0, 2, lanes)
+    start = np.minimum((luck[1] * stops).astype(np.int64), stops - 1)
+    here = np.concatenate([np.ones(arms), np.zeros(stops - arms)])  # and not at home
+    mean = np.concatenate([means, np.zeros((stops - arms, lanes))])
+    place = (np.arange(stops)[:, None] + start) % stops
+    mean = np.take_along_axis(mean, place, axis=0)
+    at_arm = np.broadcast_to(here.mean(), (stops, lanes)) if stops == arms else here[place]
+    expected = (offset @ tests) @ at_arm + (slope @ tests) @ mean
+    # of the chances: the variance is what is expected less this
+    squares = (offset**2 @ tests) @ at_arm + (2.0 * offset * slope @ tests) @ mean
+    squares += (slope**2 @ tests) @ mean**2
+    chance = np.divide(squares, expected, out=np.zeros(lanes), where=expected > 0.0)
+    made = np.divide(expected, chance, out=np.zeros(lanes), where=chance > 0.0)
+    count = np.maximum(1, np.ceil(made)).astype(np.int64)
+    found = successes_by_luck(luck[0], count, expected / count)
     return np.asarray(found, np.float64)
 
 

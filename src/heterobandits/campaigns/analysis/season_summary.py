@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from heterobandits.arrays import Integers
 from heterobandits.campaigns.analysis.answers import mixed_arms_text, render_arms
 from heterobandits.campaigns.analysis.beliefs import drawn_means, true_finds
 from heterobandits.campaigns.analysis.prices import detection_weights, expected_detections
@@ -76,11 +77,21 @@ def finds_in_turn(state: State) -> InTurn | None:
     tests, team = state.pulls.sum(axis=1), state.team
     if state.gone or not tests.any():
         return None
-    level = drawn_means(state).mean(axis=0)
+    means = drawn_means(state)
+    level = float(means.mean())
     expected = float(tests @ team.offset) + float(tests @ team.slope) * level
-    found = draw_rotation_finds(state.seed, 0, int(tests.sum()), expected)
-    ends = np.quantile(found, [PROBABLE_TAIL_CHANCE, 1.0 - PROBABLE_TAIL_CHANCE])
-    return InTurn(float(expected.mean()), *map(float, ends))
+    made = draw_rotation_finds(state.seed, 0, tests_in_turn(state), team.slope, team.offset, means)
+    ends = np.quantile(made, [PROBABLE_TAIL_CHANCE, 1.0 - PROBABLE_TAIL_CHANCE])
+    return InTurn(expected, *map(float, ends))
+
+
+def tests_in_turn(state: State) -> Integers:
+    """The tests of each agent's row at each stop, if the visits so far, in their order, had each gone to the next arm."""
+    out = np.zeros((len(state.rows), len(state.arms)), np.int64)
+    told = (visit for round in state.rounds for visit in state.visits(round) if visit.tests)
+    for number, visit in enumerate(told):
+        out[visit.agent, number % len(state.arms)] += visit.tests
+    return out
 
 
 def forgotten_text(state: State) -> str:

@@ -212,7 +212,7 @@ def parse_last_season(
                 place = _place_of_line(what, row.number)
                 errors.note((place, f"{place}: {error}"))
     errors.end()
-    if not sums:
+    if not sums or not counts:
         return {}
     team = Team([s for s, _ in sums], false_positive_rates=[phi for _, phi in sums])
     pulls, successes = np.stack(list(sums.values()), axis=1)

@@ -188,8 +188,8 @@ def compute_outlook(state: State, wish: OutlookWish, tell: OnShare = ignore_prog
                 f"detections expected in {w.count(wish.played, 'round')}",
             ),
             (
-                render_percent_change(plain.detections, plain.rotation),
-                f"compared with visits in turn ({render_rotation_range(plain)}, 8 times of 10)",
+                render_gain(plain),
+                f"compared with visits in turn, 8 times of 10 ({render_rotation_range(plain)} detections)",
             ),
             (
                 render_share(plain.detections, wish.played * course.best),
@@ -263,15 +263,24 @@ def render_rotation_range(plain: Projection) -> str:
 
 def versus_rotation_text(plain: Projection, w: CampaignWords) -> str:
     """How many more detections that is than visits in turn, as part of a sentence."""
-    detections, rotation = plain.detections, plain.rotation
-    if rotation <= 0.0:
+    if plain.rotation <= 0.0:
         return ""
-    more = 100.0 * (detections / rotation - 1.0)
     often = render_rotation_range(plain)
-    if abs(more) < 0.5:
-        return f", as many as visiting the {w.arms} in turn ({often})"
-    kind = "more" if more > 0.0 else "fewer"
-    return f", {abs(more):.0f} % {kind} than visiting the {w.arms} in turn ({often})"
+    least, most = percent_of_gain(plain)
+    if least < 1:
+        return f"; visits to the {w.arms} in turn may find as much ({often})"
+    return f", {least} to {most} % more than visits to the {w.arms} in turn ({often})"
+
+
+def percent_of_gain(plain: Projection) -> tuple[int, int]:
+    """By how much the plans are above visits in turn 8 times of 10, in whole percent."""
+    return math.floor(100.0 * (plain.gain_low - 1.0)), math.ceil(100.0 * (plain.gain_high - 1.0))
+
+
+def render_gain(plain: Projection) -> str:
+    """The same, short; nothing while visits in turn may find as much."""
+    least, most = percent_of_gain(plain)
+    return f"+{least} to {most} %" if least >= 1 else "–"
 
 
 def worth_text(newcomer: Reports, worth: TeamWorth, w: CampaignWords) -> str:
@@ -311,18 +320,6 @@ def render_figure(value: float) -> str:
     """
     digits = 0 if abs(value) >= 10.0 else 1 if abs(value) >= 1.0 else 2
     return f"{value:,.{digits}f}"
-
-
-def render_percent_change(value: float, other: float) -> str:
-    """By how much one is above the other.
-
-    >>> render_percent_change(131.0, 100.0), render_percent_change(50.0, 100.0), render_percent_change(1.0, 0.0)
-    ('+31 %', '−50 %', '–')
-    """
-    if other <= 0.0:
-        return "–"
-    more = 100.0 * (value / other - 1.0)
-    return f"{'−' if round(more) < 0 else '+'}{abs(more):.0f} %"
 
 
 def render_share(value: float, whole: float) -> str:
