@@ -19,7 +19,7 @@ from heterobandits.campaigns.audit.report import check_audit, render_audit
 from heterobandits.campaigns.audit.verification import verify_log
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.links import issue_link
-from heterobandits.campaigns.outcomes import body_of_forgetting, report_outcomes
+from heterobandits.campaigns.outcomes import arms_of_drafts, body_of_forgetting, report_outcomes
 from heterobandits.campaigns.plan_events import check_recorded_forgetting
 from heterobandits.campaigns.reducer import fold_events, state_after_drafts
 from heterobandits.campaigns.storage import snapshots
@@ -244,3 +244,16 @@ class TestSensitivities:
         found = sensitivities(state)
         np.testing.assert_array_equal(found.sensitivity, [0.5, 0.6])
         assert len(str(found).splitlines()) >= 3
+
+
+def test_a_report_looks_at_its_own_arm_alone(tmp_path):
+    """However many others the round has; who is sent elsewhere leaves one and comes to another."""
+    log = opened(tmp_path)
+    campaign = park(log)
+    state = service.plan_round(log, campaign, VERA).state
+    (there,) = state.round(1).arms_of(0)
+    told = Draft("reported", {"round": 1, "agent": "agent-1", "arm": f"arm-{there + 1}", "missing": True})  # fmt: skip
+    assert arms_of_drafts(state, [told]) == {there}
+    other = (there + 1) % 3
+    moved = Draft("overridden", {"round": 1, "agent": "agent-1", "arms": [f"arm-{other + 1}"]})
+    assert arms_of_drafts(state, [moved]) == {there, other}

@@ -42,7 +42,7 @@ class Story:
     def both(self, tell_planner, *drafts, round=None):
         """Tell both, or have both refuse; whether it was told."""
         try:
-            made = drafts if round is None else heed_changes(self.state, round, list(drafts))
+            made = drafts if round is None else heed_changes(self.state, list(drafts))
             after = states.after(self.state, *made)
         except InvalidInput:
             text = self.planner.to_json()
@@ -237,7 +237,7 @@ def test_a_change_is_heeded_by_both_at_once():
         planner.accept(planner.ask())
         told = {"round": number, "agent": "agent-1", "arm": "arm-1", "tests": 3}
         body = told | {"successes": 3 * (number > 10)}
-        state = states.after(state, *heed_changes(state, number, [Draft("reported", body)]))
+        state = states.after(state, *heed_changes(state, [Draft("reported", body)]))
         planner.tell(number, {"agent A": (3 * (number > 10), 3)})
         assert dict(planner.forgotten) == ({"ford": state.gone[0]} if state.gone else {})
         assert planner.ask() == plan_of(state, parse_circumstances(state))

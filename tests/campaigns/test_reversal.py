@@ -26,7 +26,7 @@ from heterobandits.campaigns.outcomes import (
 from heterobandits.campaigns.plan_events import plan_of
 from heterobandits.campaigns.reducer import policy_body, state_after_drafts
 from heterobandits.campaigns.rounds import RoundGiven
-from heterobandits.campaigns.storage import snapshots
+from heterobandits.campaigns.storage import repository, snapshots
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.planner.knowledge import Forgetting
 from parks import ARMS, VERA, opened, park
@@ -336,6 +336,20 @@ class TestUndo:
         report_outcomes(log, campaign, ZOE, 1, {"Ana": 1})
         with pytest.raises(Stale, match="something else has happened since"):
             service.undo(log, campaign, VERA, number)
+
+    def test_one_write_alone_after_a_clock_was_put_right(self, tmp_path, monkeypatch):
+        """While it is behind, no two writes are of the same time."""
+        log = opened(tmp_path)
+        campaign = park(log)
+        planned(log, campaign)
+        monkeypatch.setattr(repository, "utc_now", lambda: "2020-01-01T00:00:00.000000Z")
+        report_outcomes(log, campaign, VERA, 1, {"Ana": 1})
+        service.rename(log, campaign, VERA, "campaign", None, "South park")
+        times = [event.time for event in log.store.read(campaign)]
+        assert times == sorted(set(times))
+        undone(log, campaign)
+        assert log.state(campaign).name == "North park"
+        assert log.state(campaign).round(1).told
 
     def test_not_after_a_while(self, tmp_path, monkeypatch):
         log = opened(tmp_path)

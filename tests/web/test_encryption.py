@@ -12,9 +12,16 @@ import uvicorn
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from browsers import CHROMIUM, FLAGS
+from heterobandits.web import encryption
+from heterobandits.web.budgets import Budgets
 from heterobandits.web.certificates import certificate_for
 from heterobandits.web.connections import BoundedConnection, ConnectionLimits
-from heterobandits.web.encryption import HANDSHAKE_MAX_BYTES, EncryptedConnection, tls_context
+from heterobandits.web.encryption import (
+    HANDSHAKE_MAX_BYTES,
+    HANDSHAKE_PERIOD_S,
+    EncryptedConnection,
+    tls_context,
+)
 
 pytestmark = [pytest.mark.usefixtures("ends"), pytest.mark.server]
 
@@ -61,9 +68,10 @@ def encrypted(certified):
             pass
 
         Quick.limits = ConnectionLimits(**limits)
+        handshakes = Budgets(HANDSHAKE_PERIOD_S)
         settings = uvicorn.Config(
             app,
-            http=lambda **given: EncryptedConnection(Quick(**given), context),
+            http=lambda **given: EncryptedConnection(Quick(**given), context, handshakes),
             port=0,
             lifespan="off",
             log_level="error",
@@ -305,3 +313,13 @@ def test_a_page_over_it_may_have_a_service_worker(encrypted, certified):
                 with pytest.raises(Error, match="ERR_CERT_AUTHORITY_INVALID"):
                     page.goto(address)
             browser.close()
+
+
+def test_an_address_has_so_many_handshakes_in_a_while(encrypted, monkeypatch):
+    """Or whoever begins them on and on takes their time from all others."""
+    monkeypatch.setattr(encryption, "HANDSHAKES_EACH", 3)
+    with encrypted() as place:
+        for _ in range(3):
+            place.line().close()
+        with pytest.raises((OSError, ssl.SSLError)):
+            place.line()

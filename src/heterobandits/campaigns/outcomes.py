@@ -47,20 +47,28 @@ def body_of_forgetting(state: State, arm: int, because: str) -> dict[str, Any]:
     return {"arm": member_id("arm", arm), "round": len(state.rounds), "because": because}
 
 
-def heed_changes(state: State, round: int, drafts: list[Draft]) -> list[Draft]:
-    """These and, in a campaign that forgets arms that have changed, an event for each arm of the round that thereby has."""
-    return heed_changes_in(state, {round}, drafts)
+def heed_changes(state: State, drafts: list[Draft]) -> list[Draft]:
+    """These and, in a campaign that forgets arms that have changed, an event for each arm that shows it by them.
 
-
-def heed_changes_in(state: State, rounds: Iterable[int], drafts: list[Draft]) -> list[Draft]:
-    """The same for the arms of several rounds."""
+    Only arms are looked at of which they say something: a report of one visit takes the same time in a round of a thousand.
+    """
     if state.on_change == "nothing" or not drafts:
         return drafts
     after = state_after_drafts(state, drafts)
-    arms = arms_to_forget(
-        after, sorted({arm for number in rounds for _, arm in after.round(number).sent})
-    )
+    arms = arms_to_forget(after, sorted(arms_of_drafts(state, drafts)))
     return drafts + [Draft("arm forgotten", body_of_forgetting(after, n, "change")) for n in arms]
+
+
+def arms_of_drafts(state: State, drafts: Iterable[Draft]) -> set[int]:
+    """The arms of which outcomes come, go or change by these."""
+    arms = set()
+    for kind, body in drafts:
+        if kind == "overridden":
+            agent = state.agent(body["agent"])
+            arms |= {*state.round(body["round"]).arms_of(agent), *map(state.arm, body["arms"])}
+        else:
+            arms.add(state.arm(body["arm"]))
+    return arms
 
 
 def report_outcomes(
@@ -79,7 +87,7 @@ def report_outcomes(
     """
 
     def make(state: State) -> list[Draft]:
-        return heed_changes(state, round, report_drafts(state, round, outcomes, role, said))
+        return heed_changes(state, report_drafts(state, round, outcomes, role, said))
 
     return log.write(campaign, request, make)
 
@@ -98,7 +106,7 @@ def correct_outcomes(
 
     def make(state: State) -> list[Draft]:
         made = outcome_drafts(state, "corrected", round, outcomes, role, seen, said)
-        return heed_changes(state, round, made)
+        return heed_changes(state, made)
 
     return log.write(campaign, request, make)
 
@@ -116,7 +124,7 @@ def withdraw_outcomes(
     which = list(agents)
 
     def make(state: State) -> list[Draft]:
-        return heed_changes(state, round, withdrawal_drafts(state, round, which, seen, planned))
+        return heed_changes(state, withdrawal_drafts(state, round, which, seen, planned))
 
     return log.write(campaign, request, make)
 
@@ -289,15 +297,14 @@ def outcomes_ahead(
 
 def drafts_of_outcomes(state: State, entries: Iterable[VisitOutcome], role: str) -> list[Draft]:
     """The events of these outcomes and what follows from them; all mistakes are named at once."""
-    errors, drafts, rounds = FieldErrors(), list[Draft](), set[int]()
+    errors, drafts = FieldErrors(), list[Draft]()
     for effect in effects_of_outcomes(state, entries, role):
         if effect.wrong is not None:
             errors.note((effect.entry.place, effect.wrong))
-        elif effect.draft is not None and effect.visit is not None:
+        elif effect.draft is not None:
             drafts.append(effect.draft)
-            rounds.add(effect.visit[0])
     errors.end()
-    return heed_changes_in(state, rounds, drafts)
+    return heed_changes(state, drafts)
 
 
 def check_destination(state: State, round: PlannedRound, pair: tuple[int, int]) -> None:

@@ -362,7 +362,7 @@ def override(
             "agent": member_id("agent", state.agent(agent)),
             "arms": list(dict.fromkeys(member_id("arm", state.arm(arm)) for arm in places)),
         }
-        return heed_changes(state, round, [Draft("overridden", body)])
+        return heed_changes(state, [Draft("overridden", body)])
 
     return log.write(campaign, request, make)
 

@@ -248,13 +248,19 @@ def run_server(
     if encryption is None:
         make_connection: Callable[..., asyncio.Protocol] = Connection
     else:
-        from heterobandits.web.encryption import EncryptedConnection, tls_context
+        from heterobandits.web.budgets import Budgets
+        from heterobandits.web.encryption import (
+            HANDSHAKE_PERIOD_S,
+            EncryptedConnection,
+            tls_context,
+        )
 
         certificate = encryption.lan.certificate
         context = tls_context(certificate.certificate, certificate.key)
+        handshakes = Budgets(HANDSHAKE_PERIOD_S)
 
         def make_connection(**given: Any) -> asyncio.Protocol:
-            return EncryptedConnection(Connection(**given), context)
+            return EncryptedConnection(Connection(**given), context, handshakes)
 
     class Server(uvicorn.Server):
         """One that lets phones know its certificate."""

@@ -26,19 +26,20 @@ BUDGETS_MAX_ENTRIES = 10_000  # budgets of links and visits that are remembered
 
 
 class Budgets:
-    """How much is left of each budget, which fills again evenly. Any number of threads may use it."""
+    """How much is left of each budget, which fills again evenly within a period. Any number of threads may use it."""
 
-    def __init__(self) -> None:
+    def __init__(self, period_s: float = BUDGET_HOUR_S) -> None:
+        self._period = period_s
         self._spent: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def spend(self, whose: Hashable, most: int, amount: int = 1) -> float:
-        """Take an amount of so many an hour; the seconds until there is as much, if there is not."""
+        """Take an amount of so many a period, an hour unless said otherwise; the seconds until there is as much, if there is not."""
         moment = time.monotonic()
         with self._lock:
             spent, last = self._spent.pop(whose, (0.0, moment))
-            spent = max(0.0, spent - (moment - last) * most / BUDGET_HOUR_S)
-            wait = max(0.0, (spent + amount - most) * BUDGET_HOUR_S / most)
+            spent = max(0.0, spent - (moment - last) * most / self._period)
+            wait = max(0.0, (spent + amount - most) * self._period / most)
             self._spent[whose] = (spent if wait else spent + amount, moment)
             if len(self._spent) > BUDGETS_MAX_ENTRIES:
                 self._spent.popitem(last=False)

@@ -12,8 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from heterobandits.web.auth import network_of
+from heterobandits.web.budgets import Budgets
+
 DECRYPTED_BYTES = 65_536  # that are handed on at once
 HANDSHAKE_MAX_BYTES = 65_536  # that come before there is anything to decrypt
+# A handshake takes a millisecond or two from all others, whoever asks for it. A browser makes some six for a page.
+HANDSHAKE_PERIOD_S = 10.0
+HANDSHAKES_EACH = 100  # of one address in that time
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
@@ -29,8 +35,11 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
 class EncryptedConnection(asyncio.Protocol):
     """What comes encrypted, for a connection that knows nothing of it."""
 
-    def __init__(self, inner: asyncio.Protocol, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, inner: asyncio.Protocol, context: ssl.SSLContext, handshakes: Budgets
+    ) -> None:
         self.inner = inner
+        self.handshakes = handshakes
         self.context = context
         self.known = False  # whether the handshake is done
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -41,10 +50,16 @@ class EncryptedConnection(asyncio.Protocol):
         """Somebody has come; the time for a request runs."""
         assert isinstance(transport, asyncio.Transport)
         self.raw = transport
+        peer = transport.get_extra_info("peername")
+        network = network_of(str(peer[0]) if peer else None)
+        self.refused = self.handshakes.spend(network, HANDSHAKES_EACH) > 0.0
         self.inner.connection_made(EncryptedTransport(self))
 
     def data_received(self, data: bytes) -> None:
         """Some of a handshake, or of what was encrypted."""
+        if self.refused:
+            self.raw.abort()
+            return
         self._incoming.write(data)
         try:
             if not self.known:

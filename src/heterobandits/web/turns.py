@@ -243,7 +243,8 @@ async def hold_quick_place(request: Request) -> AsyncIterator[None]:
 def asks_much(state: State, constraints: int = 0) -> bool:
     """Whether a question about all agents and arms, under so many constraints, is in the way of what is quick."""
     pairs = len(state.rows) * len(state.arms) * max(1, constraints)
-    if pairs > LARGE_MIN_PAIRS:
+    under_way = len(state.rows) * len(state.waiting)  # a plan looks at each of these visits
+    if max(pairs, under_way) > LARGE_MIN_PAIRS:
         return True
     cells = count_cells(state.prior, float(state.pulls.sum(axis=0).max(initial=0)))
     return len(state.arms) * cells > LARGE_MIN_CELLS

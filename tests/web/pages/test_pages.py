@@ -330,8 +330,10 @@ class TestLinks:
 
     def test_over_tls_the_cookie_goes_nowhere_else(self, world):
         with Visitor(world.app) as visitor:
-            visitor.cookies.set("hb_owner", OWNER)  # from when there was no TLS
-            assert visitor.get("https://127.0.0.1/new").status_code == 200
+            visitor.cookies.set(
+                "hb_owner", OWNER
+            )  # anybody may have set it who answers without TLS
+            assert visitor.get("https://127.0.0.1/new").status_code == 401
             answer = visitor.get(f"https://127.0.0.1/enter/{OWNER}")
             cookie = answer.headers["set-cookie"]
             assert cookie.startswith(f"__Host-hb_owner={OWNER};")
@@ -347,6 +349,8 @@ class TestLinks:
             assert agreed.status_code == 303
             assert visitor.get("https://127.0.0.1/new").status_code == 200
             assert visitor.get(f"https://127.0.0.1/campaigns/{world.id}/team").status_code == 200
+            visitor.cookies.delete(f"__Host-hb_{world.id}")
+            assert visitor.get(f"https://127.0.0.1/campaigns/{world.id}").status_code == 401
             left = visitor.post("https://127.0.0.1/leave", headers={"Origin": "https://127.0.0.1"})
             ended = left.headers.get_list("set-cookie")
             assert len(ended) == 4

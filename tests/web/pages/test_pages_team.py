@@ -17,10 +17,11 @@ from heterobandits.campaigns.state import LINK_ROLES
 from heterobandits.campaigns.storage.link_keys import LINK_KEY_VARIABLE
 from heterobandits.campaigns.storage.repository import Author
 from heterobandits.web.link_uses import LinkUseNotes
+from heterobandits.web.pages import links as module
 from heterobandits.web.pages.qr import is_unreachable_base, render_qr
 from heterobandits.web.pages.team import ROLES_IN_WORDS
 from markup import Page, words_of
-from serving import NORTH, OWNER, Asker, app_on, calling, somebody, until
+from serving import NORTH, OWNER, Asker, Visitor, app_on, calling, somebody, until
 
 VERA = Author("Vera")
 ORIGIN = {"Origin": "http://127.0.0.1", "Content-Type": "application/x-www-form-urlencoded"}
@@ -740,6 +741,22 @@ class TestCards:
         assert not site.state.links
         site.shown("/cards", agents=[f"agent-{i}" for i in range(1, 201)])
         assert len(site.state.links) == 200
+
+    def test_a_link_that_is_revoked_meanwhile_sees_no_code(self, site, monkeypatch):
+        """Nobody could take back what is printed, and the links hold."""
+        _, token = issue_link(site.log, site.id, VERA, role="owner", name="Olga")
+        issue = module.issue_cards
+
+        def issue_and_revoke(request, asked):
+            made = issue(request, asked)
+            revoke_link(site.log, site.id, VERA, token.split("_")[2])
+            return made
+
+        monkeypatch.setattr(module, "issue_cards", issue_and_revoke)
+        with Visitor(site.app, token) as visitor:
+            answer = visitor.submit(f"{site.home}/cards", ticks="shown", agents="agent-1", key="k")
+        assert answer.status_code == 401
+        assert "<svg" not in answer.text
 
     def test_who_is_ticked_and_how_long(self, site):
         seen = site.shown("/cards", agents=["agent-3", "agent-1"], expires="2999-06-30")

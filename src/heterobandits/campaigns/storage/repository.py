@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import repeat
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -24,11 +25,12 @@ from heterobandits.campaigns.events import (
     body_text,
     check_chain,
     is_far_ahead,
+    render_timestamp,
     seal_events,
     utc_now,
 )
 from heterobandits.campaigns.reducer import LinkEnded, check_link, fold_events
-from heterobandits.campaigns.state import State
+from heterobandits.campaigns.state import State, parse_time
 from heterobandits.campaigns.storage import snapshots
 from heterobandits.campaigns.storage.past_states import PastStates, next_kept_event
 from heterobandits.campaigns.storage.store import (
@@ -120,8 +122,11 @@ def seal_drafts(drafts: Iterable[Draft], state: State, request: Author) -> list[
 
 
 def next_timestamp(state: State) -> str:
-    """The time for an event written now: never before the last event, unless that one's clock was wrong."""
-    return utc_now() if is_far_ahead(state.changed) else max(utc_now(), state.changed)
+    """The time for an event written now: after the last event, by which one write is told from another, unless that one's clock was wrong."""
+    now = utc_now()
+    if is_far_ahead(state.changed) or now > state.changed:
+        return now
+    return render_timestamp(parse_time(state.changed) + timedelta(microseconds=1))
 
 
 class Repository:

@@ -166,10 +166,18 @@ def wants_json(request: Request) -> bool:
 
 
 def tokens_of(request: Request, *owners: str) -> list[str]:
-    """The tokens in the cookies of these campaigns, or of the server's owner; over TLS it may have been set before that was there."""
-    cookies, names = request.cookies, [COOKIE_NAME.format(owner) for owner in owners]
-    held = (cookies.get(f"{HOST_COOKIE_PREFIX}{name}") or cookies.get(name) for name in names)
+    """The tokens in the cookies of these campaigns, or of the server's owner.
+
+    Over TLS only those count that no other host, and nobody who answers in the server's place without TLS, can have set.
+    """
+    prefix = HOST_COOKIE_PREFIX if is_encrypted(request) else ""
+    held = (request.cookies.get(f"{prefix}{COOKIE_NAME.format(owner)}") for owner in owners)
     return [token for token in held if token]
+
+
+def is_encrypted(request: Request) -> bool:
+    """Whether the browser asks over TLS."""
+    return base_url_of(request).startswith("https")
 
 
 def check_origin(request: Request) -> None:

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, Response
 from heterobandits.campaigns.events import Draft
 from heterobandits.campaigns.outcomes import (
     ReportDetails,
-    heed_changes_in,
+    heed_changes,
     outcome_drafts,
     report_drafts,
     withdrawal_drafts,
@@ -61,15 +61,14 @@ class HandedLine(NamedTuple):
 
 
 class JudgedLines(NamedTuple):
-    """What comes of lines: a verdict for each, the events that they make, and of which rounds these are."""
+    """What comes of lines: a verdict for each, and the events that they make."""
 
     verdicts: list[HandedLine]
     drafts: list[Draft]
-    rounds: set[int]
 
     def with_changes(self, state: State) -> "JudgedLines":
         """The same, with events for the arms that thereby have changed, if this campaign forgets those."""
-        return self._replace(drafts=heed_changes_in(state, self.rounds, self.drafts))
+        return self._replace(drafts=heed_changes(state, self.drafts))
 
 
 @router.post("/campaigns/{campaign}/report/handover")
@@ -152,7 +151,7 @@ def save_handover(
 
 def judge_handover(state: State, lines: Sequence[str], role: str) -> JudgedLines:
     """What each of these lines comes to after those before it, and the events that they make."""
-    verdicts, made, rounds = list[HandedLine](), list[Draft](), set[int]()
+    verdicts, made = list[HandedLine](), list[Draft]()
     for line in lines:
         subject, text = line[:60], ""
         try:
@@ -163,12 +162,11 @@ def judge_handover(state: State, lines: Sequence[str], role: str) -> JudgedLines
             drafts = drafts_of_handover(state, given, role)
             if drafts:
                 state = state_after_drafts(state, drafts)
-                rounds.add(given.round)
             made += drafts
             verdicts.append(HandedLine(subject, text, news=bool(drafts)))
         except InvalidInput as error:
             verdicts.append(HandedLine(subject, text, str(error)))
-    return JudgedLines(verdicts, made, rounds)
+    return JudgedLines(verdicts, made)
 
 
 def drafts_of_handover(state: State, given: HandedReport, role: str) -> list[Draft]:

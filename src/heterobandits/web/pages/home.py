@@ -18,6 +18,7 @@ from heterobandits.web.pages.base import (
     HOST_COOKIE_PREFIX,
     STATIC_MEDIA_TYPES,
     PageRoute,
+    is_encrypted,
     page_path,
     render_page,
     see_other,
@@ -25,7 +26,7 @@ from heterobandits.web.pages.base import (
     static_files,
     tokens_of,
 )
-from heterobandits.web.requests import RequestContext, base_url_of, delay_bad_token
+from heterobandits.web.requests import RequestContext, delay_bad_token
 
 BROWSER_MAX_LINKS = 20  # of a browser that the list of campaigns looks at
 # the browser sends its strict cookies along
@@ -124,7 +125,7 @@ def set_link_cookie(answer: Response, request: Request, caller: Caller, token: s
 
 def set_cookie(answer: Response, request: Request, name: str, value: str, seconds: int) -> None:
     """Set a cookie that scripts cannot read and that only our own pages send."""
-    secure = base_url_of(request).startswith("https")
+    secure = is_encrypted(request)
     answer.set_cookie(
         (HOST_COOKIE_PREFIX if secure else "") + COOKIE_NAME.format(name),
         value,

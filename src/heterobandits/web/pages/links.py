@@ -44,7 +44,7 @@ from heterobandits.web.pages.team import (
 )
 from heterobandits.web.request_fields import Form
 from heterobandits.web.requests import Context, RequestContext
-from heterobandits.web.turns import compute_by_size, compute_quick
+from heterobandits.web.turns import admit_again, compute_by_size, compute_quick
 
 CARDS_MAX_AGENTS = 200  # that are made at once: a second or more of drawing
 
@@ -146,7 +146,9 @@ def revoke_links(asked: RequestContext, links: Sequence[str]) -> None:
 @router.post("/campaigns/{campaign}/cards")
 async def make_cards(request: Request, asked: Context) -> Response:
     """The page after a form of cards: codes of a whole team are not in the way of what is quick."""
-    return await compute_by_size(request, lambda: issue_cards(request, asked), True)
+    answer = await compute_by_size(request, lambda: issue_cards(request, asked), True)
+    await admit_again(request)  # there are codes in it, of links that hold
+    return answer
 
 
 def issue_cards(request: Request, asked: RequestContext) -> Response:
