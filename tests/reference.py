@@ -505,6 +505,16 @@ def reported_sums(reports):
     return V, W
 
 
+def ucb_pbm(reports, t):
+    """docs/beyond.md (15), of what each agent reported: (d, phi, pulls, successes); infinite before a pull."""
+    pulls = sum(c for _, _, c, _ in reports)
+    if not pulls:
+        return INF
+    D = sum(Fraction(d) * c for d, _, c, _ in reports)
+    S = sum(y - Fraction(phi) * c for _, phi, c, y in reports)
+    return float(S / D) + math.sqrt(pulls / float(D)) * math.sqrt(math.log(t) / (2 * float(D)))
+
+
 def ucb_own(s, c, y, a, n, t, delta):
     """eq:UCB_t,a,n"""
     A, N = len(c), len(c[0])
@@ -547,6 +557,8 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
         return [[ucb_mixture(s, c, y, n, delta) for n in arms]]
     if policy == "kl-ucb":
         return [[kl_ucb(s, column(c, n), column(y, n), math.log(t)) for n in arms]]
+    if policy == "pbm-ucb":
+        return [[ucb_pbm([(s[a], 0, c[a][n], y[a][n]) for a in range(A)], t) for n in arms]]
     if policy in SORTED:
         chooser = index_rows(SORTED[policy], s, c, y, t, delta, mu, draws)
         return [*chooser, [posterior_of(s, column(c, n), column(y, n)).mean for n in arms]]
@@ -622,6 +634,8 @@ def reported_rows(policy, reports, t, delta, mu=None, draws=None):
             row.append(halved(0.0, 1.0, above)[1] if up else 0.0)
         elif not V:
             row.append(INF)
+        elif policy == "pbm-ucb":
+            row.append(ucb_pbm(of_n, t))
         elif policy == "min-ucb":
             row.append(min(own(a, n) for a in range(A)))
         elif policy == "kl-ucb":

@@ -94,6 +94,7 @@ LEARNERS = [
     "min-ucb",
     "no-sharing",
     "cucb",
+    "pbm-ucb",
     "greedy",
 ]
 
@@ -269,7 +270,7 @@ def test_swapping_counts_among_equal_agents_changes_no_bit(table, data):
         ]
         shape = (2 * len(s), *c.shape[1:])
         splits.append([np.ascontiguousarray(table.reshape(shape), np.int32) for table in pair])
-    for name in ("min-width", "mixture-width", *LIKELIHOOD, "greedy", "cucb"):
+    for name in ("min-width", "mixture-width", *LIKELIHOOD, "greedy", "cucb", "pbm-ucb"):
         rows = [library_rows(name, twins, *split, 3.7) for split in splits]
         assert rows[0].tobytes() == rows[1].tobytes()
         assert rows[0].tobytes() == library_rows(name, s, c, y, 3.7).tobytes()

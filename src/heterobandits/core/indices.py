@@ -13,6 +13,9 @@ Notation (Gordon, Rolf, Tambe 2024; the labels in brackets are those of the pape
     y[a, n]    successes among them
     t          rounds elapsed; the theory has the horizon T in its place
     delta      probability with which any of the bounds may fail
+    n          sum_a c_an, the pulls of an arm
+    D          sum_a d_a c_an, the successes to be expected of these if the mean were 1
+    S          sum_a (y_an - phi_a c_an), the successes without what is false
     V          sum_a d_a^2 c_an, the information gathered about an arm
     W          sum_a d_a (y_an - phi_a c_an), the successes weighted by sensitivity
     L          the log term of the round: ln(2 N G / delta) and its kin
@@ -52,6 +55,7 @@ from heterobandits.core.families import (
     likelihood,
     own,
     own_band,
+    plainly_pooled,
     pooled,
     pooled_band,
 )
@@ -311,6 +315,27 @@ def kl_terms(t, size, delta):
 
 
 KL_UCB = Rule(likelihood(choose_likely), kl_terms)
+
+
+@inlined
+def plain_estimate(S, D):
+    """Estimate of an arm's mean from what all agents saw, every outcome weighing the same   docs/beyond.md (15)"""
+    return S / D
+
+
+@inlined
+def plain_width(D, n, L):
+    """Half the width of Hoeffding's interval around it   docs/beyond.md (15)"""
+    return math.sqrt(0.5 * n * L) / D
+
+
+@inlined
+def pbm_ucb_index(S, D, n, L):
+    """PBM-UCB's index of an arm   docs/beyond.md (15)"""
+    return plain_estimate(S, D) + plain_width(D, n, L)
+
+
+PBM_UCB = Rule(plainly_pooled(pbm_ucb_index), kl_terms)
 
 
 @inner

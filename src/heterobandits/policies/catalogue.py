@@ -113,6 +113,18 @@ CATALOGUE |= {
             guarantee="none proven here",
         ),
         Policy(
+            "pbm-ucb",
+            rule=indices.PBM_UCB,
+            title="PBM-UCB",
+            colour="#a0522d",
+            dashes=(0, (7, 2, 1, 2)),
+            origin="beyond",
+            source="docs/beyond.md (15); Lagrée, Vernade and Cappé 2016",
+            summary="successes over those to be expected of a mean of 1, and Hoeffding's width for ln t",
+            equation="Σy/Σsc + sqrt(Σc/Σsc) · sqrt(ln t / 2Σsc)",
+            guarantee="none proven here",
+        ),
+        Policy(
             "posterior-ratio",
             rule=indices.POSTERIOR_RATIO,
             title="Posterior-Ratio",
