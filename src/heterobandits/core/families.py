@@ -289,11 +289,46 @@ def outcomes(agents, pulls, successes):
     return counted
 
 
-def likelihood(choose):
+@inner
+def fill_plain_estimates(seen, places, work, out):
+    """out[i] = S/D at these places, infinite where nothing was pulled; agents of one kind counted together, as in `pool_plainly`."""
+    agents = seen.agents
+    A = len(agents.d)
+    D, S, count, hits = work.floats[0], work.floats[1], work.floats[2], work.floats[3]
+    for i in range(len(places)):
+        D[i] = 0.0
+        S[i] = 0.0
+        count[i] = 0.0
+        hits[i] = 0.0
+    for q in range(A):
+        a = agents.by_kind[q]
+        k = agents.kind[a]
+        c_a = seen.c[a].reshape(seen.c[a].size)
+        y_a = seen.y[a].reshape(seen.y[a].size)
+        for i in range(len(places)):
+            count[i] += c_a[places[i]]
+            hits[i] += y_a[places[i]]
+        if q + 1 < A and agents.kind[agents.by_kind[q + 1]] == k:
+            continue
+        for i in range(len(places)):
+            D[i] += agents.d_k[k] * count[i]
+            S[i] += hits[i] - agents.phi_k[k] * count[i]
+            count[i] = 0.0
+            hits[i] = 0.0
+    for i in range(len(places)):
+        out[i] = S[i] / D[i] if D[i] > 0.0 else math.inf
+
+
+@inner
+def leave_rows(seen, out):
+    """What a rule does that has no more to do with its index rows."""
+
+
+def likelihood(choose, settle=leave_rows):
     """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, seen, places, work, index, estimate).
 
     It fills index[i] and, for a rule that sorts by it, estimate[i] at the places that are not remembered: whichever arms these
-    belong to, as many are worked on at a time as there are lanes.
+    belong to, as many are worked on at a time as there are lanes. What takes all arms of a lane together is up to settle(seen, out).
     """
 
     def fill(seen, desk, out):
@@ -331,6 +366,7 @@ def likelihood(choose):
             if len(out) > 1:
                 for i in range(todo):
                     second[places[i]] = estimate[i]
+        settle(seen, out)
 
     return index_kernels(fill)
 

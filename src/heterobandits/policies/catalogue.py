@@ -125,6 +125,18 @@ CATALOGUE |= {
             guarantee="none proven here",
         ),
         Policy(
+            "pbm-pie",
+            rule=indices.PBM_PIE,
+            title="PBM-PIE",
+            colour="#b8860b",
+            dashes=(0, (7, 2, 1, 2, 1, 2)),
+            origin="beyond",
+            source="docs/beyond.md (16); Lagrée, Vernade and Cappé 2016",
+            summary="the arms of the highest estimate lead; one that may be as good as the last of them is tried in its place half of the time",
+            equation="Σy/Σsc;  or max{q ≤ 1 : Σ c·kl(y/c, s·q) ≤ ln t} of an arm drawn to challenge the last leader",
+            guarantee="none proven here",
+        ),
+        Policy(
             "posterior-ratio",
             rule=indices.POSTERIOR_RATIO,
             title="Posterior-Ratio",
