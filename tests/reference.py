@@ -505,6 +505,81 @@ def reported_sums(reports):
     return V, W
 
 
+def ucb_pbm(reports, t):
+    """docs/beyond.md (15), of what each agent reported: (d, phi, pulls, successes); infinite before a pull."""
+    pulls = sum(c for _, _, c, _ in reports)
+    if not pulls:
+        return INF
+    D = sum(Fraction(d) * c for d, _, c, _ in reports)
+    S = sum(y - Fraction(phi) * c for _, phi, c, y in reports)
+    return float(S / D) + math.sqrt(pulls / float(D)) * math.sqrt(math.log(t) / (2 * float(D)))
+
+
+def bernoulli_divergence(p, q):
+    """d(p, q) of two chances."""
+    if (p and q <= 0) or (p < 1 and q >= 1):
+        return INF
+    hit = p * math.log(p / q) if p else 0.0
+    return hit + ((1 - p) * (math.log1p(-p) - math.log1p(-q)) if p < 1 else 0.0)
+
+
+def pie_bound(reports, t):
+    """docs/beyond.md (16): the largest mean from the least divergence up to 1 at which this is at most ln t."""
+    seen = [(d, phi, c, y) for d, phi, c, y in reports if c]
+
+    def divergence(q):
+        return sum(c * bernoulli_divergence(y / c, phi + d * q) for d, phi, c, y in seen)
+
+    def falls(q):
+        if any(phi + d * q >= 1 and y < c for d, phi, c, y in seen):
+            return False
+        slopes = [
+            ((c - y) * d / (1 - phi - d * q) if c > y else 0.0)
+            - (y * d / (phi + d * q) if y else 0.0)
+            for d, phi, c, y in seen
+        ]
+        return math.fsum(slopes) < 0
+
+    least = 1.0 if falls(1.0) else halved(0.0, 1.0, falls)[0]
+    if divergence(1.0) <= math.log(t):
+        return 1.0
+    return halved(least, 1.0, lambda q: divergence(q) <= math.log(t))[0]
+
+
+def pie_rows(reports, t, keys, order):
+    """docs/beyond.md (16): the index and the estimate of every arm; keys are its word of ties and, for all, one to draw by.
+
+    Estimates are compared as fractions. `order` is that in which the agents pick.
+    """
+    A, N = len(order), len(reports)
+    ties, draws = keys[:N], keys[N:]
+    estimate = [INF] * N
+    for n, of_n in enumerate(reports):
+        if any(c for _, _, c, _ in of_n):
+            expected = sum(Fraction(d) * c for d, _, c, _ in of_n)
+            estimate[n] = sum(y - Fraction(phi) * c for _, phi, c, y in of_n) / expected
+    ranked = sorted(range(N), key=lambda n: (estimate[n], ties[n]), reverse=True)
+    last = ranked[A - 1]
+    index = list(map(float, estimate))
+    bounds = {n: pie_bound(reports[n], t) for n in ranked[A:]}
+    able = [
+        n for n, bound in bounds.items() if bound * (1 + 1e-9) >= estimate[last]
+    ]  # a tie is one
+    if able and draws[last] < WORD // 2:
+        drawn = max(able, key=lambda n: draws[n])
+        index[drawn] = max(bounds[drawn], math.nextafter(float(estimate[last]), INF))
+    rows = [index, list(map(float, estimate))]
+    been = [[reports[n][a][2] > 0 for a in order] for n in range(N)]
+    if all(any(not been[n][q] for n in range(N)) for q in range(A)):  # the beginning
+        for n in range(N):
+            waits_for = [q for q in range(A - 1) if been[n][q + 1] and not been[n][q]]
+            if waits_for:
+                rows[0][n], rows[1][n] = 2.0**41, -waits_for[-1]
+            elif not all(been[n]):
+                rows[0][n], rows[1][n] = 2.0**40 - sum(been[n]), 1 - A
+    return rows
+
+
 def ucb_own(s, c, y, a, n, t, delta):
     """eq:UCB_t,a,n"""
     A, N = len(c), len(c[0])
@@ -547,6 +622,11 @@ def index_rows(policy, s, c, y, t, delta, mu=None, draws=None):
         return [[ucb_mixture(s, c, y, n, delta) for n in arms]]
     if policy == "kl-ucb":
         return [[kl_ucb(s, column(c, n), column(y, n), math.log(t)) for n in arms]]
+    if policy == "pbm-pie":
+        reports = [[(s[a], 0, c[a][n], y[a][n]) for a in range(A)] for n in arms]
+        return pie_rows(reports, t, draws, picking_order(s))
+    if policy == "pbm-ucb":
+        return [[ucb_pbm([(s[a], 0, c[a][n], y[a][n]) for a in range(A)], t) for n in arms]]
     if policy in SORTED:
         chooser = index_rows(SORTED[policy], s, c, y, t, delta, mu, draws)
         return [*chooser, [posterior_of(s, column(c, n), column(y, n)).mean for n in arms]]
@@ -595,6 +675,8 @@ def reported_rows(policy, reports, t, delta, mu=None, draws=None):
     if policy in SORTED:
         chooser = reported_rows(SORTED[policy], reports, t, delta, mu, draws)
         return [*chooser, [Reported(of_n).mean for of_n in reports]]
+    if policy == "pbm-pie":
+        return pie_rows(reports, t, draws, picking_order([d + phi for d, phi, _, _ in reports[0]]))
     if policy in ("random", "oracle", "cucb"):
         c, y = ([[of_n[a][i] for of_n in reports] for a in range(A)] for i in (2, 3))
         return index_rows(policy, None, c, y, t, delta, mu)
@@ -622,6 +704,8 @@ def reported_rows(policy, reports, t, delta, mu=None, draws=None):
             row.append(halved(0.0, 1.0, above)[1] if up else 0.0)
         elif not V:
             row.append(INF)
+        elif policy == "pbm-ucb":
+            row.append(ucb_pbm(of_n, t))
         elif policy == "min-ucb":
             row.append(min(own(a, n) for a in range(A)))
         elif policy == "kl-ucb":
@@ -756,13 +840,16 @@ def play(
             turns, picked = order, supers[chosen]
         else:
             draws = words[2 * N : 4 * N]
-            if alarms:
+            if alarms or policy == "pbm-pie":
                 s_, phi_ = (s, phi) if policy == "oracle" else (believed, rates)
                 reports = [
                     [(s_[a] - phi_[a], phi_[a], seen_c[a][n], seen_y[a][n]) for a in range(A)]
                     for n in range(N)
                 ]
-                rows = reported_rows(base, reports, t or 1, delta, mu, draws)
+                if policy == "pbm-pie":
+                    rows = pie_rows(reports, t or 1, words[N : 3 * N], order)
+                else:
+                    rows = reported_rows(base, reports, t or 1, delta, mu, draws)
             else:
                 rows = index_rows(base, believed, seen_c, seen_y, t or 1, delta, mu, draws)
             if policy == "no-sharing":
@@ -772,7 +859,7 @@ def play(
             if policy == "cucb":
                 draws = words[2 * N : 2 * N + A]
                 turns = [order[q] for q in sorted(range(A), key=lambda q: (-draws[q], q))]
-            if base in SORTED:
+            if base in SORTED or base == "pbm-pie":
                 chosen = greedy_assignment(rows[:1], ties, A)
                 picked = sorted(chosen, key=lambda n: (rows[1][n], ties[0][n]), reverse=True)
             else:

@@ -158,6 +158,12 @@ def check_agents_alike(policy: Policy) -> None:
     for problem in CONFORMANCE_PROBLEMS:
         pulls, successes = random_tables(problem, 4, 5)
         mixed = np.random.default_rng(5).permutation(problem.agents)
+        if (
+            policy.leads
+        ):  # it begins in picking order, in which the first listed of equals comes first
+            for worth in problem.team.worth:
+                equals = problem.team.worth[mixed] == worth
+                mixed[equals] = np.sort(mixed[equals])
         index = index_of(policy, problem.team, pulls, successes)
         relabelled = index_of(policy, problem.team.picked(mixed), pulls[mixed], successes[mixed])
         wanted = index[mixed] if policy.index_per == "agent" else index

@@ -94,6 +94,7 @@ LEARNERS = [
     "min-ucb",
     "no-sharing",
     "cucb",
+    "pbm-ucb",
     "greedy",
 ]
 
@@ -269,7 +270,7 @@ def test_swapping_counts_among_equal_agents_changes_no_bit(table, data):
         ]
         shape = (2 * len(s), *c.shape[1:])
         splits.append([np.ascontiguousarray(table.reshape(shape), np.int32) for table in pair])
-    for name in ("min-width", "mixture-width", *LIKELIHOOD, "greedy", "cucb"):
+    for name in ("min-width", "mixture-width", *LIKELIHOOD, "greedy", "cucb", "pbm-ucb"):
         rows = [library_rows(name, twins, *split, 3.7) for split in splits]
         assert rows[0].tobytes() == rows[1].tobytes()
         assert rows[0].tobytes() == library_rows(name, s, c, y, 3.7).tobytes()
@@ -432,3 +433,39 @@ def test_a_kernel_hands_back_nothing_but_constants(function):
     source = ast.parse(textwrap.dedent(inspect.getsource(function)))
     answers = [node.value for node in ast.walk(source) if isinstance(node, ast.Return)]
     assert all(isinstance(answer, ast.Constant) for answer in answers)
+
+
+@st.composite
+def crowds(draw):
+    """Sensitivities, false alarms or none, and tables of one lane; few pulls and many, and now and then every pair seen."""
+    A = draw(st.integers(1, 4))
+    N = draw(st.integers(A, A + 4))
+    s = draw(st.lists(SENSITIVITIES, min_size=A, max_size=A))
+    shares = draw(st.one_of(st.just([0.0] * A), st.lists(st.sampled_from([0.0, 0.1, 0.6]), min_size=A, max_size=A)))  # fmt: skip
+    least = draw(st.sampled_from([0, 1, 1]))
+    pulls = st.one_of(st.integers(least, 3), st.integers(least, 40), st.integers(least, 10**4))
+    c = [[draw(pulls) for _ in range(N)] for _ in range(A)]
+    y = [[draw(st.integers(0, k)) for k in row] for row in c]
+    return s, [share * s_a for share, s_a in zip(shares, s, strict=True)], c, y
+
+
+@settings(max_examples=400, deadline=None)
+@given(crowd=crowds(), t=st.integers(2, 10**5), seed=st.integers(0, 2**32))
+def test_pbm_pie_is_the_references(crowd, t, seed):
+    """Who leads, who is drawn by which words, and in the beginning who is called: to 1e-9, the precision of the bound."""
+    s, phi, c, y = crowd
+    A, N = len(c), len(c[0])
+    team = Team(s, false_positive_rates=phi)
+    keys = np.random.default_rng(seed).integers(0, 2**32, 2 * N, np.uint32)
+    asked = []
+
+    def words(first, count):
+        asked.append((first, count))
+        return keys[:, None].copy()
+
+    tables_ = (np.array(table, np.int32)[:, :, None] for table in (c, y))
+    got = policy("pbm-pie").index_rows(team, *tables_, t, words)[..., 0]
+    assert asked == [(randomness.slots(A, N).ties, 2 * N)]
+    reports = [[(s[a] - phi[a], phi[a], c[a][n], y[a][n]) for a in range(A)] for n in range(N)]
+    wanted = reference.pie_rows(reports, t, keys.tolist(), team.order.tolist())
+    np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-15)

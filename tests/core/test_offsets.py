@@ -411,7 +411,15 @@ class TestIndex:
             assert index[0, 0, lane] == pytest.approx(wanted, abs=3e-5)
 
 
-LEARNERS = ["min-width", "min-width-grouped", "mixture-width", "greedy", "min-ucb", "no-sharing"]
+LEARNERS = [
+    "min-width",
+    "min-width-grouped",
+    "mixture-width",
+    "greedy",
+    "min-ucb",
+    "no-sharing",
+    "pbm-ucb",
+]
 LIKELIHOOD = ["kl-ucb", "posterior-ratio", "posterior-sorted", "thompson", "thompson-sorted"]
 
 

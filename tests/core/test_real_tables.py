@@ -18,7 +18,11 @@ from heterobandits.model.team import Team
 
 RULES = [name for name, entry in CATALOGUE.items() if entry.index_per != "assignment"]
 LEARNING = [name for name in RULES if CATALOGUE[name].learns]
-EXACT = [name for name in LEARNING if "width" in name or name in ("min-ucb", "no-sharing", "cucb")]
+EXACT = [
+    name
+    for name in LEARNING
+    if "width" in name or name in ("min-ucb", "no-sharing", "cucb", "pbm-ucb")
+]
 SENSITIVITIES = [0.9, 0.5, 0.8, 0.5]
 TEAMS = {
     "silent": Team(SENSITIVITIES),
@@ -65,8 +69,8 @@ def test_fractions_are_the_references(name, team):
     base, how = reference.FORGETS.get(name, (name, None))
     t = reference.recalled(how, policy(name).memory, ROUNDS) if how else ROUNDS
     for lane in range(3):
-        if name.startswith("thompson"):
-            words = round_words(3, 0, 5, 12, 12, 3)[:, lane].tolist()
+        if policy(name).rule.words:
+            words = round_words(3, 0, 5, policy(name).first_draw(4, 6), 12, 3)[:, lane].tolist()
         else:
             words = None
         mine, mine_y = c[:, :, lane].tolist(), y[:, :, lane].tolist()

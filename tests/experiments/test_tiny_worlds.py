@@ -10,7 +10,7 @@ from heterobandits.experiments.tiny_worlds import (
     distances_to_optimum,
 )
 
-LEFT_OUT = {"ucb", "oracle", "thompson", "thompson-sorted", "own"}
+LEFT_OUT = {"ucb", "oracle", "pbm-pie", "thompson", "thompson-sorted", "own"}
 
 
 def test_only_what_is_a_function_of_the_tables_is_computed():

@@ -24,8 +24,8 @@ from planners import (
     with_tables,
 )
 
-# Their index of an arm never pulled is that of its prior, or of nothing.
-FINITE = ("random", "thompson", "thompson-sorted", "bayes-ucb", "season")
+# Their index of an arm never pulled is that of its prior, or of nothing, or says when pbm-pie begins with it.
+FINITE = ("pbm-pie", "random", "thompson", "thompson-sorted", "bayes-ucb", "season")
 
 
 class TestAbsentAndClosed:

@@ -112,6 +112,7 @@ class TestRecords:
         assert "posterior-sorted" in sorted_
         assert {name for name in NAMES if CATALOGUE[name].draws(3, 4)} == {
             "cucb",
+            "pbm-pie",
             "thompson",
             "thompson-sorted",
         }

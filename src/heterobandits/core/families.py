@@ -102,6 +102,64 @@ def pooled(equation):
     return index_kernels(fill)
 
 
+@inner
+def pool_plainly(seen, start, desk, D, S):
+    """D, S and, in desk.counts[2], n from `start` on, like `pool`, which has weights.
+
+    Agents of one kind are counted together here as well.
+    """
+    A, N, B = seen.c.shape
+    c = seen.c.reshape((A, N * B))
+    y = seen.y.reshape((A, N * B))
+    agents = seen.agents
+    stop = start + len(D)
+    count = desk.counts[0, : len(D)]
+    hits = desk.counts[1, : len(D)]
+    n = desk.counts[2, : len(D)]
+    for i in range(len(D)):
+        D[i] = 0.0
+        S[i] = 0.0
+        n[i] = 0
+        count[i] = 0
+        hits[i] = 0
+    for q in range(A):
+        a = agents.by_kind[q]
+        k = agents.kind[a]
+        c_a = c[a, start:stop]
+        y_a = y[a, start:stop]
+        for i in range(len(D)):
+            count[i] += c_a[i]
+            hits[i] += y_a[i]
+        if q + 1 < A and agents.kind[agents.by_kind[q + 1]] == k:
+            continue
+        d = agents.d_k[k]
+        phi = agents.phi_k[k]
+        for i in range(len(D)):
+            D[i] += d * count[i]
+            S[i] += hits[i] - phi * count[i]
+            n[i] += count[i]
+            count[i] = 0
+            hits[i] = 0
+
+
+def plainly_pooled(equation):
+    """Rules for what all agents saw of an arm, every outcome weighing the same: equation(S, D, n, L)."""
+
+    def fill(seen, desk, out):
+        whole = out[0].reshape(out[0].size)
+        for start in range(0, len(whole), STRIP):
+            row = whole[start : start + STRIP]
+            L = seen.L[start % out.shape[2] :]
+            D = desk.sums[0, : len(row)]
+            S = desk.sums[1, : len(row)]
+            pool_plainly(seen, start, desk, D, S)
+            n = desk.counts[2, : len(row)]
+            for i in range(len(row)):
+                row[i] = equation(S[i], D[i], n[i], L[i]) if n[i] > 0 else math.inf
+
+    return index_kernels(fill)
+
+
 def own(equation):
     """Rules for what each agent saw of an arm alone, a row for each: equation(d, phi, c, y, L)."""
 
@@ -231,11 +289,46 @@ def outcomes(agents, pulls, successes):
     return counted
 
 
-def likelihood(choose):
+@inner
+def fill_plain_estimates(seen, places, work, out):
+    """out[i] = S/D at these places, infinite where nothing was pulled; agents of one kind counted together, as in `pool_plainly`."""
+    agents = seen.agents
+    A = len(agents.d)
+    D, S, count, hits = work.floats[0], work.floats[1], work.floats[2], work.floats[3]
+    for i in range(len(places)):
+        D[i] = 0.0
+        S[i] = 0.0
+        count[i] = 0.0
+        hits[i] = 0.0
+    for q in range(A):
+        a = agents.by_kind[q]
+        k = agents.kind[a]
+        c_a = seen.c[a].reshape(seen.c[a].size)
+        y_a = seen.y[a].reshape(seen.y[a].size)
+        for i in range(len(places)):
+            count[i] += c_a[places[i]]
+            hits[i] += y_a[places[i]]
+        if q + 1 < A and agents.kind[agents.by_kind[q + 1]] == k:
+            continue
+        for i in range(len(places)):
+            D[i] += agents.d_k[k] * count[i]
+            S[i] += hits[i] - agents.phi_k[k] * count[i]
+            count[i] = 0.0
+            hits[i] = 0.0
+    for i in range(len(places)):
+        out[i] = S[i] / D[i] if D[i] > 0.0 else math.inf
+
+
+@inner
+def leave_rows(seen, out):
+    """What a rule does that has no more to do with its index rows."""
+
+
+def likelihood(choose, settle=leave_rows):
     """Rules for the exact likelihood of an arm's mean: choose(outcomes, peak, L, seen, places, work, index, estimate).
 
     It fills index[i] and, for a rule that sorts by it, estimate[i] at the places that are not remembered: whichever arms these
-    belong to, as many are worked on at a time as there are lanes.
+    belong to, as many are worked on at a time as there are lanes. What takes all arms of a lane together is up to settle(seen, out).
     """
 
     def fill(seen, desk, out):
@@ -273,6 +366,7 @@ def likelihood(choose):
             if len(out) > 1:
                 for i in range(todo):
                     second[places[i]] = estimate[i]
+        settle(seen, out)
 
     return index_kernels(fill)
 

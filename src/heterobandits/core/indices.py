@@ -13,6 +13,9 @@ Notation (Gordon, Rolf, Tambe 2024; the labels in brackets are those of the pape
     y[a, n]    successes among them
     t          rounds elapsed; the theory has the horizon T in its place
     delta      probability with which any of the bounds may fail
+    n          sum_a c_an, the pulls of an arm
+    D          sum_a d_a c_an, the successes to be expected of these if the mean were 1
+    S          sum_a (y_an - phi_a c_an), the successes without what is false
     V          sum_a d_a^2 c_an, the information gathered about an arm
     W          sum_a d_a (y_an - phi_a c_an), the successes weighted by sensitivity
     L          the log term of the round: ln(2 N G / delta) and its kin
@@ -47,11 +50,13 @@ from heterobandits.core.families import (
     Band,
     believed,
     counted,
+    fill_plain_estimates,
     given,
     least_own,
     likelihood,
     own,
     own_band,
+    plainly_pooled,
     pooled,
     pooled_band,
 )
@@ -74,6 +79,13 @@ from heterobandits.core.seen import IndexKernels
 from heterobandits.core.work import KEYS, beyond
 
 SEASON_POWER = 1.25  # of the logarithm of the rounds left; docs/beyond.md has what others bring
+FIRST = (
+    2.0**40
+)  # about the index of an arm that pbm-pie has yet to send every agent to: no mean is as high
+ROUNDED_UP = (
+    1.0 + 1e-9
+)  # by as much as the root of pbm-pie's bound may be off: a tie on paper is one here
+HEADS = np.uint32(2**31)  # a coin falls so if its word is below
 RHO = 1.0  # the information mixture-width is tuned to; near the best on the paper's domains
 
 
@@ -119,6 +131,9 @@ class Rule(NamedTuple):
         Whether the index is a quantile of the posterior, which ends at 1; others end at 1/s_1.
     believed
         The kernels in place of these where a prior is not uniform; None if the rule goes by no prior.
+    leads
+        Whether the arms of the highest estimate lead, and another may be drawn to take the place of the last of them. Then the first
+        of its words, one for each arm, are those that ties are broken with.
     """
 
     kernels: IndexKernels
@@ -134,6 +149,7 @@ class Rule(NamedTuple):
     refresh: Callable | None = None
     quantile: bool = False
     believed: IndexKernels | None = None
+    leads: bool = False
 
     @property
     def fill(self):
@@ -311,6 +327,160 @@ def kl_terms(t, size, delta):
 
 
 KL_UCB = Rule(likelihood(choose_likely), kl_terms)
+
+
+@inlined
+def plain_estimate(S, D):
+    """Estimate of an arm's mean from what all agents saw, every outcome weighing the same   docs/beyond.md (15)"""
+    return S / D
+
+
+@inlined
+def plain_width(D, n, L):
+    """Half the width of Hoeffding's interval around it   docs/beyond.md (15)"""
+    return math.sqrt(0.5 * n * L) / D
+
+
+@inlined
+def pbm_ucb_index(S, D, n, L):
+    """PBM-UCB's index of an arm   docs/beyond.md (15)"""
+    return plain_estimate(S, D) + plain_width(D, n, L)
+
+
+PBM_UCB = Rule(plainly_pooled(pbm_ucb_index), kl_terms)
+
+
+@inner
+def fill_likeliest_apart(seen, places, out):
+    """out[i] = the logarithm of how likely the reports are if every agent has a mean of its own, the likeliest one."""
+    for i in range(len(places)):
+        out[i] = 0.0
+    for a in range(len(seen.c)):
+        c_a = seen.c[a].reshape(seen.c[a].size)
+        y_a = seen.y[a].reshape(seen.y[a].size)
+        for i in range(len(places)):
+            c = float(c_a[places[i]])
+            y = float(y_a[places[i]])
+            out[i] += y * ln(y / c) if y > 0.0 else 0.0
+            out[i] += (c - y) * ln((c - y) / c) if c > y else 0.0
+
+
+@inner
+def choose_leading(outcomes, peak, L, seen, places, work, index, estimate):
+    """pbm-pie: the largest mean up to 1 from which the reports diverge by L at most   docs/beyond.md (16), and S/D
+
+    The divergence is the log-likelihood if every agent has a mean of its own less that of one mean for all.
+    """
+    greatest, drop, constant = work.floats[0], work.floats[1], work.floats[2]
+    rest = beyond(work, 3, 0)
+    fill_greatest(peak, outcomes, rest, greatest)
+    fill_likeliest_apart(seen, places, drop)
+    fill_constants(seen, places, constant)
+    for i in range(len(peak)):
+        drop[i] = L[i] - (drop[i] - constant[i] - greatest[i])
+    fill_fallen(ABOVE, 1.0, drop, 0.0, peak, greatest, outcomes, rest, index)
+    for i in range(len(peak)):
+        index[i] = min(1.0, index[i])
+    fill_plain_estimates(seen, places, rest, estimate)
+
+
+@inlined
+def leads(estimate, ties, n, m, lane):
+    """Whether arm n stands before arm m: by its estimate or, where these are equal, as ties are broken."""
+    ahead = estimate[n, lane] > estimate[m, lane]
+    equal = estimate[n, lane] == estimate[m, lane]
+    first = (ties[n, lane] > ties[m, lane]) | ((ties[n, lane] == ties[m, lane]) & (n < m))
+    return ahead | (equal & first)
+
+
+@inner
+def last_leader(estimate, ties, count, lane):
+    """The last of so many arms that lead."""
+    last = -1
+    for _ in range(count):
+        best = -1
+        for n in range(len(estimate)):
+            behind = last < 0 or leads(estimate, ties, last, n, lane)
+            if behind and (best < 0 or leads(estimate, ties, n, best, lane)):
+                best = n
+        last = best
+    return last
+
+
+@inner
+def draw_challenger(seen, bound, estimate, last, lane):
+    """An arm behind the last leader whose bound reaches that one's estimate, each as likely; -1 if there is none, or by the coin."""
+    N = len(estimate)
+    ties = seen.keys[:N]
+    draws = seen.keys[N:]
+    drawn = -1
+    if draws[last, lane] < HEADS:  # the word of an arm that cannot be drawn
+        for n in range(N):
+            reaches = ROUNDED_UP * bound[n, lane] >= estimate[last, lane]
+            able = leads(estimate, ties, last, n, lane) & reaches
+            if able and (drawn < 0 or draws[n, lane] > draws[drawn, lane]):
+                drawn = n
+    return drawn
+
+
+@inner
+def begin_leading(seen, out, lane):
+    """To begin with every agent goes to every arm once: an arm goes from an agent to the next one before it in picking order, and
+    to the last agent comes an arm that the fewest have seen   docs/beyond.md (16)
+
+    The beginning is over as soon as some agent has been everywhere.
+    """
+    A, N, _ = seen.c.shape
+    order = seen.agents.order
+    most = 0
+    for a in range(A):
+        visited = 0
+        for n in range(N):
+            visited += seen.c[a, n, lane] > 0
+        most = max(most, visited)
+    if most == N:
+        return
+    for n in range(N):
+        seen_by = 0
+        for a in range(A):
+            seen_by += seen.c[a, n, lane] > 0
+        turn = -1
+        for q in range(A - 1):
+            if seen.c[order[q + 1], n, lane] > 0 and seen.c[order[q], n, lane] == 0:
+                turn = q  # the last of these
+        if turn >= 0:
+            out[0, n, lane] = 2.0 * FIRST
+            out[1, n, lane] = -turn
+        elif seen_by < A:
+            out[0, n, lane] = FIRST - seen_by
+            out[1, n, lane] = -(A - 1)
+
+
+@inner
+def settle_leading(seen, out):
+    """pbm-pie: the index is the estimate, and that of an arm drawn to challenge the last leader its bound, which is above that one's."""
+    A, N, B = seen.c.shape
+    index = out[0]
+    estimate = out[1]
+    for lane in range(B):
+        last = last_leader(estimate, seen.keys, min(A, N), lane)
+        drawn = draw_challenger(seen, index, estimate, last, lane)
+        level = estimate[last, lane]
+        for n in range(N):
+            if n != drawn:
+                index[n, lane] = estimate[n, lane]
+            elif index[n, lane] <= level:  # it takes the place, whoever wins a tie
+                index[n, lane] = np.nextafter(level, np.inf)
+        begin_leading(seen, out, lane)
+
+
+PBM_PIE = Rule(
+    likelihood(choose_leading, settle_leading),
+    kl_terms,
+    sorted_by="estimate",
+    words=2,
+    leads=True,
+)
 
 
 @inner

@@ -48,7 +48,7 @@ def desk(agents, lanes, counts=np.int32):
         words=np.empty(WORD_ROWS * lanes, np.uint32),
         places=np.empty(lanes, np.int64),
         sums=np.empty((2, STRIP + SKEW)),
-        counts=np.empty((2, STRIP + SKEW), counts),
+        counts=np.empty((3, STRIP + SKEW), counts),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from heterobandits.arrays import Floats
 from heterobandits.core.assignment import BY_CHANCE
+from heterobandits.core.indices import FIRST
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
 from heterobandits.model.team import Team
@@ -196,11 +197,19 @@ def reason_of_agent(
         code = "forgotten"
     elif not policy.learns:
         code = "random"
+    elif policy.leads and here > 0.5 * FIRST:
+        code = "beginning"
     elif by_estimate:
         higher = index[agent] > here
         higher[list(circumstances.closed)] = False
         high = int(higher.sum()) < visited
-        code = "best to be had" if not high else "highest" if visited == 1 else "among the highest"
+        if policy.leads:
+            challenges = here > rows[1, arm]
+            code = "best allowed" if not high else "challenger" if challenges else "leading"
+        else:
+            code = (
+                "best to be had" if not high else "highest" if visited == 1 else "among the highest"
+            )
     else:
         code = "best allowed" if circumstances.paired else "highest left"
     pulls, successes = (round(float(table[:, arm].sum())) for table in knowledge.tables)

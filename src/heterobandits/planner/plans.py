@@ -35,6 +35,9 @@ ReasonCode = Literal[
     "best to be had",
     "best allowed",
     "highest left",
+    "beginning",
+    "leading",
+    "challenger",
 ]
 # of codes for which a plan has nothing but this to say, and of others what decided, in plain words
 REASON_SENTENCES: dict[ReasonCode, str] = {
@@ -51,6 +54,9 @@ REASON_SENTENCES: dict[ReasonCode, str] = {
     "best to be had": "one of the most promising {arms} that the set pairs allow",
     "best allowed": "in the best assignment that the set pairs allow",
     "highest left": "the most promising {arm} left",
+    "beginning": "to begin with everybody goes everywhere once",
+    "leading": "among the best so far",
+    "challenger": "drawn to be tried in place of the last of the best so far, which it may be as good as",
 }
 # the same for whoever wants the numbers
 REASONS_IN_NUMBERS: dict[ReasonCode, str] = {
@@ -67,10 +73,21 @@ REASONS_IN_NUMBERS: dict[ReasonCode, str] = {
     "best to be had": "index {index}, among the highest that these pairs allow; posterior mean {estimate}",
     "best allowed": "index {index}, in the best allowed assignment",
     "highest left": "index {index}, the highest left at its turn",
+    "beginning": "to begin with everybody goes everywhere once",
+    "leading": "estimate {estimate}, among the highest {visited}",
+    "challenger": "drawn to challenge the last leader: at most {index}, estimate {estimate}",
 }
 
 
-JUDGED_CODES = ("highest", "among the highest", "best to be had", "best allowed", "highest left")
+JUDGED_CODES = (
+    "highest",
+    "among the highest",
+    "best to be had",
+    "best allowed",
+    "highest left",
+    "leading",
+    "challenger",
+)
 
 AWAITED_CLAUSE = "somebody is on the way there"
 
@@ -86,7 +103,7 @@ class Reason:
     index
         The index of the agent's arm; None for an agent that stays home.
     estimate
-        The posterior mean of the arm, where the agents are sorted by it.
+        What the agents are sorted by, the posterior mean of the arm or the policy's own estimate; None where they are not.
     visited
         How many arms are visited in the round.
     awaited

@@ -127,7 +127,7 @@ class Policy:
         Who picks first: the most sensitive agent, or a random one in each round.
     sorted_by
         What the agents are sorted by on the arms of the highest index: the index itself, or
-        the posterior mean.
+        the policy's estimate, mostly the posterior mean.
     delta
         The probability with which the policy's bounds may fail.
     memory
@@ -276,6 +276,11 @@ class Policy:
         }
 
     @property
+    def leads(self) -> bool:
+        """Whether the arms of the highest estimate lead, and an index above the estimate is that of a challenger."""
+        return self.rule is not None and self.rule.leads
+
+    @property
     def forgets(self) -> str:
         """How it forgets, as its rule says; nothing if it does not."""
         return "" if self.rule is None else self.rule.forgets
@@ -336,6 +341,11 @@ class Policy:
         """The number of random words that turns or indices are drawn with."""
         turns = agents if self.first == "random" else 0
         return turns if self.rule is None else max(turns, self.rule.words * arms)
+
+    def first_draw(self, agents: int, arms: int) -> int:
+        """The slot of the first of these: that of the ties if the rule must know how they are broken."""
+        where = slots(agents, arms)
+        return int(where.ties if self.leads else where.draws)
 
     def log_terms(self, team: Team, arms: int, elapsed: int, count: int = 1) -> Floats:
         """The log term of the rule after elapsed, elapsed + 1, ... rounds, `count` of them."""
@@ -418,7 +428,7 @@ class Policy:
         agents, arms, trials = pulls.shape
         most = pulls.sum(axis=0).max(axis=0) if self.window else 0.0
         L = self.log_terms_at(np.full(trials, elapsed), team, arms, most)
-        keys = words(slots(agents, arms).draws, self.rule.words * arms)
+        keys = words(self.first_draw(agents, arms), self.rule.words * arms)
         out = np.empty((self.rows(agents), arms, trials))
         real = self.forgets != "" or pulls.dtype.kind == "f"
         cell = np.float64 if real else np.int32

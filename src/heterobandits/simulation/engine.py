@@ -169,7 +169,7 @@ class PolicyWorld:
             beliefs=self.beliefs,
             fade=policy.fade,
             first_tie=where.ties,
-            first_key=where.draws,
+            first_key=policy.first_draw(problem.agents, problem.arms),
             few=self.few,
             filtered=self.filtered,
             sorts=policy.sorted_by == "estimate",
