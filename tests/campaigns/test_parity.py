@@ -151,6 +151,11 @@ class Story:
         agent = self.state.agent(self.some(self.state.agent_names))
         body = {"what": "agent", "id": member_id("agent", agent)}
         name, s = self.state.agents[agent].name, self.state.reports(agent).sensitivity
+        going, there = (
+            sum(not one.retired for one in some) for some in (self.state.agents, self.state.arms)
+        )
+        if going >= there:  # a campaign takes one more back than there are arms, and a planner does not
+            return
         self.both(lambda: self.planner.join(name, s), ("returned", body))
 
     def join(self):

@@ -588,7 +588,6 @@ class Planner:
             names, left = (*self._names, name), self._left
             row = AgentRow(len(self._names), self.rounds + 1, reports_of_agents(team)[-1])
             rows = [*self._rows, row]
-            check_size(len(rows) - len(left), len(self._arms) - len(self._retired))
         else:
             agent = self.agent_names.index(name)
             had = {key: column[agent] for key, column in columns.items()}
@@ -603,8 +602,8 @@ class Planner:
                     f"{name!r} left with {', '.join(changed)}, with which all it found counts: "
                     "let it return with that, or give it another name"
                 )
-            # who returns is never one too many: with more agents than arms some stay home, as in campaigns
             names, rows, left = self._names, self._rows, self._left - {agent}
+        check_size(len(rows) - len(left), len(self._arms) - len(self._retired))
         self._names, self._left = names, left
         self._seat(rows)
 
