@@ -31,6 +31,12 @@ known["report.js"] += b"document.documentElement.dataset.version = 'two';"
 {COLD}"""
 # by how many pixels the queue covers what is to be done
 COVERED = "document.getElementById('live').getBoundingClientRect().bottom - document.getElementById('queue').getBoundingClientRect().top"
+# by how many pixels it covers what has the keyboard, if that is not its own
+HIDES = """(() => {
+    const [bar, active] = [document.getElementById("queue"), document.activeElement];
+    if (bar.contains(active) || active === document.body) return 0;
+    return Math.min(active.getBoundingClientRect().bottom, innerHeight) - bar.getBoundingClientRect().top;
+})()"""
 HOTEL = "<!doctype html><title>Hotel</title><h1>Pay for the network first</h1>"
 
 
@@ -209,6 +215,36 @@ def test_a_phone_that_is_switched_off_for_days(phone, site, park):
     assert told.counts == (3, 5)
     assert told.note == "fog; rain & 'wind'\nüber <b>"
     assert told.entered < told.time
+
+
+def test_the_bar_covers_nothing_that_has_the_keyboard(phone, site, park):
+    """What waits stays in sight at the bottom; whoever goes on with the keyboard, or types below, sees where they are."""
+    for _ in range(4):
+        park.plan()
+    url, _ = park.link("Chi")
+    with phone() as chi:
+        chi.page.set_viewport_size({"width": 360, "height": 560})
+        opened(chi, url, "/report")
+        chi.settled()
+        card = chi.page.locator("article", has_text="round 2,").first
+        field = card.get_by_label("Found in")
+        field.focus()
+        chi.page.evaluate("scrollTo(0, scrollY + document.activeElement.getBoundingClientRect().bottom - innerHeight)")  # fmt: skip
+        chi.context.set_offline(True)
+        chi.page.evaluate("Waiting.add(...['a', 'b', 'c'].map((id, n) => ({ id, campaign: document.body.dataset.campaign, agent: 'agent-3', round: String(n + 1), label: 'Chi', status: 'waiting', do: 'found' }))).then(show)")  # fmt: skip
+        chi.says("this waits here")
+        chi.holds(f"{HIDES} <= 0")  # it came while somebody typed
+        chi.page.evaluate("scrollTo(0, 0)")
+        met = set()
+        for _ in range(60):
+            chi.page.keyboard.press("Tab")
+            tag = chi.page.evaluate("document.activeElement.id || document.activeElement.outerHTML.slice(0, 60)")  # fmt: skip
+            met.add(tag)
+            assert chi.page.evaluate(HIDES) <= 0, tag
+        assert sum("note-" in one or "<summary" in one for one in met) >= 1
+        assert len(met) > 12
+        chi.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        assert chi.page.evaluate(COVERED) <= 0
 
 
 def test_two_tabs_and_the_worker_send_it_once(phone, site, park):

@@ -315,6 +315,16 @@ async function migrate() {
 
 const hold = () => Waiting.hold({ campaign: here.campaign, park: here.name, agent: here.agent, who: here.who, link: here.link });
 
+// What the bar at the bottom covers is no place to scroll to, and what somebody types in stays in sight when the bar comes or grows.
+new ResizeObserver(() => {
+  const covers = !bar.hidden && !bar.classList.contains("quiet");
+  document.documentElement.style.scrollPaddingBottom = covers ? `${Math.ceil(bar.getBoundingClientRect().height) + 8}px` : "";
+  const active = document.activeElement;
+  if (!covers || active === document.body || bar.contains(active)) return;
+  const { top, bottom } = active.getBoundingClientRect();
+  if (bottom > bar.getBoundingClientRect().top && top < innerHeight) active.scrollIntoView({ block: "nearest" });
+}).observe(bar);
+
 async function begin() {
   asOf();
   if (here.campaign && !here.asOf) await hold();
