@@ -316,6 +316,24 @@ def test_another_link_of_the_same_agent_sends_what_waits(phone, site, park):
         ana.says("Open your link")
         assert ana.page.evaluate("caches.open('heterobandits-pages').then((one) => one.keys()).then((all) => all.length)") == 0  # fmt: skip
 
+        # whatever page is refused says what waits, what sends it, and how it can be handed over otherwise
+        for part in ("/report", ""):
+            ana.go(f"{site.url}/campaigns/{park.id}{part}")
+            ana.says("Open your link")
+            ana.says("Any link of the same person that is opened in this browser later sends it.")
+            for number in (1, 2):
+                ana.says(f"Ana (North park), Ana at {park.place(number)}, round {number}: found")
+            ana.page.get_by_text("No network for long?").click()
+            text = ana.page.get_by_label("What waits, as a text").input_value()
+            assert [line[:20] for line in text.splitlines()] == [f"HB1;{park.id};agen"[:20]] * 2
+            ana.press("Copy")
+            ana.says("Copied.")
+            ana.press("Show codes")
+            assert ana.page.locator("#queue svg").count() >= 1
+            ana.fits()
+            assert violations(ana.page) == []
+        assert ana.hosts == {f"127.0.0.1:{site.port}"}
+
         # another's link sends nothing of it, and says whose it is
         opened(ana, ben, "/report")
         ana.says("Not yours")
@@ -346,6 +364,7 @@ def test_leaving_keeps_what_waits_and_not_the_page(phone, site, park):
         ana.page.goto(f"{site.url}/leave")
         ana.press("Sign out")
         ana.says("Open your link")
+        ana.says("is not lost: it waits here")
         ana.holds("async () => !(await (await caches.open('heterobandits-pages')).keys()).length")  # fmt: skip
         site.kill()
         ana.page.goto(f"{site.url}/campaigns/{park.id}/report")
