@@ -557,3 +557,13 @@ def test_nor_does_it_without_tls(browser, site, scripts):  # noqa: F811
         assert who.page.goto(f"{park}/campaigns/{campaign}/team").status == 200
         assert all("Cross-Origin-Opener-Policy" in one for one in who.wrong)
         who.wrong.clear()  # which means nothing without TLS
+
+
+@pytest.mark.slow
+def test_labels_of_a_new_campaign_follow_the_words_that_are_typed(browser, site):  # noqa: F811
+    with person(browser, DESKTOP) as owner:
+        opened(owner, f"{site.url}/enter/{OWNER}", "/")
+        owner.go(f"{site.url}/new")
+        owner.page.get_by_label("One who goes, an agent").fill("ranger")
+        owner.page.get_by_label("Rangers", exact=True).wait_for()
+        owner.says("at least as many as there are rangers.")
