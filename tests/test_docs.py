@@ -123,3 +123,18 @@ def test_answers_are_shown_with_every_field(shape: str) -> None:
     page = (ROOT / "docs" / "http-api.md").read_text("utf-8")
     (row,) = re.findall(rf"^\| `{shape}` \| (.*) \|$", page, re.M)
     assert set(re.findall(r"`(\w+)`", row)) == set(getattr(responses_schema, shape).__annotations__)
+
+
+def test_the_comparison_of_the_readme_prints_what_its_comments_promise(tmp_path):
+    """A row for each policy, and one number."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    (code,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.S) if "to_frame()" in one)
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("trials=2000", "trials=20")],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    _, *rows, number = done.stdout.splitlines()
+    assert [row.split()[1] for row in rows] == ["min-width", "min-ucb", "cucb"]
+    assert {row.split()[2] for row in rows} == {"300"}
+    assert isinstance(float(number), float)
+    assert (tmp_path / "regret.png").stat().st_size > 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy import stats
 
 from evidence import handmade
@@ -26,7 +27,7 @@ from heterobandits import (
 )
 from heterobandits.cli import main
 from heterobandits.experiments import comparison, figures, leaderboard
-from heterobandits.experiments.catalogue import Experiment
+from heterobandits.experiments.catalogue import FIGURES, SYNTHETIC, Experiment
 from heterobandits.experiments.comparison import (
     ComparedPolicy,
     Comparison,
@@ -34,6 +35,8 @@ from heterobandits.experiments.comparison import (
     random_problems,
     standing_of_policy,
 )
+from heterobandits.experiments.reproduce import caption_of
+from heterobandits.experiments.runs import with_trials
 from heterobandits.experiments.tiny_worlds import OptimumDistance
 from heterobandits.policies.catalogue import BEYOND_PAPER
 from heterobandits.policies.policy import forgetting_policies
@@ -552,11 +555,54 @@ class TestLimitInCharts:
         (line,) = (value for key, value in lines.items() if key.startswith("limit"))
         assert set(line.get_ydata()) == {1.0}
 
-    def test_where_regret_can_be_bounded_that_is_said(self):
-        results = simulate(Problem([0.2, 0.7], [0.9, 0.4]), ["min-width"], 50, 5)
-        labels = [text.get_text() for text in results.plot(limit=0.0).get_legend().get_texts()]
-        assert "limit for t → ∞: bounded" in labels
-        assert all("limit" not in t.get_text() for t in results.plot().get_legend().get_texts())
+    def test_no_line_and_no_legend_where_regret_can_be_bounded(self):
+        problem = Problem([0.2, 0.7], [0.9, 0.4])
+        results = simulate(problem, ["min-width"], 50, 5)
+        e = Experiment("p", "a problem", problem, 50, 5, "")
+        drawn = [results.plot(limit=0.0)]
+        for draw in (figures.regret_figure, figures.limit_figure, figures.theory_figure):
+            drawn.append(draw(e, results, False).axes[0])
+        for axes in drawn:
+            texts = [text.get_text() for text in axes.get_legend().get_texts()]
+            assert not any("limit" in text for text in texts), texts
+        assert "regret can stay bounded" in caption_of(e, results)
+        assert "bounded" not in caption_of(replace(e, problem=EASY), results)
+
+
+def regret_figure_of(name, trials):
+    """The figure of an experiment of the paper, and its axes, laid out as it is written."""
+    (e,) = with_trials([e for e in FIGURES if e.name == name], trials)
+    results = simulate(e.problem, e.policies, e.horizon, trials)
+    figure = figures.regret_figure(e, results, quick=True)
+    FigureCanvasAgg(figure).draw()
+    return e, results, figure.axes[0]
+
+
+class TestRegretFigures:
+    """What the reproduction draws of regret."""
+
+    def test_the_legend_covers_no_curve(self):
+        _, _, axes = regret_figure_of("covid", 4)
+        inside, legend = axes.get_window_extent(), axes.get_legend().get_window_extent()
+        assert legend.x0 > inside.x1
+        assert legend.x1 <= axes.figure.bbox.x1
+
+    def test_curves_that_look_like_one_are_shown_larger(self):
+        e, results, axes = regret_figure_of("two-by-two", 32)
+        (inset,) = axes.child_axes
+        assert len(inset.lines) == 4
+        low, top = inset.get_ylim()
+        shown = [label for label in e.policies if low < results.mean(label)[-1] < top]
+        assert len(shown) == 4
+        assert len({line.get_linewidth() for line in inset.lines}) == 4
+        assert not regret_figure_of("covid", 4)[2].child_axes
+
+    def test_places_are_the_numbers_of_the_paper(self):
+        shown = [e.shown_in for e in FIGURES]
+        assert shown == [
+            f"Figure {n}" for n in ["1a", "1b", "2a", "2b", "2c", "B1", "B2", "B3", "B4"]
+        ]
+        assert {e.shown_in for e in SYNTHETIC} == {"Table B1"}
 
 
 def command(capsys, *arguments):

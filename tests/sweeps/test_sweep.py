@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 import heterobandits
 from heterobandits import InvalidInput, Policy, simulate
+from heterobandits.cli.sweep import render_estimate
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.simulation.pool.threads import Threads
 from heterobandits.sweeps import estimate as sweeps_estimate
@@ -628,6 +630,28 @@ class TestCommand:
         assert more.rounds[1] == 64 * more.rounds[0]
         assert more.seconds[1] == pytest.approx(64 * more.seconds[0])
         assert more.sampled == 8
+
+    def test_an_estimate_says_one_measured_time(self):
+        """How many trials points need is measured on some of them that are played to the end."""
+        needy = SPEC.replace("trials = 20", "trials = 20\nmost_trials = 5_120\nprecision = 0.1")
+        found = estimate_size(spec(needy))
+        assert found.finished == 8  # all there are
+        least, most = found.seconds
+        assert least < found.likely < most
+        text = "\n".join(render_estimate(found, 2))
+        assert "time: about " in text
+        assert "as the 8 points that it has played to the end" in text
+        assert " if all need the fewest or the most" in text
+        # where all need as many, it is just that
+        same = estimate_size(spec())
+        assert (same.finished, same.likely) == (0, same.seconds[0])
+        assert re.search(r"time: about \S+ \S+ on 2 cores.*, from 8 points$", "\n".join(render_estimate(same, 2)), re.M)  # fmt: skip
+
+    def test_an_estimate_says_what_its_range_depends_on(self, monkeypatch):
+        monkeypatch.setattr(sweeps_estimate, "FINISH_TARGET_S", 0.0)
+        found = estimate_size(spec(SPEC.replace("trials = 20", "trials = 20\nprecision = 0.1")))
+        assert (found.finished, found.likely) == (0, None)
+        assert "it depends on how many trials points need" in "\n".join(render_estimate(found, 2))
 
     def test_an_estimate_of_what_is_long_takes_no_longer(self, monkeypatch):
         """64 trials of ten million rounds are stopped in the middle, and the rest is extrapolated."""

@@ -423,8 +423,8 @@ def test_mistakes_are_taken_back(browser, site, plain):  # noqa: F811
         who.page.get_by_text("Archived: 1 campaign").click()
         look("the archive")
         who.follow("North park")
-        who.follow("Sign out on this phone")
-        who.says("Sign out on this phone?")
+        who.follow("Sign out in this browser")
+        who.says("Sign out in this browser?")
         look("the question before one signs out")
         who.press("Sign out")
         who.says("link")
@@ -557,3 +557,13 @@ def test_nor_does_it_without_tls(browser, site, scripts):  # noqa: F811
         assert who.page.goto(f"{park}/campaigns/{campaign}/team").status == 200
         assert all("Cross-Origin-Opener-Policy" in one for one in who.wrong)
         who.wrong.clear()  # which means nothing without TLS
+
+
+@pytest.mark.slow
+def test_labels_of_a_new_campaign_follow_the_words_that_are_typed(browser, site):  # noqa: F811
+    with person(browser, DESKTOP) as owner:
+        opened(owner, f"{site.url}/enter/{OWNER}", "/")
+        owner.go(f"{site.url}/new")
+        owner.page.get_by_label("One who goes, an agent").fill("ranger")
+        owner.page.get_by_label("Rangers", exact=True).wait_for()
+        owner.says("at least as many as there are rangers.")

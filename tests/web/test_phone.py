@@ -31,6 +31,12 @@ known["report.js"] += b"document.documentElement.dataset.version = 'two';"
 {COLD}"""
 # by how many pixels the queue covers what is to be done
 COVERED = "document.getElementById('live').getBoundingClientRect().bottom - document.getElementById('queue').getBoundingClientRect().top"
+# by how many pixels it covers what has the keyboard, if that is not its own
+HIDES = """(() => {
+    const [bar, active] = [document.getElementById("queue"), document.activeElement];
+    if (bar.contains(active) || active === document.body) return 0;
+    return Math.min(active.getBoundingClientRect().bottom, innerHeight) - bar.getBoundingClientRect().top;
+})()"""
 HOTEL = "<!doctype html><title>Hotel</title><h1>Pay for the network first</h1>"
 
 
@@ -211,6 +217,36 @@ def test_a_phone_that_is_switched_off_for_days(phone, site, park):
     assert told.entered < told.time
 
 
+def test_the_bar_covers_nothing_that_has_the_keyboard(phone, site, park):
+    """What waits stays in sight at the bottom; whoever goes on with the keyboard, or types below, sees where they are."""
+    for _ in range(4):
+        park.plan()
+    url, _ = park.link("Chi")
+    with phone() as chi:
+        chi.page.set_viewport_size({"width": 360, "height": 560})
+        opened(chi, url, "/report")
+        chi.settled()
+        card = chi.page.locator("article", has_text="round 2,").first
+        field = card.get_by_label("Found in")
+        field.focus()
+        chi.page.evaluate("scrollTo(0, scrollY + document.activeElement.getBoundingClientRect().bottom - innerHeight)")  # fmt: skip
+        chi.context.set_offline(True)
+        chi.page.evaluate("Waiting.add(...['a', 'b', 'c'].map((id, n) => ({ id, campaign: document.body.dataset.campaign, agent: 'agent-3', round: String(n + 1), label: 'Chi', status: 'waiting', do: 'found' }))).then(show)")  # fmt: skip
+        chi.says("this waits here")
+        chi.holds(f"{HIDES} <= 0")  # it came while somebody typed
+        chi.page.evaluate("scrollTo(0, 0)")
+        met = set()
+        for _ in range(60):
+            chi.page.keyboard.press("Tab")
+            tag = chi.page.evaluate("document.activeElement.id || document.activeElement.outerHTML.slice(0, 60)")  # fmt: skip
+            met.add(tag)
+            assert chi.page.evaluate(HIDES) <= 0, tag
+        assert sum("note-" in one or "<summary" in one for one in met) >= 1
+        assert len(met) > 12
+        chi.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        assert chi.page.evaluate(COVERED) <= 0
+
+
 def test_two_tabs_and_the_worker_send_it_once(phone, site, park):
     park.plan()
     url, _ = park.link("Ana")
@@ -280,6 +316,24 @@ def test_another_link_of_the_same_agent_sends_what_waits(phone, site, park):
         ana.says("Open your link")
         assert ana.page.evaluate("caches.open('heterobandits-pages').then((one) => one.keys()).then((all) => all.length)") == 0  # fmt: skip
 
+        # whatever page is refused says what waits, what sends it, and how it can be handed over otherwise
+        for part in ("/report", ""):
+            ana.go(f"{site.url}/campaigns/{park.id}{part}")
+            ana.says("Open your link")
+            ana.says("Any link of the same person that is opened in this browser later sends it.")
+            for number in (1, 2):
+                ana.says(f"Ana (North park), Ana at {park.place(number)}, round {number}: found")
+            ana.page.get_by_text("No network for long?").click()
+            text = ana.page.get_by_label("What waits, as a text").input_value()
+            assert [line[:20] for line in text.splitlines()] == [f"HB1;{park.id};agen"[:20]] * 2
+            ana.press("Copy")
+            ana.says("Copied.")
+            ana.press("Show codes")
+            assert ana.page.locator("#queue svg").count() >= 1
+            ana.fits()
+            assert violations(ana.page) == []
+        assert ana.hosts == {f"127.0.0.1:{site.port}"}
+
         # another's link sends nothing of it, and says whose it is
         opened(ana, ben, "/report")
         ana.says("Not yours")
@@ -310,6 +364,7 @@ def test_leaving_keeps_what_waits_and_not_the_page(phone, site, park):
         ana.page.goto(f"{site.url}/leave")
         ana.press("Sign out")
         ana.says("Open your link")
+        ana.says("is not lost: it waits here")
         ana.holds("async () => !(await (await caches.open('heterobandits-pages')).keys()).length")  # fmt: skip
         site.kill()
         ana.page.goto(f"{site.url}/campaigns/{park.id}/report")

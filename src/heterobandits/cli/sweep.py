@@ -264,17 +264,29 @@ def print_estimate(spec: "Spec", threads: int | None, format: str) -> None:
 def render_estimate(found: "SweepSize", cores: int) -> Iterator[str]:
     """An estimate in words."""
     from heterobandits.machine import render_bytes
+    from heterobandits.sweeps.estimate import FINISH_TARGET_S
 
     def span(values: tuple[Any, ...], shown: Callable[[float], str]) -> str:
         least, most = (shown(value) for value in values)
         return least if least == most else f"{least} to {most}"
 
-    seconds = tuple(found.serial + part / cores for part in found.seconds)
+    least, most = (found.serial + part / cores for part in found.seconds)
     yield f"rounds: {span(found.rounds, render_amount)}"
-    yield (
-        f"time: about {span(seconds, render_duration)} on {cores} core{'s' * (cores > 1)}, "
-        f"from {found.sampled} point{'s' * (found.sampled > 1)}"
-    )
+    on = f"on {cores} core{'s' * (cores > 1)} of this machine as busy as it is now"
+    if found.likely is None:
+        yield (
+            f"time: {span((least, most), render_duration)} {on}: it depends on how many trials points need, "
+            f"and none of them was done in {FINISH_TARGET_S:g} seconds"
+        )
+    elif not found.finished:
+        number = f"{found.sampled} point{'s' * (found.sampled > 1)}"
+        yield f"time: about {render_duration(found.serial + found.likely / cores)} {on}, from {number}"
+    else:
+        number = f"{found.finished} point{'s' * (found.finished > 1)}"
+        yield (
+            f"time: about {render_duration(found.serial + found.likely / cores)} {on}, if all points need as many trials "
+            f"as the {number} that it has played to the end; {span((least, most), render_duration)} if all need the fewest or the most"
+        )
     yield f"disk: about {render_bytes(max(1, found.size))}"
 
 

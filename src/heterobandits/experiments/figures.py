@@ -17,6 +17,7 @@ from heterobandits.output.plots import (
     add_legend,
     draw_limit,
     label_of_limit,
+    move_legend_beside,
     style_of,
 )
 from heterobandits.simulation.results import Results
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMN_INCHES = (4.4, 3.1)  # inches: readable at the width of a column
+REGRET_WIDTH_INCHES = 5.8  # with the legend beside the curves
+BUNCH_MAX_SHARE = 0.03  # of the height of the axes, between ends of curves that look like one
+BUNCH_MAX_HEIGHT = (
+    0.25  # of the height of the axes, below which a bunch leaves room for its own picture
+)
 EXPERIMENT_FONTS: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -37,11 +43,37 @@ EXPERIMENT_FONTS: dict[Any, Any] = {
 
 def regret_figure(experiment: Experiment, results: Results, quick: bool) -> "Figure":
     """Mean regret of every policy over the rounds, with bands of two standard errors."""
-    figure = new_figure()
+    figure = new_figure(width=REGRET_WIDTH_INCHES)
     limit = lower_bound(experiment.problem)
     axes = results.plot(figure.subplots(), mark_quick(experiment.title, quick), limit)
     axes.set_xlabel("round")
+    move_legend_beside(axes)
+    magnify_bunch(axes, results)
     return figure
+
+
+def magnify_bunch(axes: "Axes", results: Results) -> None:
+    """Where three curves or more end so close together that they look like one, show the second half of these larger, in the free corner."""
+    low, top = axes.get_ylim()
+    ends = sorted(float(results.mean(label)[-1]) for label in results.policies)
+    close = [end for end in ends if end - ends[0] < BUNCH_MAX_SHARE * (top - low)]
+    if len(close) < 3 or len(close) == len(ends) or close[-1] > BUNCH_MAX_HEIGHT * top:
+        return  # above a bunch at the bottom there is room
+    rounds = np.array(results.rounds)
+    late = rounds >= results.horizon / 2
+    others = iter(OTHER_COLOURS * len(results.policies))
+    inset = axes.inset_axes((0.09, 0.57, 0.38, 0.34))
+    for label in results.policies:
+        style, mean = style_of(label, others), results.mean(label)
+        if mean[-1] <= close[-1]:
+            width = 2.4 - 0.5 * min(len(inset.lines), 3)  # of two that coincide one sees both
+            inset.plot(rounds[late], mean[late], style.colour, linestyle=style.dashes, lw=width)
+    inset.margins(x=0)
+    inset.set_title("the lowest curves, enlarged", fontsize=7, pad=2)
+    inset.tick_params(labelsize=6, length=2)
+    inset.grid(alpha=0.25)
+    (left, right), (bottom, above) = inset.get_xlim(), inset.get_ylim()
+    axes.indicate_inset((left, bottom, right - left, above - bottom), edgecolor="#666666")
 
 
 def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figure":
@@ -64,8 +96,6 @@ def limit_figure(experiment: Experiment, results: Results, quick: bool) -> "Figu
         )
     if limit > 0:
         axes.axhline(1.0, label=label_of_limit(limit), **LIMIT_STYLE)
-    else:
-        axes.plot([], [], label=label_of_limit(limit), **LIMIT_STYLE)
     named = "regret / (C ln t)" if limit > 0 else "cumulative regret"
     axes.set(xscale="log", yscale="log", xlabel="round", ylabel=named)
     axes.set_title(mark_quick(experiment.title, quick))
@@ -148,11 +178,11 @@ def raise_upper_limit(axes: "Axes", share: float) -> None:
     axes.set_ylim(low, high * (high / low) ** share)
 
 
-def new_figure(height: float = COLUMN_INCHES[1]) -> "Figure":
-    """An empty figure of a column's width."""
+def new_figure(width: float = COLUMN_INCHES[0], height: float = COLUMN_INCHES[1]) -> "Figure":
+    """An empty figure, of a column's width."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(COLUMN_INCHES[0], height), layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def mark_quick(title: str, quick: bool) -> str:

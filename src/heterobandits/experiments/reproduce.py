@@ -31,6 +31,7 @@ from heterobandits.experiments.tables import (
     robustness_regret_table,
 )
 from heterobandits.experiments.theory import COVERAGE_TRIALS, TheoryCheck, check_theory
+from heterobandits.inference.bounds import lower_bound
 from heterobandits.output.files import (
     FIGURE_FORMATS,
     check_writable,
@@ -229,11 +230,7 @@ def write_reproduction(
                 drawings,
                 experiment.name,
             )
-            caption = (
-                f"{experiment.shown_in}: {run.trials:,} trials (the paper: "
-                f"{experiment.published_trials}), bands of two standard errors"
-            )
-            shown.append((experiment.title, caption, svg))
+            shown.append((experiment.title, caption_of(experiment, run), svg))
         if experiment.name in theory:
             svg = figures.save_report_figure(
                 partial(figures.theory_figure, experiment, run, made.quick),
@@ -290,6 +287,18 @@ def write_reproduction(
         made.calibrated,
     )
     write_atomic(made.page, lambda aside: aside.write_text(page, "utf-8"))
+
+
+def caption_of(experiment: Experiment, run: Results) -> str:
+    """What stands below a figure: where the paper shows it, and how it was made."""
+    shown = experiment.shown_in[:1].upper() + experiment.shown_in[1:]
+    shown += " of the paper" if shown.startswith("Figure") else ""
+    said = (
+        f"{shown}: {run.trials:,} trials (the paper: {experiment.published_trials}), "
+        "bands of two standard errors"
+    )
+    bounded = lower_bound(experiment.problem) <= 0
+    return f"{said}; with as many agents as arms regret can stay bounded" if bounded else said
 
 
 def remove_earlier_files(drawings: Path, tables: Path) -> None:

@@ -22,7 +22,7 @@ from heterobandits.errors import (
 )
 from heterobandits.limits import COUNT_MAX
 from heterobandits.model.problem import Problem
-from heterobandits.output.plots import draw_regret
+from heterobandits.output.plots import draw_regret, move_legend_beside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,8 +128,8 @@ def save_results(
     from matplotlib.figure import Figure
 
     folder = parse_path(folder, "folder")
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    draw_regret(results, figure.subplots(), title, limit)
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    move_legend_beside(draw_regret(results, figure.subplots(), title, limit))
     written = [
         folder / name for name in ("results.json", "results.csv", "results.parquet", "regret.png")
     ]

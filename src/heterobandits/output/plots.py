@@ -41,10 +41,12 @@ def draw_regret(
     results: "Results", ax: "Axes | None" = None, title: str = "", limit: float | None = None
 ) -> "Axes":
     """Mean regret over the rounds with a band of two standard errors; the limit's curve if it is given."""
+    beside = False
     if ax is None:
         import matplotlib.pyplot as plt
 
-        ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
+        ax = plt.subplots(figsize=(7, 4), layout="constrained")[1]
+        beside = True
     others = iter(OTHER_COLOURS * len(results.policies))
     rounds = np.array((0, *results.rounds))
     lines = []
@@ -65,6 +67,8 @@ def draw_regret(
     ax.grid(alpha=0.25)
     noted = "interrupted, " if results.partial else ""
     add_legend(ax, lines, title=f"{noted}{results.trials:,} trials ± 2 SE", title_fontsize="small")
+    if beside:
+        move_legend_beside(ax)
     return ax
 
 
@@ -76,9 +80,18 @@ def add_legend(ax: "Axes", lines: "Iterable[Line2D]", **options: Any) -> None:
         text.set_parse_math(False)
 
 
+def move_legend_beside(ax: "Axes") -> None:
+    """Put the legend to the right of the axes, where no curve runs under it; the figure's layout has to leave room."""
+    legend = ax.get_legend()
+    assert legend is not None
+    legend.set_loc("upper left")
+    legend.set_bbox_to_anchor((1.01, 1.0), ax.transAxes)
+    legend.borderaxespad = 0.0
+
+
 def label_of_limit(limit: float) -> str:
     """What a legend says of the least regret possible in the long run, limit times ln t."""
-    return "limit for t → ∞: " + (f"{limit:.3g} ln t" if limit > 0 else "bounded")
+    return f"limit for t → ∞: {limit:.3g} ln t"
 
 
 def is_above_limit(limit: float, results: "Results") -> bool:
@@ -88,8 +101,11 @@ def is_above_limit(limit: float, results: "Results") -> bool:
 
 
 def draw_limit(ax: "Axes", limit: float, results: "Results") -> "list[Line2D]":
-    """The least regret possible in the long run, limit times ln t, if the run is long enough for that law."""
-    if not is_above_limit(limit, results):
+    """The least regret possible in the long run, limit times ln t, if the run is long enough for that law.
+
+    A limit of zero says that regret can stay bounded: that is no line.
+    """
+    if limit <= 0 or not is_above_limit(limit, results):
         return []
     rounds = np.unique(np.geomspace(1, max(2, results.horizon), 200))
     return ax.plot(rounds, limit * np.log(rounds), label=label_of_limit(limit), **LIMIT_STYLE)

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from heterobandits.simulation import engine
 from heterobandits.simulation.engine import compile_kernels
-from heterobandits.simulation.pool.doubling import trial_limits
-from heterobandits.simulation.pool.pieces import TrialsPiece
+from heterobandits.simulation.pool.doubling import trial_count, trial_limits
+from heterobandits.simulation.pool.pieces import PieceResult, TrialsPiece
 from heterobandits.simulation.pool.shards import ShardStore
 from heterobandits.sweeps.spec import Spec, Stopping
 from heterobandits.sweeps.stopping import job_of_point, look_trials
@@ -19,6 +19,7 @@ from heterobandits.sweeps.tables import SweepTables
 SAMPLE_MAX_POINTS = 24  # points at most
 SAMPLE_TARGET_S = 3.0
 SAMPLE_POINT_MAX_S = 5.0  # for one of them
+FINISH_TARGET_S = 10.0  # for points that are played until they have enough trials
 SAMPLE_POINT_MAX_TRIALS = 64  # of each at most: they say how long the others take
 
 
@@ -36,6 +37,10 @@ class SweepSize:
         Bytes on the disk.
     sampled
         How many points it was estimated from.
+    finished
+        How many of these were played until they had enough trials, where that differs from point to point.
+    likely
+        Seconds on one core if the others need as many trials as these; None if none was finished.
     """
 
     points: int
@@ -45,6 +50,8 @@ class SweepSize:
     serial: float
     size: int
     sampled: int
+    finished: int
+    likely: float | None
 
 
 def estimate_size(spec: Spec, seconds: float = SAMPLE_TARGET_S) -> SweepSize:
@@ -52,7 +59,11 @@ def estimate_size(spec: Spec, seconds: float = SAMPLE_TARGET_S) -> SweepSize:
     spec.check()
     compile_kernels(spec.policies)
     count = min(SAMPLE_MAX_POINTS, len(spec))
-    numbers = [len(spec) * i // count for i in range(count)]
+    # evenly spread, and not all of one draw
+    width = len(spec) // count
+    numbers = [
+        len(spec) * i // count + (i * 0x9E3779B1 % 2**32 * width >> 32) for i in range(count)
+    ]
     # in an order in which any number of them are spread
     numbers.sort(key=lambda number: (number * 0x9E3779B1) % 2**32)
     trials = min(SAMPLE_POINT_MAX_TRIALS, spec.stopping.trials)
@@ -93,6 +104,7 @@ def estimate_size(spec: Spec, seconds: float = SAMPLE_TARGET_S) -> SweepSize:
     scale = len(spec) / sampled
     pace = taken / max(1, played)  # seconds of a trial-round
     least, most = (round(scale * n * rounds) for n in ends)
+    share = None if least == most else share_of_most(spec, numbers, seconds and FINISH_TARGET_S)
     return SweepSize(
         points=len(spec),
         trials=ends,
@@ -101,4 +113,34 @@ def estimate_size(spec: Spec, seconds: float = SAMPLE_TARGET_S) -> SweepSize:
         serial=scale * serial,
         size=fixed + round(scale * max(0, written) * max(1, pieces / sampled)),
         sampled=sampled,
+        finished=0 if share is None else share[0],
+        likely=most * pace if least == most else None if share is None else share[1] * most * pace,
     )
+
+
+def share_of_most(spec: Spec, numbers: list[int], seconds: float) -> tuple[int, float] | None:
+    """How many of these points could be played in these seconds until they had enough trials, and the share that those played of
+    all rounds that they may play; None if that was none.
+    """
+    control = engine.new_control()
+    limit = threading.Timer(seconds, engine.request_stop, [control])
+    reference = [entry.label for entry in spec.policies].index(spec.reference)
+    finished, played, allowed = 0, 0, 0
+    limit.start()
+    for number in numbers:
+        point = point_of_spec(spec, spec[number])
+        job = job_of_point(point, spec.stopping, reference)
+        rows: list[PieceResult] = []
+        while pieces := job.wants(rows):
+            found = [piece.play(control) for piece in pieces]
+            done = [row for row in found if row is not None]
+            if len(done) < len(pieces):
+                limit.cancel()
+                return (finished, played / allowed) if finished else None
+            rows += done
+        rounds = point.horizon * len(point.policies)
+        finished += 1
+        played += rounds * trial_count(rows)
+        allowed += rounds * trial_limits(look_trials(spec.stopping))[1]
+    limit.cancel()
+    return finished, played / allowed

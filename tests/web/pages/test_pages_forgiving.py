@@ -321,7 +321,7 @@ class TestLeave:
         assert "You are Zoë" in zoe.page().text
         assert "/leave" in zoe.page().references
         page = Page(zoe.visitor.get("/leave").text)
-        assert "Sign out on this phone?" in page.text
+        assert "Sign out in this browser?" in page.text
         assert "owner of this server" not in page.text
         assert zoe.page()  # nothing has happened yet
         answer = zoe.visitor.submit("/leave")
@@ -339,7 +339,7 @@ class TestLeave:
         page = ana.page("/report")
         assert "You are Ana" in page.text
         assert "/leave" not in page.references
-        assert "Sign out on this phone?" in ana.visitor.get("/leave").text
+        assert "Sign out in this browser?" in ana.visitor.get("/leave").text
 
     def test_who_holds_nothing_is_not_asked(self, season):
         with Visitor(season.app) as nobody:

@@ -29,6 +29,7 @@ from heterobandits.web.pages.outlook import (
     wish_fields,
 )
 from heterobandits.web.pages.policy_choice import policy_groups
+from heterobandits.web.pages.wording import in_words
 from heterobandits.web.requests import Context, RequestContext
 from heterobandits.web.turns import compute_alone, compute_by_size, compute_quick, lists_many
 
@@ -163,5 +164,8 @@ def shadow_page(log: Repository, state: State, name: str, tell: OnShare) -> Shad
         ]
         rounds.append((one.round, moved))
     return ShadowPage(
-        CATALOGUE[name].summary, found.sentences, rounds, max(0, len(other) - COMPARISON_MAX_ROUNDS)
+        in_words(CATALOGUE[name].summary, state.words),
+        found.sentences,
+        rounds,
+        max(0, len(other) - COMPARISON_MAX_ROUNDS),
     )

@@ -264,7 +264,15 @@ def error_page(request: Request, error: Exception) -> Response:
     asked: RequestContext | None = getattr(request.state, "asked", None)
     state = None if asked is None else asked.campaign
     said = for_people(detail, DEFAULT_WORDS if state is None else state.words)
-    answer = render_page(request, "error.html", status=notice.status, title=title, detail=said)
+    # what was reported may wait in this browser, whatever it may open: the page says so
+    answer = render_page(
+        request,
+        "error.html",
+        status=notice.status,
+        title=title,
+        detail=said,
+        keeps=notice.status == 401,
+    )
     answer.headers.update(notice.headers)
     return answer
 

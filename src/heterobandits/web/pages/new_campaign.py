@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,11 +35,11 @@ from heterobandits.campaigns.validation import (
     InvalidFields,
     likeness_of,
 )
-from heterobandits.campaigns.words import WORD_KINDS, words_in_texts
+from heterobandits.campaigns.words import WORD_KINDS, parse_words, words_in_texts
 from heterobandits.errors import InvalidInput, parse_real, parse_sensitivity
 from heterobandits.limits import DEFAULT_DELTA
 from heterobandits.model.prior import render_shape, shape_of_range
-from heterobandits.planner.plans import render_count
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
 from heterobandits.web.auth import body_max_bytes
 from heterobandits.web.pages.base import (
     PAGE_HEADERS,
@@ -86,6 +87,10 @@ TICK_FORM_FIELDS = {
     "keep": "",
     "sure": "",
 }  # the guess is what is known beforehand; what is asked about is right
+WORDS_ON_FORM = (
+    *("agent", "agents", "Agents", "an_agent", "arm", "arms", "Arms", "Rounds"),
+    *("a_test", "tests"),
+)
 TRIAL_SEASON_ROUNDS = 30  # rounds that are tried if the season has no end
 TABLE_PARSERS: dict[str, Callable[[str], list[Any]]] = {
     "agents": parse_pasted_agents,
@@ -149,6 +154,7 @@ def notes_response(asked: RequestContext) -> Response:
     made = campaign_from_texts(asked.log, typed)
     said = notes_of_fields(made, typed)
     said |= parse_guesses(made.state, typed)[1] if made.state is not None else check_guesses(typed)
+    said["words"] = {"errors": [], "said": "", "by_name": words_on_form(typed)}
     said.pop("", None)  # that trying it would take too long is no fault of a field
     return JSONResponse(said, headers=PAGE_HEADERS)
 
@@ -184,7 +190,7 @@ def parse_guesses(
     if state.season is None:
         form.fields["rounds"] = [str(TRIAL_SEASON_ROUNDS)]
     wish = None
-    with collect_field_errors() as errors:
+    with collect_field_errors(state.words) as errors:
         wish = parse_wish(state, form, guessed=True)
     told = {
         name: [errors[name]] if name in errors else [] for name in (*GUESS_FORM_FIELDS, *errors)
@@ -220,6 +226,7 @@ def form_page(
         asked,
         status,
         typed=typed,
+        words=words_on_form(typed),
         told=told or {},
         wrong=[field for field, one in (told or {}).items() if one["errors"]],
         templates={name: description_of_template(name)[0] for name in template_files()},
@@ -232,6 +239,19 @@ def form_page(
         delta=DEFAULT_DELTA,
         most=body_max_bytes("POST", "/new"),
     )
+
+
+def words_of_texts(typed: Mapping[str, str]) -> CampaignWords:
+    """The words that the form says; the library's as long as they cannot be used, which is said beside them."""
+    with suppress(InvalidInput):
+        return parse_words(words_in_texts({kind: typed[f] for f, kind in WORD_FORM_FIELDS.items()}))
+    return DEFAULT_WORDS
+
+
+def words_on_form(typed: Mapping[str, str]) -> dict[str, str]:
+    """The words that labels and hints of the form say, by the name that they have on its page."""
+    words = words_of_texts(typed)
+    return {name: getattr(words, name) for name in WORDS_ON_FORM}
 
 
 def texts_of_form(asked: RequestContext) -> dict[str, str]:
@@ -253,8 +273,9 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
     """The campaign of a form, without regard to the names of other campaigns."""
     given: dict[str, Any] = {"name": typed["name"], "policy": typed["policy"].strip() or None}
     errors: dict[str, list[str]] = {}
+    words = words_of_texts(typed)
     for field, read in TABLE_PARSERS.items():
-        given[field], wrong = parse_table(read, typed[field])
+        given[field], wrong = parse_table(read, typed[field], words)
         if wrong:
             errors[field] = wrong
     if typed["visits"].strip():
@@ -274,10 +295,10 @@ def draft_campaign(typed: Mapping[str, str]) -> CheckedForm:
         state = state_after_drafts(None, [Draft("created", service.body_of_creation(**given))])
     except InvalidFields as wrong_fields:
         for place, message in wrong_fields.errors:
-            errors.setdefault(field_of_place(place), [for_people(message)])
+            errors.setdefault(field_of_place(place), [for_people(message, words)])
     except InvalidInput as error:  # there are too many of one or the other
-        errors["arms"] = [for_people(str(error))]
-    asked = [] if typed["sure"] else questions_of(given)
+        errors["arms"] = [for_people(str(error), words)]
+    asked = [] if typed["sure"] else questions_of(given, words)
     if asked:
         errors["sure"] = asked
     return CheckedForm(given, None if errors else state, errors)
@@ -289,12 +310,12 @@ def field_of_place(place: str) -> str:
     return f"{kind.removesuffix('s')}_word" if field == "words" else field
 
 
-def questions_of(given: Mapping[str, Any]) -> list[str]:
+def questions_of(given: Mapping[str, Any], words: CampaignWords) -> list[str]:
     """What can be meant and most likely is not: a season of a million rounds, two names that a hasty reader takes for one."""
     asked = []
     season = given.get("season")
     if isinstance(season, int) and season >= SURE_MIN_ROUNDS:
-        asked.append(f"{season:,} rounds in the season: is that right?")
+        asked.append(f"{words.count(season, 'round')} in the season: is that right?")
     for field in TABLE_PARSERS:
         alike: dict[str, str] = {}
         for row in given[field]:
@@ -320,7 +341,7 @@ def add_last_season(given: dict[str, Any], typed: Mapping[str, str]) -> dict[str
         before = parse_last_season(text, entries, counts)
         return [state_of_arm(entry, before.get(entry["name"])) for entry in entries]
 
-    made, wrong = parse_table(read, typed["visits"])
+    made, wrong = parse_table(read, typed["visits"], words_of_texts(typed))
     if wrong:
         return {"visits": wrong}
     given["arms"] = made
@@ -355,19 +376,22 @@ def state_of_arm(arm: Any, prior: Any = None) -> dict[str, Any]:
     return entry if entry.get("prior") is not None else entry | {"prior": prior}
 
 
-def parse_table(read: Callable[[str], list[Any]], text: str) -> tuple[list[Any], list[str]]:
+def parse_table(
+    read: Callable[[str], list[Any]], text: str, words: CampaignWords
+) -> tuple[list[Any], list[str]]:
     """What stands in a table, and what is wrong with its lines."""
     try:
         return read(text.removeprefix("\ufeff")), []
     except InvalidFields as wrong:
-        return [], [for_people(message) for _, message in wrong.errors]
+        return [], [for_people(message, words) for _, message in wrong.errors]
     except InvalidInput as error:
-        return [], [for_people(str(error))]
+        return [], [for_people(str(error), words)]
 
 
 def notes_of_fields(made: CheckedForm, typed: Mapping[str, str]) -> dict[str, Any]:
     """What is said beside each field: what is wrong with it, and how many a table has."""
     said: dict[str, Any] = {}
+    words = words_of_texts(typed)
     for field in CAMPAIGN_FORM_FIELDS:
         errors = made.errors.get(field, [])
         more = len(errors) - TABLE_MAX_SHOWN_ERRORS
@@ -379,7 +403,10 @@ def notes_of_fields(made: CheckedForm, typed: Mapping[str, str]) -> dict[str, An
         said[field] = {"errors": made.errors[field], "said": ""}
     for field in TABLE_PARSERS:
         rows = made.given[field]
-        said[field] |= {"count": len(rows), "said": render_row_count(field, rows) if rows else ""}
+        said[field] |= {
+            "count": len(rows),
+            "said": render_row_count(field, rows, words) if rows else "",
+        }
     heading = heading_of_agents(typed["agents"])
     if heading and not made.errors.get("agents"):
         said["agents"]["lines"] = [f"The first line, {heading}, is taken as a heading."]
@@ -402,11 +429,11 @@ def known_lines(state: State) -> list[str]:
     return [*lines, f"and {more:,} more"] if more > 0 else lines
 
 
-def render_row_count(field: str, rows: list[Any]) -> str:
+def render_row_count(field: str, rows: list[Any], words: CampaignWords) -> str:
     """How many there are, with the first and the last as they were understood."""
     names = [row["name"] if isinstance(row, dict) else row for row in rows]
     ends = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-    return f"{render_count(len(rows), field.removesuffix('s'))}: {ends}"
+    return f"{words.count(len(rows), field.removesuffix('s'))}: {ends}"
 
 
 def fields_of_template(template: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ nobody knows Python.
 
 import re
 
-from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords
+from heterobandits.planner.vocabulary import DEFAULT_WORDS, CampaignWords, with_article
 
 RATE_HINT = "a number from 0 to 1 or a percentage, such as 0.85 or 85 %"
 VALUE = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s:;,]+)"  # as `repr_of` writes it
@@ -75,6 +75,7 @@ GOES_ON = (
 )  # how a message begins that stays as it was said
 PLACE_PATTERN = re.compile(r"(?:\S+, )?(?:line|name) \d+: ")
 QUOTED_PATTERN = re.compile(r"(?<!\w)(['\"])((?:(?!\1)[^\\]|\\.)*)\1(?!\w)")
+LIBRARY_WORD_PATTERN = re.compile(r"\b(an? )?((?:agent|arm|round|test)s?)\b")
 ESCAPED_PATTERN = re.compile(r"\\(.)")
 PLAIN_WORDS = (
     ("false_positive_calibration", "false alarms"),
@@ -103,6 +104,21 @@ def for_people(message: str, words: CampaignWords = DEFAULT_WORDS) -> str:
     for word, plain in PLAIN_WORDS:  # but not the name of a column, which is quoted
         rest = re.sub(rf"(?<!“)\b{word}\b", plain, rest)
     return front + re.sub(r"\b1 (agent|arm)s\b", r"1 \1", rest)
+
+
+def in_words(text: str, words: CampaignWords) -> str:
+    """What the library says of its own, such as what a policy goes by, in the words of a campaign.
+
+    >>> in_words("one index of an arm for all agents", CampaignWords(agent="ranger", agents="rangers", arm="floor", arms="floors"))
+    'one index of a floor for all rangers'
+    """
+    known = words.body
+
+    def said(found: re.Match[str]) -> str:
+        word = known[found[2]]
+        return with_article(word) if found[1] else word
+
+    return LIBRARY_WORD_PATTERN.sub(said, text)
 
 
 def quote_for_people(quoted: re.Match[str]) -> str:

@@ -54,7 +54,9 @@
     try {
       const answer = await fetch(form.dataset.check, { method: "POST", body: filled(), signal: last.signal });
       if (!answer.ok) return;
-      for (const [name, one] of Object.entries(await answer.json())) tell(name, one);
+      const { words, ...fields } = await answer.json();
+      for (const place of document.querySelectorAll("[data-word]")) place.textContent = words.by_name[place.dataset.word];
+      for (const [name, one] of Object.entries(fields)) tell(name, one);
     } catch { /* the next time, or when the form is sent */ }
   }
 

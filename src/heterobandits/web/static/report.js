@@ -1,5 +1,5 @@
-// The page of reports: what is reported waits in this browser (queue.js) until the server has it; a page that is left open learns of a
-// new round; and what a phone cannot send can be copied, shared or shown as codes.
+// The page of reports, and pages that are shown in its place: what is reported waits in this browser (queue.js) until the server has it;
+// a page that is left open learns of a new round; and what a phone cannot send can be copied, shared or shown as codes.
 "use strict";
 
 const here = document.body.dataset;
@@ -11,6 +11,8 @@ const LINE = "HB1"; // what a line begins with that is handed over
 const CODE_LETTERS = 400; // in one code
 const AWAY = "No network: this waits here, and is sent by itself.";
 const SHUT = "Your link opens this no longer: what you reported waits here. It is sent as soon as you open another link of yours in this browser.";
+const OTHERS = "Not yours: this waits until a link of theirs is opened in this browser.";
+const NOBODYS = "This was reported in this browser and is not lost: it waits here. Any link of the same person that is opened in this browser later sends it.";
 const WHAT_TO_DO = {
   "already-reported": "If yours is right, open “Correct it” at that visit.",
   "changed-since": "Look at the page, and report again if that is still needed.",
@@ -81,7 +83,7 @@ async function show() {
   bar.replaceChildren();
   part(sending ? "Sending …" : shut ? SHUT : came === "away" || !navigator.onLine ? AWAY : "Waiting to be sent.", ours, textOf);
   part("Not saved:", refused, (one) => `${textOf(one)}. ${one.refused} ${WHAT_TO_DO[one.kind] || NEXT}`);
-  part("Not yours: this waits until a link of theirs is opened in this browser.", others, (one) => `${one.name}${one.park && one.campaign !== here.campaign ? ` (${one.park})` : ""}, ${textOf(one)}`);
+  part(here.campaign ? OTHERS : NOBODYS, others, (one) => `${one.name}${one.park && one.campaign !== here.campaign ? ` (${one.park})` : ""}, ${textOf(one)}`);
   if (waits.length + refused.length) bar.append(handover([...waits, ...refused], open));
   if (sent.length) {
     const latest = sent.slice(-5).reverse();
@@ -315,12 +317,22 @@ async function migrate() {
 
 const hold = () => Waiting.hold({ campaign: here.campaign, park: here.name, agent: here.agent, who: here.who, link: here.link });
 
+// What the bar at the bottom covers is no place to scroll to, and what somebody types in stays in sight when the bar comes or grows.
+new ResizeObserver(() => {
+  const covers = !bar.hidden && !bar.classList.contains("quiet");
+  document.documentElement.style.scrollPaddingBottom = covers ? `${Math.ceil(bar.getBoundingClientRect().height) + 8}px` : "";
+  const active = document.activeElement;
+  if (!covers || active === document.body || bar.contains(active)) return;
+  const { top, bottom } = active.getBoundingClientRect();
+  if (bottom > bar.getBoundingClientRect().top && top < innerHeight) active.scrollIntoView({ block: "nearest" });
+}).observe(bar);
+
 async function begin() {
   asOf();
   if (here.campaign && !here.asOf) await hold();
   if (here.campaign) await migrate().catch(() => {});
   await show();
-  if (navigator.serviceWorker) {
+  if (navigator.serviceWorker && here.campaign) {
     navigator.serviceWorker.addEventListener("controllerchange", look); // it keeps the page that it sees
     navigator.serviceWorker.register("/worker.js", { scope: "/", updateViaCache: "none" }).catch(() => {});
   }
