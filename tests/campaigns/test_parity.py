@@ -154,7 +154,8 @@ class Story:
         going, there = (
             sum(not one.retired for one in some) for some in (self.state.agents, self.state.arms)
         )
-        if going >= there:  # a campaign takes one more back than there are arms, and a planner does not
+        # a campaign takes back more than there are arms, and a planner does not
+        if going >= there:
             return
         self.both(lambda: self.planner.join(name, s), ("returned", body))
 

@@ -20,6 +20,13 @@ PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobil
 TABLET = {"viewport": {"width": 768, "height": 1024}}
 DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# phones in the light and desktops in the dark; the other two pairs every night
+LOOKS = [
+    pytest.param(PHONE, "light", id="phone-light"),
+    pytest.param(DESKTOP, "dark", id="desktop-dark"),
+    pytest.param(PHONE, "dark", id="phone-dark", marks=pytest.mark.nightly),
+    pytest.param(DESKTOP, "light", id="desktop-light", marks=pytest.mark.nightly),
+]
 
 
 @contextmanager

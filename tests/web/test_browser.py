@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from browsers import DESKTOP, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
+from browsers import DESKTOP, LOOKS, PHONE, TABLET, browser, person, violations  # noqa: F401 - fixture
 from heterobandits.campaigns import service
 from heterobandits.campaigns.storage.repository import Author, Repository
 from heterobandits.campaigns.storage.store import Store
@@ -286,8 +286,7 @@ ALONE = ("/", "/new", "/new?template=tests", "/nowhere", "/leave")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize(("kind", "scheme"), LOOKS)
 def test_axe_finds_nothing(browser, demo, kind, scheme):  # noqa: F811
     url, (link, *_) = demo
     with person(browser, kind, color_scheme=scheme) as who:

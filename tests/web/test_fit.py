@@ -6,7 +6,7 @@ import re
 import httpx
 import pytest
 
-from browsers import DESKTOP, PHONE, browser, person, violations  # noqa: F401 - fixture
+from browsers import DESKTOP, LOOKS, PHONE, browser, person, violations  # noqa: F401 - fixture
 from heterobandits.campaigns.storage.repository import Repository
 from heterobandits.campaigns.storage.store import Store
 from heterobandits.web.auth import PAGE_ROUTE_ROLES
@@ -98,7 +98,10 @@ BESIDE = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "width",
+    [w if w in (360, 1920) else pytest.param(w, marks=pytest.mark.nightly) for w in WIDTHS],
+)
 def test_every_page_fits(browser, park, width):  # noqa: F811
     phone = PHONE if width < 700 else {}
     with person(browser, {**phone, "viewport": {"width": width, "height": 740}}) as who:
@@ -110,8 +113,7 @@ def test_every_page_fits(browser, park, width):  # noqa: F811
         assert found == {}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize(("kind", "scheme"), LOOKS)
 def test_axe_finds_nothing_on_any_page(browser, park, kind, scheme):  # noqa: F811
     with person(browser, kind, color_scheme=scheme) as who:
         found = {}
