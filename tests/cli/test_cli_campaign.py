@@ -252,6 +252,7 @@ class TestASeason:
 
     def test_a_preview_is_the_plan_and_changes_nothing(self, park, told):
         park("believe", "hill", "2 % to 10 %")
+        park("believe", "ford", "2 % to 10 %")
         seen = told("plan", "--preview", "--forbid", "Ana=river", "--force", "Ben=gate")
         assert told("list")[0]["rounds"] == 0
         assert places(seen)["Ben"] == "gate"
@@ -268,6 +269,8 @@ class TestASeason:
         ahead = ("project", "--rounds", 2, "--draws", 20)
         assert refused(*ahead).startswith("Nothing was reported yet, and nothing is stated of any")
         park("believe", "hill", "2 % to 10 %")
+        assert "nothing is stated of most" in refused(*ahead)
+        park("believe", "ford", "2 % to 10 %")
         assert "went round the arms in turn instead: " in park(*ahead)
 
     def test_somebody_went_elsewhere(self, park, told, refused):

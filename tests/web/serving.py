@@ -43,8 +43,8 @@ NORTH = {
         {"name": "Chi", "calibration": [17, 20], "tests": 12},
     ],
     "arms": [
-        *({"name": name} for name in ("river", "hill", "gate")),
-        {"name": "lake", "prior": [1, 1]},
+        *({"name": name} for name in ("river", "hill")),
+        *({"name": name, "prior": [1, 1]} for name in ("gate", "lake")),  # of half of them
     ],
     "seed": 3,
     "season": 30,

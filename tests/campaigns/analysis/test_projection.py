@@ -527,5 +527,5 @@ def test_one_more_world_lies_between_low_and_high_8_times_of_10(draws):
 def test_none_of_few_draws_is_no_chance_of_nothing():
     from heterobandits.cli.campaign.views import render_projection
 
-    found = Projection(5, 100, 1.0, 0.1, 0.0, 2.0, 1.0, 0.5, 1.5, 0.0, 0.0)
+    found = Projection(5, 100, 1.0, 0.1, 0.0, 2.0, 1.0, 0.5, 1.5, 1.0, 2.0, 0.0, 0.0)
     assert list(render_projection(found))[-1].endswith("at the end is under 3 %")

@@ -576,6 +576,9 @@ class TestKnowledge:
             said = refused(ask.get(f"{north}{part}"), 409, "nothing-known")
             assert "so nothing can be forecast" in said["detail"]
         ask.patch(f"{north}/arms/hill", json={"prior": [1, 1]})
+        said = refused(ask.get(f"{north}/projection?rounds=2&draws=10"), 409, "nothing-known")
+        assert "nothing is stated of most arms" in said["detail"]
+        ask.patch(f"{north}/arms/gate", json={"prior": [1, 1]})
         found = conforms(
             responses_schema.ProjectionJson, ask.get(f"{north}/projection?rounds=2&draws=20")
         )
@@ -1633,9 +1636,8 @@ class TestBudgets:
         assert int(answer.headers["retry-after"]) > 0
 
     def test_a_budget_fills_again(self, monkeypatch):
-        monkeypatch.setattr(budgets, "BUDGET_HOUR_S", 0.2)
         monkeypatch.setattr(budgets, "BUDGETS_MAX_ENTRIES", 3)
-        left = budgets.Budgets()
+        left = budgets.Budgets(period_s=0.2)
         assert [left.spend("me", 2) for _ in range(2)] == [0.0, 0.0]
         assert 0.0 < left.spend("me", 2) <= 0.1
         asyncio.run(until(lambda: left.spend("me", 2) == 0.0))
