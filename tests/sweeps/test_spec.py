@@ -423,7 +423,7 @@ def test_policies_of_ones_own_are_listed_by_their_names():
     assert made.to_dict()["policies"][1] == own["mine"].parameters
     other = {"mine": Policy("mine", index=lambda known: -known.successes.sum(axis=0))}
     assert digest(made) != digest(spec(PROBLEM, f"{head}reference = 'mine'\n", policies=other))
-    assert refusal(PROBLEM, head) == ("policies[1]: unknown policy 'mine': did you mean 'min-ucb'?")
+    assert refusal(PROBLEM, head) == ("policies[1]: unknown policy 'mine': did you mean 'pbm-pie'?")
     assert "policies['mine'] is 3: a Policy" in refusal(PROBLEM, head, policies={"mine": 3})
 
 

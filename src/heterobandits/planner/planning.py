@@ -13,7 +13,7 @@ import numpy as np
 
 from heterobandits.arrays import Floats
 from heterobandits.core.assignment import BY_CHANCE
-from heterobandits.core.indices import FIRST
+from heterobandits.core.leading import FIRST
 from heterobandits.core.randomness import round_words, slots
 from heterobandits.errors import InvalidInput
 from heterobandits.model.team import Team
