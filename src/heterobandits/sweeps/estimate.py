@@ -59,7 +59,7 @@ def estimate_size(spec: Spec, seconds: float = SAMPLE_TARGET_S) -> SweepSize:
     spec.check()
     compile_kernels(spec.policies)
     count = min(SAMPLE_MAX_POINTS, len(spec))
-    # evenly spread, and not all of one draw
+    # evenly spread, each shifted by a multiplicative hash of its place, so that they are not all of one draw
     width = len(spec) // count
     numbers = [
         len(spec) * i // count + (i * 0x9E3779B1 % 2**32 * width >> 32) for i in range(count)
